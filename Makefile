@@ -1,0 +1,51 @@
+# `make run` and `make test` do all their set-up themselves and are quick the second time.
+PYTHON ?= $(shell command -v python3.12 || command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
+WORLD  := data/tiny/processed/train.parquet
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types contracts clean
+
+help:
+	@echo "make run    open the cockpit on the tiny recipe (headless without a terminal)"
+	@echo "make test   lint, types, import contracts and every test"
+	@echo "make check  the same without the tests that train"
+
+run: $(STAMP) $(SFT)
+	@$(BIN)/grubrics-tui --config grpo_tiny
+
+test: $(STAMP) lint types contracts
+	@$(BIN)/python -m pytest tests --durations=10
+
+check: $(STAMP) lint types contracts
+	@$(BIN)/python -m pytest tests -m "not slow"
+
+lint: $(STAMP)
+	@$(BIN)/ruff check engine grubrics_tui tests benchmarks
+	@$(BIN)/ruff format --check engine grubrics_tui tests benchmarks
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+contracts: $(STAMP)
+	@$(BIN)/lint-imports
+
+$(WORLD): $(STAMP)
+	@$(BIN)/python -m engine.data.tiny_world
+
+$(SFT): | $(STAMP) $(WORLD)
+	@$(BIN)/grubrics-tui launch sft_tiny --wait
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v not in ((3, 11), (3, 12)) and \
+		"grubrics-tui needs Python 3.11 or 3.12, and %s is %d.%d; try: make PYTHON=python3.12" % ((sys.executable,) + v))'
+	@echo "Setting up $(VENV) (once; some minutes, about 2 GB) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) data/tiny data/cache/tiny_precompute.jsonl

@@ -1,0 +1,1 @@
+"""Everything without a screen: training, reward, data, runs. Never imports grubrics_tui."""

@@ -1,0 +1,1 @@
+"""From a recipe and overrides to the command, environment and run directory of a launch."""

@@ -1,0 +1,97 @@
+"""The keys a recipe may hold: verl's own (from a snapshot) and ours (from the schema)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SNAPSHOT = Path(__file__).with_name("verl_keys.json")
+
+# Any key may stand below these: the first is passed on to Ray untouched, the others are fields of
+# verl's engine dataclass that its YAML files do not list.
+OPEN_SECTIONS = (
+    "ray_kwargs.ray_init",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision",
+)
+
+
+@cache
+def _snapshot() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    return loaded
+
+
+def verl_version() -> str:
+    """The verl version whose keys the snapshot holds."""
+    return str(_snapshot()["verl"])
+
+
+def verl_defaults() -> dict[str, Any]:
+    """verl's ``ppo_trainer`` defaults as a nested dict; interpolations are still text."""
+    defaults: dict[str, Any] = _snapshot()["ppo"]
+    return defaults
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
+    for key, value in tree.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested dict of dotted keys; a later key wins over what stands in its way."""
+    tree: dict[str, Any] = {}
+    for dotted, value in values.items():
+        *parents, last = dotted.split(".")
+        node = tree
+        for parent in parents:
+            if not isinstance(node.get(parent), dict):
+                node[parent] = {}
+            node = node[parent]
+        node[last] = value
+    return tree
+
+
+def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
+    """Whether ``key`` lies below a leaf that accepts any mapping (null, empty, or passed on)."""
+    parents = key.split(".")[:-1]
+    for depth in range(1, len(parents) + 1):
+        parent = ".".join(parents[:depth])
+        if parent in OPEN_SECTIONS:
+            return True
+        if parent in defaults and defaults[parent] in (None, {}):
+            return True
+    return False
+
+
+def type_complaint(value: Any, default: Any) -> str | None:
+    """What ``value`` should have been to stand in for ``default``, or None when it fits.
+
+    A null default or an interpolation says nothing about the type, so it accepts anything.
+    """
+    if default is None or value is None or _is_reference(default) or _is_reference(value):
+        return None
+    if isinstance(default, bool):
+        return None if isinstance(value, bool) else "true or false"
+    if isinstance(default, int):
+        return None if isinstance(value, int) and not isinstance(value, bool) else "an integer"
+    if isinstance(default, float):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number else "a number"
+    if isinstance(default, str):
+        return None if isinstance(value, str | int | float) else "a text"
+    if isinstance(default, list):
+        return None if isinstance(value, list | str) else "a list"
+    return None
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, str) and ("${" in value or value == "???")

@@ -1,0 +1,239 @@
+"""A recipe: one YAML file, the overrides on top of it, and where every value came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+from yaml import YAMLError
+
+from engine.errors import UsageError, nearest, unknown_name
+from engine.launch.keys import flatten, is_open, type_complaint, unflatten, verl_defaults
+from engine.launch.schema import Kind, own_defaults, own_sections
+
+Origin = Literal["default", "file", "cli", "environment"]
+
+CONFIG_DIR = Path("configs")
+
+ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
+
+# The shell wins over file and command line: that is what `REWARD_LAMBDA_INFO=0 ...` means.
+ENVIRONMENT_KEYS = {
+    "REWARD_LAMBDA_LEN": "reward_config.lambda_len",
+    "REWARD_LAMBDA_INFO": "reward_config.lambda_info",
+    "REWARD_LAMBDA_DEFENSE": "reward_config.lambda_defense",
+    "REWARD_CHAR_THRESHOLD": "reward_config.char_threshold",
+    "USE_CONTRASTIVE": "reward_config.use_contrastive",
+    "JUDGE_MAX_CONCURRENT": "judge.max_concurrent",
+    "RUBRIC_JUDGE_MODEL": "judge.model",
+    "JUDGE_MODEL": "judge.model",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that the command line or the environment set over the file's."""
+
+    key: str
+    before: Any
+    after: Any
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every effective value of a run, by dotted key, with its origin."""
+
+    name: str
+    path: Path
+    kind: Kind
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any]
+    origins: Mapping[str, Origin]
+    changes: tuple[Change, ...]
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The values as a nested dict."""
+        return unflatten(self.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """One top-level section as a nested dict."""
+        found = self.tree.get(name, {})
+        return cast(dict[str, Any], found)
+
+
+def find_config(name_or_path: str) -> Path:
+    """The file of a recipe: a path, or a bare name in ``configs/``."""
+    direct = Path(name_or_path)
+    if direct.is_file():
+        return direct
+    named = CONFIG_DIR / f"{direct.name.removesuffix('.yaml')}.yaml"
+    if direct.parent == Path() and named.is_file():
+        return named
+    known = sorted(path.stem for path in CONFIG_DIR.glob("*.yaml") if _is_recipe(path))
+    raise unknown_name("config", name_or_path, known)
+
+
+def load_recipe(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Recipe:
+    """Load, merge and check a recipe.
+
+    Later wins: verl's defaults, the file, ``key=value`` overrides, the environment.
+    Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
+    """
+    path = find_config(name_or_path)
+    file_values = _read_file(path)
+    kind = _kind(path, file_values)
+    layers: list[tuple[Origin, dict[str, Any]]] = [
+        ("file", file_values),
+        ("cli", dict(_parse_override(text) for text in overrides)),
+        ("environment", _environment_values(kind, os.environ if env is None else env)),
+    ]
+    return _merge(path, kind, tuple(overrides), layers)
+
+
+def _merge(
+    path: Path, kind: Kind, overrides: tuple[str, ...], layers: list[tuple[Origin, dict[str, Any]]]
+) -> Recipe:
+    defaults = dict(flatten(_defaults(kind)))
+    merged: dict[str, Any] = dict(defaults)
+    origins: dict[str, Origin] = dict.fromkeys(merged, "default")
+    before: dict[str, Any] = {}
+    for origin, layer in layers:
+        where = f"{path}" if origin == "file" else f"{path}: {origin} override"
+        for key, value in layer.items():
+            key = ALIASES.get(key, key)
+            _check_key(where, key, value, defaults)
+            if origin != "file":
+                before.setdefault(key, merged.get(key))
+            _put(merged, origins, key, value, origin)
+    values = _resolve(path, merged)
+    _check_sections(path, kind, values)
+    changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
+    return Recipe(path.stem, path, kind, overrides, values, origins, changes)
+
+
+def _put(
+    values: dict[str, Any], origins: dict[str, Origin], key: str, value: Any, origin: Origin
+) -> None:
+    """Set a leaf; a leaf above it or leaves below it give way."""
+    parts = key.split(".")
+    above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
+    below = [name for name in values if name.startswith(f"{key}.")]
+    for name in [*above, *below]:
+        values.pop(name, None)
+        origins.pop(name, None)
+    values[key] = value
+    origins[key] = origin
+
+
+def _defaults(kind: Kind) -> dict[str, Any]:
+    verl = verl_defaults() if kind == "grpo" else {}
+    return {**verl, **own_defaults(kind)}
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        loaded = OmegaConf.load(path)
+    except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
+        first_line = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path}: not a YAML file that can be read: {first_line}") from error
+    tree = OmegaConf.to_container(loaded, resolve=False)
+    if not isinstance(tree, dict) or not tree:
+        raise UsageError(f"{path}: empty, or not a mapping of sections")
+    return dict(flatten({str(key): value for key, value in tree.items()}))
+
+
+def _is_recipe(path: Path) -> bool:
+    return path.is_file() and "grubrics:" in path.read_text(encoding="utf-8", errors="replace")
+
+
+def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
+    kind = values.get("grubrics.kind")
+    if kind not in ("sft", "grpo"):
+        raise UsageError(f"{path}: grubrics.kind is {kind!r}; it must be sft or grpo")
+    return cast(Kind, kind)
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, separator, raw = text.partition("=")
+    key = key.lstrip("+").strip()
+    if not separator or not key:
+        raise UsageError(f"override '{text}' is not key=value")
+    try:
+        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise UsageError(f"override '{text}': the value cannot be read as YAML") from error
+    assert isinstance(value, dict)
+    return key, value["value"]
+
+
+def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
+    if kind != "grpo":
+        return {}
+    given = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
+    values = dict(_parse_override(f"{key}={value}") for key, value in given.items())
+    if "reward_config.use_contrastive" in values:
+        values["reward_config.use_contrastive"] = given["reward_config.use_contrastive"] == "1"
+    return values
+
+
+def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    if key in defaults:
+        expected = type_complaint(value, defaults[key])
+        if expected is not None:
+            raise UsageError(f"{where}: {key}={value!r} must be {expected}")
+        return
+    if is_open(key, defaults):
+        return
+    if any(name.startswith(f"{key}.") for name in defaults):
+        raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
+    raise _unknown_key(where, key, defaults)
+
+
+def _unknown_key(where: str, key: str, known: Iterable[str]) -> UsageError:
+    """Prefer a key of the same section or with the same last word to one merely spelled alike."""
+    names = list(known)
+    section, _, last = key.rpartition(".")
+    siblings = [name for name in names if name.rpartition(".")[0] == section]
+    namesakes = [name for name in names if name.rpartition(".")[2] == last]
+    close = nearest(key, siblings) or nearest(key, namesakes) or nearest(key, names)
+    hint = f"; did you mean '{close}'?" if close else ""
+    return UsageError(f"{where}: unknown key '{key}'{hint}")
+
+
+def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in ``${...}`` references."""
+    try:
+        tree = OmegaConf.to_container(OmegaConf.create(unflatten(values)), resolve=True)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+    assert isinstance(tree, dict)
+    return dict(flatten({str(key): value for key, value in tree.items()}))
+
+
+def _check_sections(path: Path, kind: Kind, values: Mapping[str, Any]) -> None:
+    model = own_sections(kind)
+    tree = unflatten(values)
+    try:
+        checked = model.model_validate({name: tree.get(name, {}) for name in model.model_fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: {key}={first['input']!r}: {first['msg']}") from error
+    for key, value in flatten(checked.model_dump()):
+        if value == "???":
+            raise UsageError(f"{path}: {key} is missing")

@@ -1,0 +1,101 @@
+"""The sections of a recipe that are ours, as models that refuse unknown keys."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.rubrics.settings import JudgeSettings, RewardSettings
+
+Kind = Literal["sft", "grpo"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProjectSection(Section):
+    """What neither verl nor the judge knows about a run."""
+
+    kind: Kind = "grpo"
+    device: Literal["cpu", "cuda"] = "cuda"
+    description: str = ""
+    seed: int = 42
+    max_failed_share: float = Field(default=0.5, ge=0, le=1)
+    """The run stops when more than this share of a step's rollouts could not be judged."""
+
+
+class ModelSection(Section):
+    path: str = "???"
+    trust_remote_code: bool = False
+
+
+class LoraSection(Section):
+    r: int = Field(default=0, ge=0)
+    """LoRA rank; 0 trains every weight."""
+    alpha: int = 32
+    target_modules: str | list[str] = "all-linear"
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+
+
+class SftDataSection(Section):
+    train_file: str = "???"
+    val_file: str | None = None
+    max_seq_length: int = Field(default=2560, ge=1)
+
+
+class TrainingSection(Section):
+    output_dir: str = "???"
+    num_train_epochs: int = Field(default=3, ge=1)
+    max_steps: int = -1
+    """Stop after this many steps; -1 runs every epoch."""
+    per_device_train_batch_size: int = Field(default=8, ge=1)
+    gradient_accumulation_steps: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=2.0e-5, gt=0)
+    lr_scheduler_type: Literal["cosine", "constant"] = "cosine"
+    warmup_ratio: float = Field(default=0.1, ge=0, le=1)
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    bf16: bool = True
+    gradient_checkpointing: bool = False
+    logging_steps: int = Field(default=1, ge=1)
+    save_steps: int = -1
+    """Save every so many steps; -1 saves only at the end."""
+    seed: int = 42
+    n_gpus: int = Field(default=1, ge=1)
+    master_port: int = Field(default=0, ge=0, le=65535)
+    """Rendezvous port of torch.distributed; 0 takes a free one."""
+
+
+class LoggingSection(Section):
+    project: str = "grubrics-transfer"
+    run_name: str = "sft"
+    report_to: list[Literal["console", "file", "wandb"]] = ["console", "file"]
+
+
+class CommonSections(Section):
+    grubrics: ProjectSection = ProjectSection()
+
+
+class GrpoSections(CommonSections):
+    judge: JudgeSettings = JudgeSettings()
+    reward_config: RewardSettings = RewardSettings()
+
+
+class SftSections(CommonSections):
+    model: ModelSection = ModelSection()
+    lora: LoraSection = LoraSection()
+    data: SftDataSection = SftDataSection()
+    training: TrainingSection = TrainingSection()
+    logging: LoggingSection = LoggingSection()
+
+
+def own_sections(kind: Kind) -> type[CommonSections]:
+    """The model that checks our sections of a recipe of this kind."""
+    return GrpoSections if kind == "grpo" else SftSections
+
+
+def own_defaults(kind: Kind) -> dict[str, Any]:
+    """Our sections' defaults as a nested dict."""
+    return own_sections(kind)().model_dump()

@@ -1,0 +1,70 @@
+"""How many optimiser steps a recipe asks for and its data can give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from engine.launch.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """``asked`` is None when only the data limits the run."""
+
+    rows: int
+    batch: int
+    epochs: int
+    asked: int | None
+
+    @property
+    def reachable(self) -> int:
+        """verl drops the last, incomplete batch of every epoch."""
+        return self.rows // self.batch * self.epochs
+
+    @property
+    def total(self) -> int:
+        return self.reachable if self.asked is None else min(self.asked, self.reachable)
+
+    def arithmetic(self) -> str:
+        per_epoch = self.rows // self.batch
+        return (
+            f"{self.rows} rows // batch {self.batch} = {per_epoch} steps an epoch"
+            f" x {self.epochs} epochs = {self.reachable}"
+        )
+
+
+def step_plan(recipe: Recipe) -> StepPlan | None:
+    """The plan, or None while the training file is missing or unreadable."""
+    try:
+        return _grpo_plan(recipe) if recipe.kind == "grpo" else _sft_plan(recipe)
+    except (OSError, ValueError):
+        return None
+
+
+def _grpo_plan(recipe: Recipe) -> StepPlan:
+    files = recipe.get("data.train_files")
+    names = files if isinstance(files, list) else [files]
+    rows = sum(pq.read_metadata(name).num_rows for name in names)
+    asked = recipe.get("trainer.total_training_steps")
+    return StepPlan(
+        rows=rows,
+        batch=int(recipe.get("data.train_batch_size")),
+        epochs=int(recipe.get("trainer.total_epochs")),
+        asked=None if asked is None else int(asked),
+    )
+
+
+def _sft_plan(recipe: Recipe) -> StepPlan:
+    with Path(recipe.get("data.train_file")).open("rb") as handle:
+        rows = sum(1 for line in handle if line.strip())
+    batch = (
+        recipe.get("training.per_device_train_batch_size")
+        * recipe.get("training.gradient_accumulation_steps")
+        * recipe.get("training.n_gpus")
+    )
+    asked = recipe.get("training.max_steps")
+    epochs = recipe.get("training.num_train_epochs")
+    return StepPlan(rows, batch, epochs, asked if asked > 0 else None)

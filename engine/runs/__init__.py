@@ -1,0 +1,1 @@
+"""Runs on this host: their directory, state, supervisor and list."""

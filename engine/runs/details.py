@@ -1,0 +1,36 @@
+"""Everything about one run in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.runs.processes import members
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+
+
+def details(run: RunDir) -> dict[str, Any]:
+    """State, processes and files of a run."""
+    manifest, state = run.read_manifest(), observed_state(run)
+    return {
+        "id": run.id,
+        "state": state.state,
+        "reason": state.reason,
+        "waiting_for": state.waiting_for,
+        "step": state.step,
+        "total_steps": state.total_steps,
+        "exit_code": state.exit_code,
+        "signal": state.signal,
+        "started": state.started,
+        "ended": state.ended,
+        "attempts": len(manifest.get("attempts", [])),
+        "pids": [process.pid for process in members(run.id)],
+        "recipe": manifest.get("recipe"),
+        "kind": manifest.get("kind"),
+        "argv": manifest.get("argv"),
+        "changes": manifest.get("changes"),
+        "dir": str(run.path),
+        "manifest": str(run.manifest),
+        "console": str(run.attempt(state.attempt).console),
+        "checkpoints": manifest.get("checkpoint_dir"),
+    }

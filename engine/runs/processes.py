@@ -1,0 +1,146 @@
+"""The processes of a run, told apart from everybody else's. Linux only (/proc)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.runs.rundir import RUN_ID_VARIABLE
+
+_PR_SET_CHILD_SUBREAPER = 36
+_STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the command name
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process that cannot be mistaken for a later one with the same pid.
+
+    ``start`` is in clock ticks since boot, so a jump of the wall clock does not change it;
+    ``boot`` tells machines and reboots apart.
+    """
+
+    pid: int
+    start: int
+    boot: str
+
+    @classmethod
+    def from_json(cls, raw: Any) -> Identity | None:
+        if not isinstance(raw, dict):
+            return None
+        try:
+            return cls(int(raw["pid"]), int(raw["start"]), str(raw["boot"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def boot_id() -> str:
+    """Names this boot of this machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def identify(pid: int) -> Identity | None:
+    """The identity of a live process, or None when there is none."""
+    fields = _stat(pid)
+    if fields is None or fields[_STATE] == "Z":
+        return None
+    return Identity(pid, int(fields[_START]), boot_id())
+
+
+def alive(identity: Identity) -> bool:
+    """Whether this very process still runs (a zombie does not)."""
+    return identify(identity.pid) == identity
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants children of this process, so none can escape by re-parenting."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def members(run_id: str, roots: Iterable[int] = ()) -> list[Identity]:
+    """Every live process of a run: carriers of its id, and descendants of ``roots``.
+
+    Whoever is in ``roots`` is not included: the caller is one of them.
+    """
+    excluded = {*roots, os.getpid()}
+    parents = dict(_parents())
+    found = [
+        pid
+        for pid in parents
+        if pid not in excluded and (_carries(pid, run_id) or _descends(pid, parents, excluded))
+    ]
+    return [identity for pid in found if (identity := identify(pid)) is not None]
+
+
+def send(identity: Identity, number: signal.Signals) -> bool:
+    """Signal this very process; False when it is gone."""
+    if not alive(identity):
+        return False
+    try:
+        os.kill(identity.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def reap_children() -> Iterator[tuple[int, int]]:
+    """``(pid, wait status)`` of every child that has ended, without blocking."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+def end(processes: Sequence[Identity], patience_s: float) -> list[Identity]:
+    """SIGTERM, wait up to ``patience_s``, SIGKILL. Returns those that were ended.
+
+    For processes that are not this process's children, or whose caller reaps them later.
+    """
+    told = [process for process in processes if send(process, signal.SIGTERM)]
+    deadline = time.monotonic() + patience_s
+    while any(alive(process) for process in told) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for process in told:
+        send(process, signal.SIGKILL)
+    return told
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return text[text.rfind(")") + 2 :].split()
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
+            yield int(entry.name), int(fields[_PARENT])
+
+
+def _carries(pid: int, run_id: str) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{RUN_ID_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+
+
+def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:
+    seen: set[int] = set()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        if pid in roots:
+            return True
+    return False

@@ -1,0 +1,40 @@
+"""What a person asks of a running run. The supervisor reads; anybody may ask."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from engine import jsonl
+from engine.runs.rundir import RunDir
+
+
+@dataclass(frozen=True)
+class StopRequest:
+    """Stop now, or once the next checkpoint is complete."""
+
+    after_checkpoint: bool
+    asked: float
+
+
+def ask_stop(run: RunDir, *, after_checkpoint: bool = False) -> None:
+    """Ask the run's supervisor to stop it. Asking twice is asking once; "now" wins over "after"."""
+    waiting = pending_stop(run)
+    if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
+        return
+    run.requests.mkdir(exist_ok=True)
+    request = {"v": 1, "t": time.time(), "after_checkpoint": after_checkpoint}
+    jsonl.write_json(run.requests / "stop.json", request)
+
+
+def pending_stop(run: RunDir) -> StopRequest | None:
+    """The stop that was asked for, if any."""
+    raw = jsonl.read_json(run.requests / "stop.json")
+    if raw is None:
+        return None
+    return StopRequest(bool(raw.get("after_checkpoint")), float(raw.get("t") or 0.0))
+
+
+def clear(run: RunDir) -> None:
+    """Forget old requests: a new attempt starts unasked."""
+    (run.requests / "stop.json").unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""The run directory: the one truth about a run, and the names of what lies in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.errors import UsageError, unknown_name
+
+RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
+ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
+RUNS_VARIABLE = "GRUBRICS_RUNS"
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """A run's folder, ``runs/<id>``. Holds paths only; nothing is read before it is asked for."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "run_log.jsonl"
+
+    @property
+    def train_log(self) -> Path:
+        return self.path / "train_log.jsonl"
+
+    @property
+    def requests(self) -> Path:
+        return self.path / "requests"
+
+    def attempt(self, number: int) -> Attempt:
+        return Attempt(self.path / f"attempt_{number}")
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts on disk, oldest first."""
+        found = [path for path in self.path.glob("attempt_*") if path.name[8:].isdigit()]
+        return [Attempt(path) for path in sorted(found, key=lambda path: int(path.name[8:]))]
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest, or an empty dict while it is missing."""
+        return jsonl.read_json(self.manifest) or {}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run, ``attempt_<n>``: raw output and numbers of its processes."""
+
+    path: Path
+
+    @property
+    def number(self) -> int:
+        return int(self.path.name.removeprefix("attempt_"))
+
+    @property
+    def console(self) -> Path:
+        return self.path / "console.log"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def reward(self) -> Path:
+        return self.path / "reward.jsonl"
+
+    @property
+    def system(self) -> Path:
+        return self.path / "system.jsonl"
+
+    @property
+    def rollouts(self) -> Path:
+        return self.path / "rollouts"
+
+    @property
+    def validation(self) -> Path:
+        return self.path / "validation"
+
+
+def runs_root(given: str | None = None) -> Path:
+    """Where runs live: ``given``, else $GRUBRICS_RUNS, else ./runs."""
+    return Path(given or os.environ.get(RUNS_VARIABLE) or "runs")
+
+
+def check_id(run_id: str) -> str:
+    """``run_id`` when it can name a folder; UsageError otherwise."""
+    if not _ID.fullmatch(run_id):
+        raise UsageError(
+            f"run name {run_id!r} must be letters, digits, '.', '_' or '-', at most 100 of them"
+        )
+    return run_id
+
+
+def find_run(root: Path, run_id: str) -> RunDir:
+    """The run called ``run_id``, or one whose id starts so when only one does."""
+    exact = root / run_id
+    if run_id and "/" not in run_id and (exact / "manifest.json").exists():
+        return RunDir(exact)
+    known = run_ids(root)
+    starting = [name for name in known if run_id and name.startswith(run_id)]
+    if len(starting) == 1:
+        return RunDir(root / starting[0])
+    if len(starting) > 1:
+        raise UsageError(f"run '{run_id}' is not one run: {', '.join(starting[:8])}")
+    raise unknown_name("run", run_id, known)
+
+
+def run_ids(root: Path) -> list[str]:
+    """Every run below ``root``; a folder without a manifest is not a run."""
+    try:
+        with os.scandir(root) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if (root / name / "manifest.json").exists())

@@ -1,0 +1,88 @@
+"""What a run is doing: written by its supervisor, judged by whoever reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from engine import jsonl
+from engine.runs.processes import Identity, alive
+from engine.runs.rundir import RunDir
+
+StateName = Literal[
+    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost"
+]
+
+ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One moment of a run. Times are Unix seconds; ``step`` is the last one logged."""
+
+    state: StateName
+    reason: str | None = None
+    waiting_for: str | None = None
+    attempt: int = 1
+    trainer: Identity | None = None
+    supervisor: Identity | None = None
+    heartbeat: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    step: int | None = None
+    total_steps: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    def evolve(self, **changes: Any) -> RunState:
+        return dataclasses.replace(self, **changes)
+
+
+def write_state(run: RunDir, state: RunState) -> None:
+    """Replace ``state.json``."""
+    jsonl.write_json(run.state, {"v": 1, **dataclasses.asdict(state)})
+
+
+def recorded_state(run: RunDir) -> RunState | None:
+    """``state.json`` as it stands, or None when it is missing or not readable."""
+    raw = jsonl.read_json(run.state)
+    if raw is None or raw.get("state") not in get_args(StateName):
+        return None
+    known = {field.name for field in dataclasses.fields(RunState)}
+    values = {key: value for key, value in raw.items() if key in known}
+    for key in ("trainer", "supervisor"):
+        values[key] = Identity.from_json(values.get(key))
+    return RunState(**values)
+
+
+def observed_state(run: RunDir) -> RunState:
+    """The state a person should be told: silence is never "running".
+
+    A run whose supervisor is gone without having said how the run ended is ``lost``.
+    """
+    state = recorded_state(run)
+    if state is None:
+        return RunState("lost", reason="no readable state.json")
+    if state.has_ended or state.supervisor is None or alive(state.supervisor):
+        return state
+    quiet = _since(state.heartbeat)
+    return state.evolve(state="lost", reason=f"its supervisor is gone; last sign of life {quiet}")
+
+
+def _since(moment: float | None) -> str:
+    if moment is None:
+        return "never"
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"at {clock}"
+
+
+def describe(state: RunState) -> str:
+    """State and reason in one phrase, e.g. ``failed: exit code 1 at step 3 of 20``."""
+    detail = state.reason or state.waiting_for
+    return f"{state.state}: {detail}" if detail else cast(str, state.state)

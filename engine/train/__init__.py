@@ -1,0 +1,1 @@
+"""What runs inside training processes: verl's entry points, the CPU platform, the HF rollout."""

@@ -1,0 +1,1 @@
+"""Reading what runs write: growing files, metric names, series."""

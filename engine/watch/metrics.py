@@ -1,0 +1,58 @@
+"""Metric names: the canonical ones, and what other writers call the same quantity."""
+
+from __future__ import annotations
+
+REWARD_MEAN = "reward/mean"
+REWARD_STD = "reward/std"
+REWARD_MIN = "reward/min"
+REWARD_MAX = "reward/max"
+ZERO_STD_SHARE = "reward/zero_std_share"
+FAILED_SHARE = "reward/failed_share"
+JUDGE_LATENCY = "judge_api_latency_s"
+JUDGE_LATENCY_P95 = "judge_api_latency_p95_s"
+SEMAPHORE_WAIT = "semaphore_wait_s"
+REWARD_DURATION = "reward_total_duration_s"
+GPU_PHASE = "gpu_phase_duration_s"
+JUDGE_CALLS = "judge/calls"
+JUDGE_ERRORS = "judge/errors"
+VALIDATION_REWARD = "val/reward"
+STEP_TIME = "timing_s/step"
+TRAIN_LOSS = "train/loss"
+
+# The phases of a GRPO step, in the order they happen; their sum is about STEP_TIME.
+STEP_PHASES = (
+    "timing_s/gen",
+    "timing_s/reward",
+    "timing_s/old_log_prob",
+    "timing_s/ref",
+    "timing_s/values",
+    "timing_s/adv",
+    "timing_s/update_critic",
+    "timing_s/update_actor",
+    "timing_s/update_weights",
+    "timing_s/save_checkpoint",
+)
+
+ALIASES = {
+    "train/reward_mean": REWARD_MEAN,
+    "train/reward_std": REWARD_STD,
+    "reward_mean": REWARD_MEAN,
+    "reward_std": REWARD_STD,
+    "timing/gpu_phase_duration_s": GPU_PHASE,
+    "timing/reward_total_duration_s": REWARD_DURATION,
+    "timing/judge_api_latency_s": JUDGE_LATENCY,
+    "timing/semaphore_wait_s": SEMAPHORE_WAIT,
+    "policy_loss": "actor/pg_loss",
+    "loss": TRAIN_LOSS,
+    "grad_norm": "actor/grad_norm",
+    "kl": "actor/ppo_kl",
+    "entropy": "actor/entropy",
+    "step_time": STEP_TIME,
+    "perf/time_per_step": STEP_TIME,
+    "val_reward": VALIDATION_REWARD,
+}
+
+
+def canonical(name: str) -> str:
+    """The canonical name of a metric; an unknown name is its own."""
+    return ALIASES.get(name, name)

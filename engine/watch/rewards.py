@@ -1,0 +1,91 @@
+"""From one record per rollout to the reward and judge metrics of a step."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.watch import metrics
+
+Record = dict[str, Any]
+
+_ZERO_STD = 1e-9
+
+
+def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Canonical reward and judge metrics of one step's rollouts (``reward.jsonl`` records).
+
+    ``reward/std`` is the population std inside a group, averaged over groups: the spread that
+    becomes the GRPO advantage. Failed samples (reward null) count only in ``reward/failed_share``.
+    """
+    if not records:
+        return {}
+    rewards = [float(r["reward"]) for r in records if _is_number(r.get("reward"))]
+    stds = [_std(group) for group in _groups(records) if len(group) > 1]
+    latencies = sorted(_numbers(records, "judge_latency_s"))
+    return {
+        metrics.REWARD_MEAN: _mean(rewards),
+        metrics.REWARD_STD: _mean(stds),
+        metrics.REWARD_MIN: min(rewards, default=None),
+        metrics.REWARD_MAX: max(rewards, default=None),
+        metrics.ZERO_STD_SHARE: _mean([float(std < _ZERO_STD) for std in stds]),
+        metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
+        metrics.JUDGE_LATENCY: _mean(latencies),
+        metrics.JUDGE_LATENCY_P95: percentile(latencies, 0.95),
+        metrics.SEMAPHORE_WAIT: _mean(_numbers(records, "semaphore_wait_s")),
+        metrics.REWARD_DURATION: _wall(records),
+        metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
+        metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
+    }
+
+
+def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Mean validation reward over the rollouts that could be judged."""
+    rewards = _numbers(records, "reward")
+    return {metrics.VALIDATION_REWARD: _mean(rewards)} if records else {}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Nearest-rank percentile of sorted values."""
+    if not ordered:
+        return None
+    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
+
+
+def _groups(records: Iterable[Record]) -> list[list[float]]:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        if _is_number(record.get("reward")):
+            groups[str(record.get("group"))].append(float(record["reward"]))
+    return list(groups.values())
+
+
+def _wall(records: Sequence[Record]) -> float | None:
+    """Seconds from the first rollout that asked for its reward to the last that got it."""
+    spans = [
+        (record["t"] - record["duration_s"], record["t"])
+        for record in records
+        if _is_number(record.get("t")) and _is_number(record.get("duration_s"))
+    ]
+    if not spans:
+        return None
+    return float(max(end for _, end in spans) - min(start for start, _ in spans))
+
+
+def _numbers(records: Iterable[Record], key: str) -> list[float]:
+    return [float(record[key]) for record in records if _is_number(record.get(key))]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _std(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

@@ -1,0 +1,120 @@
+"""One line per step: verl's metrics joined with what our reward recorded, one history per run."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.runs.rundir import Attempt
+from engine.watch import metrics
+from engine.watch.rewards import Record, reward_metrics, validation_metrics
+from engine.watch.tail import Tail
+
+Metrics = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of ``train_log.jsonl``. A metric is None when it was NaN or infinite."""
+
+    step: int
+    attempt: int
+    time: float
+    metrics: Mapping[str, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "v": 1,
+            "step": self.step,
+            "attempt": self.attempt,
+            "t": self.time,
+            "metrics": dict(self.metrics),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Step | None:
+        step, values = raw.get("step"), raw.get("metrics")
+        if not isinstance(step, int) or not isinstance(values, dict):
+            return None
+        return cls(step, int(raw.get("attempt") or 1), float(raw.get("t") or 0.0), values)
+
+
+class StepJoiner:
+    """Joins an attempt's ``metrics.jsonl`` and ``reward.jsonl`` as both grow.
+
+    The reward workers append before verl logs the step, so once a step's metrics line is there
+    its rollout records are too. Memory is bounded: records are dropped when their step is joined.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._metrics = Tail(attempt.metrics)
+        self._reward = Tail(attempt.reward)
+        self._train: dict[int | None, list[Record]] = defaultdict(list)
+        self._validation: dict[int | None, list[Record]] = defaultdict(list)
+
+    def new_steps(self) -> list[Step]:
+        """The steps logged since the last call."""
+        # The metrics first: a record that arrives in between then belongs to a later step.
+        logged = [record for line in self._metrics.lines() if (record := jsonl.parse_line(line))]
+        self._collect()
+        return [step for record in logged if (step := self._join(record)) is not None]
+
+    def _collect(self) -> None:
+        for line in self._reward.lines():
+            record = jsonl.parse_line(line)
+            if record is None:
+                continue
+            split = self._validation if record.get("split") == "val" else self._train
+            split[_as_int(record.get("step"))].append(record)
+
+    def _join(self, record: Record) -> Step | None:
+        number, data = _as_int(record.get("step")), record.get("data")
+        if number is None or not isinstance(data, dict):
+            return None
+        values = verl_metrics(data)
+        values.update(reward_metrics(_take(self._train, number)))
+        values.update(validation_metrics(_take(self._validation, number)))
+        _add_gpu_phase(values)
+        return Step(number, self._attempt.number, time.time(), values)
+
+
+def verl_metrics(data: Mapping[str, Any]) -> Metrics:
+    """verl's numbers under canonical names; verl writes NaN and infinities as null."""
+    return {
+        metrics.canonical(name): None if value is None else float(value)
+        for name, value in data.items()
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    }
+
+
+def read_steps(train_log: Path) -> Iterator[Step]:
+    """The steps of a ``train_log.jsonl``, in the order they were written."""
+    for record in jsonl.read(train_log):
+        if (step := Step.from_json(record)) is not None:
+            yield step
+
+
+def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:
+    """The records of a step, with those that name none; older leftovers are dropped."""
+    for old in [key for key in records if key is not None and key < step]:
+        del records[old]
+    return records.pop(step, []) + records.pop(None, [])
+
+
+def _add_gpu_phase(values: Metrics) -> None:
+    """Seconds of the step that neither waited for rewards nor saved: forward, backward, sync."""
+    step, reward = values.get(metrics.STEP_TIME), values.get(metrics.REWARD_DURATION)
+    if step is None or reward is None:
+        return
+    save = values.get("timing_s/save_checkpoint") or 0.0
+    values[metrics.GPU_PHASE] = max(0.0, step - reward - save)
+
+
+def _as_int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,124 @@
+"""Recipes: layers, origins, and one clear line for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe, load_recipe
+
+MINIMAL = """
+grubrics: {kind: grpo, device: cpu}
+data: {train_batch_size: 24}
+trainer:
+  project_name: grubrics-transfer
+  experiment_name: try
+  default_local_dir: checkpoints/${trainer.project_name}/${trainer.experiment_name}
+actor_rollout_ref: {actor: {optim: {lr: 1e-3}}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "try.yaml"
+    path.write_text(MINIMAL)
+    return str(path)
+
+
+def load(config: str, *overrides: str, **env: str) -> Recipe:
+    return load_recipe(config, overrides, env)
+
+
+def test_references_are_filled_in(config: str) -> None:
+    recipe = load(config, "trainer.experiment_name=other")
+    assert recipe.get("trainer.default_local_dir") == "checkpoints/grubrics-transfer/other"
+
+
+def test_every_value_knows_where_it_came_from(config: str) -> None:
+    recipe = load(config, "data.seed=3", REWARD_LAMBDA_INFO="0.0")
+    assert recipe.origins["data.train_batch_size"] == "file"
+    assert recipe.origins["data.seed"] == "cli"
+    assert recipe.origins["reward_config.lambda_info"] == "environment"
+    assert recipe.origins["trainer.total_epochs"] == "default"
+
+
+def test_the_environment_wins_over_the_command_line(config: str) -> None:
+    recipe = load(config, "reward_config.lambda_info=0.2", REWARD_LAMBDA_INFO="0.0")
+    assert recipe.get("reward_config.lambda_info") == 0.0
+
+
+def test_changes_show_the_value_before(config: str) -> None:
+    (change,) = load(config, "data.train_batch_size=4").changes
+    assert (change.key, change.before, change.after) == ("data.train_batch_size", 24, 4)
+
+
+def test_scientific_notation_is_a_number(config: str) -> None:
+    assert load(config).get("actor_rollout_ref.actor.optim.lr") == 0.001
+
+
+def test_the_seeds_name_of_the_worker_count_is_understood(config: str) -> None:
+    assert load(config, "data.num_workers=1").get("data.dataloader_num_workers") == 1
+
+
+def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
+    recipe = load(config, "actor_rollout_ref.model.override_config.attn_implementation=sdpa")
+    assert recipe.section("actor_rollout_ref")["model"]["override_config"] == {
+        "attn_implementation": "sdpa"
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("data.train_batch_siz=4", "did you mean 'data.train_batch_size'"),
+        ("judge.modle=x", "did you mean 'judge.model'"),
+        ("trainer.total_epochs=abc", "trainer.total_epochs='abc' must be an integer"),
+        ("data=3", "data is a section"),
+        ("judge.provider=azur", "judge.provider='azur'"),
+        ("judge.timeout_s=-1", "judge.timeout_s=-1"),
+        ("just-a-word", "is not key=value"),
+        ("data.seed=[1,", "cannot be read as YAML"),
+    ],
+)
+def test_a_bad_override_is_one_line_that_names_it(
+    config: str, override: str, complaint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(config, override)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "empty"),
+        ("- a\n- b\n", "not a mapping"),
+        ("a: [1\n", "not a YAML file"),
+        ("grubrics: {kind: rl}\n", "must be sft or grpo"),
+        ("grubrics: {kind: sft}\n", "model.path is missing"),
+        ("grubrics: {kind: grpo}\ntrainer: {default_local_dir: '${nope}'}\n", "nope"),
+        ("\x00\x01", "not a YAML file"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load(str(path))
+    assert complaint in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_config_names_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "grpo_tiny.yaml").write_text(MINIMAL)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="did you mean 'grpo_tiny'"):
+        load("grpo_tinny")
+    assert load("grpo_tiny").name == "grpo_tiny"

@@ -1,0 +1,67 @@
+"""Following files that grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.watch.tail import Tail, last_lines
+
+
+def test_only_whole_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntw")
+    tail = Tail(path)
+    assert tail.lines() == [b"one"]
+    path.write_bytes(b"one\ntwo\n")
+    assert tail.lines() == [b"two"]
+
+
+def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
+    tail = Tail(tmp_path / "log")
+    assert tail.lines() == []
+    (tmp_path / "log").write_bytes(b"here\n")
+    assert tail.lines() == [b"here"]
+
+
+def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"a long first line\n")
+    tail = Tail(path)
+    tail.lines()
+    path.write_bytes(b"new\n")
+    assert tail.lines() == [b"new"]
+
+
+def test_a_replaced_file_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"old\n")
+    tail = Tail(path)
+    tail.lines()
+    (tmp_path / "next").write_bytes(b"first\nsecond\n")
+    (tmp_path / "next").rename(path)
+    assert tail.lines() == [b"first", b"second"]
+
+
+@given(st.lists(st.binary(max_size=20)))
+def test_any_cut_into_pieces_gives_the_same_lines(pieces: list[bytes]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.touch()
+        tail, seen = Tail(path), []
+        for piece in pieces:
+            with path.open("ab") as handle:
+                handle.write(piece)
+            seen += tail.lines()
+        whole = b"".join(pieces)
+        assert seen == whole.split(b"\n")[:-1]
+
+
+def test_the_last_lines_of_a_big_file_cost_a_small_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(b"line %d\n" % n for n in range(100_000)))
+    assert last_lines(path, 2) == [b"line 99998", b"line 99999"]

@@ -1,0 +1,106 @@
+"""Joining verl's metrics with the reward's records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.runs.rundir import Attempt
+from engine.watch.rewards import percentile, reward_metrics
+from engine.watch.series import load_steps, names, series
+from engine.watch.train_log import StepJoiner
+
+
+def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:
+    return {"split": "train", "step": 1, "group": group, "reward": reward, **more}
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    path = tmp_path / "attempt_1"
+    path.mkdir()
+    return Attempt(path)
+
+
+def test_reward_std_is_the_spread_inside_groups_not_between_them() -> None:
+    records = [rollout("a", 0.0), rollout("a", 0.0), rollout("b", 1.0), rollout("b", 1.0)]
+    found = reward_metrics(records)
+    assert found["reward/std"] == 0.0
+    assert found["reward/zero_std_share"] == 1.0
+    assert found["reward/mean"] == 0.5
+
+
+def test_a_failed_sample_is_counted_but_is_no_zero() -> None:
+    found = reward_metrics([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
+    assert found["reward/mean"] == 0.8
+    assert found["reward/failed_share"] == 0.5
+    assert found["judge/errors"] == 1.0
+
+
+def test_reward_duration_spans_first_request_to_last_answer() -> None:
+    records = [
+        rollout("a", 0.1, t=10.0, duration_s=2.0),
+        rollout("a", 0.2, t=13.0, duration_s=1.0),
+    ]
+    assert reward_metrics(records)["reward_total_duration_s"] == pytest.approx(5.0)
+
+
+def test_percentile_is_a_value_that_occurred() -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.95) == 4.0
+    assert percentile([], 0.95) is None
+
+
+def test_a_step_joins_metrics_and_rollouts(attempt: Attempt) -> None:
+    jsonl.append(attempt.reward, rollout("a", 0.2))
+    jsonl.append(attempt.reward, rollout("a", 0.6))
+    jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/pg_loss": None}})
+    (step,) = StepJoiner(attempt).new_steps()
+    assert step.metrics["reward/mean"] == pytest.approx(0.4)
+    assert step.metrics["actor/pg_loss"] is None
+
+
+def test_rollouts_of_the_next_step_wait_for_it(attempt: Attempt) -> None:
+    joiner = StepJoiner(attempt)
+    jsonl.append(attempt.reward, rollout("a", 0.2))
+    jsonl.append(attempt.reward, {**rollout("b", 0.9), "step": 2})
+    jsonl.append(attempt.metrics, {"step": 1, "data": {}})
+    (first,) = joiner.new_steps()
+    jsonl.append(attempt.metrics, {"step": 2, "data": {}})
+    (second,) = joiner.new_steps()
+    assert first.metrics["reward/mean"] == 0.2
+    assert second.metrics["reward/mean"] == 0.9
+
+
+def test_validation_rollouts_are_kept_apart(attempt: Attempt) -> None:
+    jsonl.append(attempt.reward, rollout("a", 0.2))
+    jsonl.append(attempt.reward, {**rollout("v", 0.9), "split": "val"})
+    jsonl.append(attempt.metrics, {"step": 1, "data": {}})
+    (step,) = StepJoiner(attempt).new_steps()
+    assert step.metrics["reward/mean"] == 0.2
+    assert step.metrics["val/reward"] == 0.9
+
+
+def test_gpu_phase_is_the_step_without_reward_and_save(attempt: Attempt) -> None:
+    jsonl.append(attempt.reward, rollout("a", 0.2, t=10.0, duration_s=2.0))
+    data = {"timing_s/step": 10.0, "timing_s/save_checkpoint": 3.0}
+    jsonl.append(attempt.metrics, {"step": 1, "data": data})
+    (step,) = StepJoiner(attempt).new_steps()
+    assert step.metrics["gpu_phase_duration_s"] == pytest.approx(5.0)
+
+
+def test_series_of_verls_own_file_accept_the_seed_names(attempt: Attempt, tmp_path: Path) -> None:
+    jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/pg_loss": 0.5}})
+    steps = load_steps(str(attempt.metrics), tmp_path)
+    assert names(steps) == ["actor/pg_loss"]
+    assert series(steps, "policy_loss") == [(1, 0.5)]
+
+
+def test_an_unknown_metric_names_the_nearest(attempt: Attempt, tmp_path: Path) -> None:
+    jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/pg_loss": 0.5}})
+    steps = load_steps(str(attempt.metrics), tmp_path)
+    with pytest.raises(UsageError, match="did you mean 'actor/pg_loss'"):
+        series(steps, "actor/pg_los")
