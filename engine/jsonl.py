@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import math
 import os
@@ -12,13 +15,29 @@ from typing import Any
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
-    """Append one line in a single O_APPEND write, so lines of concurrent writers never mix."""
+    """Append one whole line or nothing; lines of concurrent writers never mix.
+
+    Raises OSError when the line does not fit on the disk. A torn line that a crash left at the
+    end is closed first, so it costs only itself.
+    """
     line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, line)
+        # Some network file systems refuse locks; a single short append is then still whole.
+        with contextlib.suppress(OSError):
+            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        _append_whole(descriptor, line, path)
     finally:
         os.close(descriptor)
+
+
+def _append_whole(descriptor: int, line: bytes, path: Path) -> None:
+    size = os.fstat(descriptor).st_size
+    if size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    if os.write(descriptor, line) < len(line):
+        os.ftruncate(descriptor, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

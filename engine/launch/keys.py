@@ -81,8 +81,11 @@ def type_complaint(value: Any, default: Any) -> str | None:
         return None
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
-    if isinstance(default, int):
+    if isinstance(default, int) and default not in (0, 1):
         return None if isinstance(value, int) and not isinstance(value, bool) else "an integer"
+    if isinstance(default, int):  # verl writes 0 and 1 for weights and temperatures too
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number else "a number"
     if isinstance(default, float):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return None if number else "a number"

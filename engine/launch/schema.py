@@ -74,8 +74,24 @@ class LoggingSection(Section):
     report_to: list[Literal["console", "file", "wandb"]] = ["console", "file"]
 
 
+class SupervisionSection(Section):
+    """How the run's supervisor treats it."""
+
+    interrupt_patience_s: float = Field(default=15.0, ge=0)
+    """Seconds between SIGINT and SIGTERM when the run is stopped; verl needs about 5."""
+    terminate_patience_s: float = Field(default=5.0, ge=0)
+    """Seconds between SIGTERM and SIGKILL."""
+    stall_factor: float = Field(default=8.0, gt=1)
+    """A run is stalled after this many median step times without a step ..."""
+    stall_floor_s: float = Field(default=60.0, ge=0)
+    """... and at least this many seconds."""
+    stack_dumps: bool = True
+    """Whether a stall is located with py-spy, where the system allows it."""
+
+
 class CommonSections(Section):
     grubrics: ProjectSection = ProjectSection()
+    supervision: SupervisionSection = SupervisionSection()
 
 
 class GrpoSections(CommonSections):

@@ -9,6 +9,11 @@ from engine import jsonl
 from engine.runs.rundir import RunDir
 
 
+def event_record(event: str, **details: Any) -> dict[str, Any]:
+    """One line: config, start, stop, signal, stall, warning, end."""
+    return {"v": 1, "t": time.time(), "event": event, **details}
+
+
 def log_event(run: RunDir, event: str, **details: Any) -> None:
-    """Append one event: start, config, checkpoint, validation, warning, stop, end."""
-    jsonl.append(run.events, {"v": 1, "t": time.time(), "event": event, **details})
+    """Append one event."""
+    jsonl.append(run.events, event_record(event, **details))

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from engine import jsonl
-from engine.runs import processes, requests
-from engine.runs.events import log_event
-from engine.runs.processes import Identity
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
+from engine.records.checkpoints import check_checkpoint, tracked_step
+from engine.runs import processes, requests, stacks
+from engine.runs.books import Books
+from engine.runs.escalation import Escalation
+from engine.runs.rundir import RunDir
+from engine.runs.settings import Supervision
+from engine.runs.stall import StallWatch
 from engine.runs.state import RunState, write_state
 from engine.runs.system import SystemSampler
+from engine.runs.trainer import Trainer
 from engine.runs.verdict import Evidence, Exit, judge
 from engine.watch.phases import waiting_for
 from engine.watch.tail import Tail
-from engine.watch.train_log import StepJoiner
+from engine.watch.train_log import StepJoiner, read_steps
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
 SAMPLE_S = 2.0
-
-# Seconds a signal gets before the next, harder one. verl takes about 5 s to end after SIGINT.
-PATIENCE_S = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 0.0))
+GRACE_S = 2.0
+LAST_WORDS_S = 600.0
 
 
 class Supervisor:
@@ -39,174 +41,151 @@ class Supervisor:
 
     def __init__(self, run: RunDir) -> None:
         manifest = run.read_manifest()
-        number = len(manifest["attempts"])
+        current = manifest["attempts"][-1]
         self.run = run
-        self.attempt = run.attempt(number)
-        self.argv: list[str] = manifest["attempts"][-1]["argv"]
+        self.attempt = run.attempt(current["number"])
+        self.attempt.path.mkdir(exist_ok=True)
         self.cwd = Path(manifest["cwd"])
-        self.checkpoint_dir = manifest.get("checkpoint_dir")
+        self.supervision = Supervision.from_manifest(manifest)
+        self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
+        self.books = Books(run, self.attempt)
         self.state = RunState(
             "starting",
-            attempt=number,
+            attempt=self.attempt.number,
             waiting_for="trainer process",
             supervisor=processes.identify(os.getpid()),
             started=time.time(),
             total_steps=manifest.get("total_steps"),
         )
-        self._exit: Exit | None = None
-        self._stop_escalation: Escalation | None = None
+        self._argv: list[str] = current["argv"]
         self._joiner = StepJoiner(self.attempt)
+        self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
         self._sampler = SystemSampler(run.path)
-        self._checkpoint_at_request: str | None = None
+        self._stall = StallWatch(self.supervision)
+        self._stopping: Escalation | None = None
+        self._checkpoint_when_asked: int | None = None
+        self._asked = False
 
     def supervise(self) -> int:
         """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
         processes.become_subreaper()
-        self._start()
-        sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._beat)
-        while self._exit is None:
+        self.books.event("start", attempt=self.attempt.number, argv=self._argv)
+        self.trainer = Trainer(self.run.id, self.attempt, self._argv, self.cwd)
+        self._set(trainer=self.trainer.identity)
+        self.books.flush()
+        sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
+        while self.trainer.exit is None:
             time.sleep(TICK_S)
-            self._reap()
+            self.trainer.reap()
             self._follow()
             self._obey()
+            self._look_for_stall()
             sample()
             beat()
+            self.books.flush()
         self._clear_away()
         self._follow()
-        self._conclude()
-        return self._exit.code or 0
-
-    def _start(self) -> None:
-        log_event(self.run, "start", attempt=self.attempt.number, argv=self.argv)
-        environment = {
-            **os.environ,
-            RUN_ID_VARIABLE: self.run.id,
-            ATTEMPT_DIR_VARIABLE: str(self.attempt.path.resolve()),
-            "VERL_FILE_LOGGER_PATH": str(self.attempt.metrics.resolve()),
-            "PYTHONUNBUFFERED": "1",
-        }
-        with self.attempt.console.open("ab") as console:
-            trainer = subprocess.Popen(
-                self.argv,
-                cwd=self.cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        # Reaped by waitpid(-1) below, together with the orphans this process adopts.
-        self._trainer_pid = trainer.pid
-        trainer.returncode = 0
-        self._set(trainer=processes.identify(trainer.pid))
-
-    def _reap(self) -> None:
-        for pid, status in processes.reap_children():
-            if pid == self._trainer_pid:
-                self._exit = Exit.from_status(status)
+        self._conclude(self.trainer.exit)
+        self.books.flush_until(LAST_WORDS_S)
+        return self.trainer.exit.code or 0
 
     def _follow(self) -> None:
         """Carry new steps over to the run's one history and note how far the start has come."""
         for step in self._joiner.new_steps():
-            jsonl.append(self.run.train_log, step.to_json())
-            self._note_step(step.step)
+            self.books.step(replace(step, redone=step.step <= self._last_before))
+            if step.step >= 1:
+                self._stall.step()
+                self._note_step(step.step)
         if self.state.state == "starting":
             now = waiting_for(self._console.lines(), self.state.waiting_for or "")
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
 
     def _note_step(self, step: int) -> None:
-        if step < 1:
-            return
-        if self.state.state == "starting":
-            self._set(state="running", waiting_for=None, step=step)
-        elif step != self.state.step:
+        if self.state.state in ("starting", "stalled"):
+            self._set(state="running", reason=None, waiting_for=None, step=step)
+        else:
             self._set(step=step)
 
     def _obey(self) -> None:
         request = requests.pending_stop(self.run)
         if request is None:
             return
-        if self._stop_escalation is None:
+        if self._stopping is None:
             if request.after_checkpoint and not self._new_checkpoint():
                 return
-            log_event(self.run, "stop", step=self.state.step)
-            self._set(state="stopping", waiting_for=None)
-            self._stop_escalation = Escalation(self._signal)
-        self._stop_escalation.tick()
+            self.books.event("stop", step=self.state.step)
+            self._set(state="stopping", reason=None, waiting_for=None)
+            self._stopping = Escalation(self._signal, self.supervision)
+        self._stopping.tick()
 
     def _new_checkpoint(self) -> bool:
         """Whether a checkpoint was completed since the stop was asked for.
 
         verl writes its tracker file last, so a change of it means a whole checkpoint.
         """
-        tracker = Path(self.cwd, self.checkpoint_dir or "", "latest_checkpointed_iteration.txt")
-        content = tracker.read_text() if tracker.exists() else ""
-        if self._checkpoint_at_request is None:
-            self._checkpoint_at_request = content
+        now = tracked_step(self.checkpoints)
+        if not self._asked:
+            self._asked = True
+            self._checkpoint_when_asked = now
             self._set(reason="stops after the next checkpoint")
-        return content != self._checkpoint_at_request
+        return now != self._checkpoint_when_asked
 
     def _signal(self, number: signal.Signals) -> None:
-        """SIGINT goes to the trainer alone, which ends its workers; harder ones go to all."""
-        trainer = self.state.trainer
-        if number == signal.SIGINT:
-            targets = [trainer] if trainer is not None else []
-        else:
-            targets = self._members()
-        log_event(self.run, "signal", signal=number.name, pids=[t.pid for t in targets])
-        for target in targets:
-            processes.send(target, number)
+        self.books.event("signal", signal=number.name, pids=self.trainer.signal(number))
+
+    def _look_for_stall(self) -> None:
+        if self.state.state != "running" or (complaint := self._stall.complaint()) is None:
+            return
+        where = self._where() if self.supervision.stack_dumps else None
+        reason = f"{complaint}; in {where}" if where else complaint
+        self.books.event("stall", step=self.state.step, reason=reason)
+        self._set(state="stalled", reason=reason)
+
+    def _where(self) -> str | None:
+        name = f"stacks-{time.strftime('%H%M%S')}.txt"
+        return stacks.dump(self.trainer.members(), self.attempt.path / name)
 
     def _clear_away(self) -> None:
         """End what the trainer left behind, e.g. Ray's agents after a SIGKILL."""
-        deadline = time.monotonic() + 2.0
-        while (left := self._members()) and time.monotonic() < deadline:
+        deadline = time.monotonic() + GRACE_S
+        while (left := self.trainer.members()) and time.monotonic() < deadline:
             time.sleep(0.1)
-            self._reap()
+            self.trainer.reap()
         if left:
-            log_event(self.run, "warning", message="ended leftovers", pids=[p.pid for p in left])
+            pids = [process.pid for process in left]
+            self.books.event("warning", message="ended leftovers", pids=pids)
             processes.end(left, patience_s=3.0)
-            self._reap()
+            self.trainer.reap()
 
-    def _conclude(self) -> None:
-        assert self._exit is not None
-        from engine.records.checkpoints import check_checkpoint
-
-        state, reason = judge(
-            Evidence(
-                exit=self._exit,
-                stop_requested=self._stop_escalation is not None,
-                step=self.state.step,
-                total_steps=self.state.total_steps,
-                checkpoint_complete=check_checkpoint(self.run).complete,
-                console=self.attempt.console,
-            )
+    def _conclude(self, exit_: Exit) -> None:
+        evidence = Evidence(
+            exit=exit_,
+            stop_requested=self._stopping is not None,
+            step=self.state.step,
+            total_steps=self.state.total_steps,
+            checkpoint_complete=check_checkpoint(self.run).complete,
+            console=self.attempt.console,
         )
+        state, reason = judge(evidence)
+        self.books.event("end", state=state, reason=reason, exit_code=exit_.code)
         self._set(
             state=state,
             reason=reason,
             waiting_for=None,
             ended=time.time(),
-            exit_code=self._exit.code,
-            signal=self._exit.signal,
+            exit_code=exit_.code,
+            signal=exit_.signal,
         )
-        log_event(self.run, "end", state=state, reason=reason, exit_code=self._exit.code)
-
-    def _members(self) -> list[Identity]:
-        return processes.members(self.run.id, roots=[os.getpid()])
 
     def _sample(self) -> None:
-        pids = [process.pid for process in self._members()]
-        jsonl.append(self.attempt.system, self._sampler.sample(pids))
-
-    def _beat(self) -> None:
-        self._set()
+        pids = [process.pid for process in self.trainer.members()]
+        self.books.sample(self._sampler.sample(pids))
 
     def _set(self, **changes: object) -> None:
         self.state = self.state.evolve(**changes, heartbeat=time.time())
-        write_state(self.run, self.state)
+        self.books.state(self.state)
 
 
 class Every:
@@ -221,21 +200,6 @@ class Every:
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._period_s
             self._function()
-
-
-class Escalation:
-    """Ever harder signals, each after the patience of the one before has run out."""
-
-    def __init__(self, send: Callable[[signal.Signals], None]) -> None:
-        self._send = send
-        self._left = list(PATIENCE_S)
-        self._due = 0.0
-
-    def tick(self) -> None:
-        if self._left and time.monotonic() >= self._due:
-            number, patience = self._left.pop(0)
-            self._due = time.monotonic() + patience
-            self._send(number)
 
 
 def detach() -> None:

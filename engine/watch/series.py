@@ -9,7 +9,7 @@ from engine import jsonl
 from engine.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir, find_run
 from engine.watch.metrics import canonical
-from engine.watch.train_log import Step, read_steps, verl_metrics
+from engine.watch.train_log import Step, history, read_steps, verl_metrics
 
 Series = list[tuple[int, float | None]]
 
@@ -18,10 +18,10 @@ def load_steps(run_or_path: str, root: Path) -> list[Step]:
     """The steps of a run (by id), a run directory, a ``train_log.jsonl`` or verl's metrics file."""
     path = Path(run_or_path)
     if (path / "manifest.json").exists():
-        return list(read_steps(RunDir(path).train_log))
+        return history(read_steps(RunDir(path).train_log))
     if path.is_file():
         return _steps_of_file(path)
-    return list(read_steps(find_run(root, run_or_path).train_log))
+    return history(read_steps(find_run(root, run_or_path).train_log))
 
 
 def names(steps: Iterable[Step]) -> list[str]:

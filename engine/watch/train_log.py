@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,25 @@ Metrics = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Step:
-    """One line of ``train_log.jsonl``. A metric is None when it was NaN or infinite."""
+    """One line of ``train_log.jsonl``. A metric is None when it was NaN or infinite.
+
+    ``redone`` marks a step that an earlier attempt had logged already: the later line counts.
+    """
 
     step: int
     attempt: int
     time: float
     metrics: Mapping[str, float | None]
+    redone: bool = False
 
     def to_json(self) -> dict[str, Any]:
+        mark = {"redone": True} if self.redone else {}
         return {
             "v": 1,
             "step": self.step,
             "attempt": self.attempt,
             "t": self.time,
+            **mark,
             "metrics": dict(self.metrics),
         }
 
@@ -41,7 +47,8 @@ class Step:
         step, values = raw.get("step"), raw.get("metrics")
         if not isinstance(step, int) or not isinstance(values, dict):
             return None
-        return cls(step, int(raw.get("attempt") or 1), float(raw.get("t") or 0.0), values)
+        attempt, moment = int(raw.get("attempt") or 1), float(raw.get("t") or 0.0)
+        return cls(step, attempt, moment, values, raw.get("redone") is True)
 
 
 class StepJoiner:
@@ -98,6 +105,12 @@ def read_steps(train_log: Path) -> Iterator[Step]:
     for record in jsonl.read(train_log):
         if (step := Step.from_json(record)) is not None:
             yield step
+
+
+def history(steps: Iterable[Step]) -> list[Step]:
+    """One entry per step, in order: of a step that was redone, the latest."""
+    latest = {step.step: step for step in steps}
+    return [latest[number] for number in sorted(latest)]
 
 
 def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:

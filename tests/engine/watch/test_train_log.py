@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.runs.rundir import Attempt
 from engine.watch.rewards import percentile, reward_metrics
 from engine.watch.series import load_steps, names, series
-from engine.watch.train_log import StepJoiner
+from engine.watch.train_log import Step, StepJoiner, history
 
 
 def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -104,3 +104,15 @@ def test_an_unknown_metric_names_the_nearest(attempt: Attempt, tmp_path: Path) -
     steps = load_steps(str(attempt.metrics), tmp_path)
     with pytest.raises(UsageError, match="did you mean 'actor/pg_loss'"):
         series(steps, "actor/pg_los")
+
+
+def test_a_redone_step_replaces_the_earlier_one() -> None:
+    first = [Step(n, 1, 0.0, {"reward/mean": 0.1}) for n in (1, 2, 3)]
+    second = [Step(n, 2, 0.0, {"reward/mean": 0.2}, redone=n <= 3) for n in (3, 4)]
+    found = history([*first, *second])
+    assert [(step.step, step.attempt) for step in found] == [(1, 1), (2, 1), (3, 2), (4, 2)]
+
+
+def test_the_mark_of_a_redone_step_survives_the_file() -> None:
+    step = Step(3, 2, 1.0, {"reward/mean": 0.2}, redone=True)
+    assert Step.from_json(step.to_json()) == step

@@ -1,0 +1,28 @@
+"""How a run is supervised. Plain values: the supervisor reads them without pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """The ``supervision`` section of a recipe, as the manifest holds it. Seconds."""
+
+    interrupt_patience_s: float = 15.0
+    terminate_patience_s: float = 5.0
+    stall_factor: float = 8.0
+    stall_floor_s: float = 60.0
+    stack_dumps: bool = True
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Supervision:
+        config = manifest.get("config", {})
+        given = {
+            field.name: config[key]["value"]
+            for field in fields(cls)
+            if (key := f"supervision.{field.name}") in config
+        }
+        return cls(**given)

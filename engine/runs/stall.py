@@ -1,0 +1,51 @@
+"""Whether a run that goes on has stopped getting anywhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+
+from engine.runs.settings import Supervision
+
+
+class StallWatch:
+    """Compares the silence since the last step with what steps of this run took so far.
+
+    The yardstick is the run's own median: a fixed one would call every step of a large model a
+    stall. Time is monotonic, so a jump of the wall clock is no stall.
+    """
+
+    def __init__(
+        self, supervision: Supervision, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._factor = supervision.stall_factor
+        self._floor_s = supervision.stall_floor_s
+        self._now = now
+        self._last: float | None = None
+        self._durations: deque[float] = deque(maxlen=50)
+
+    def step(self) -> None:
+        """A step was logged."""
+        now = self._now()
+        if self._last is not None:
+            self._durations.append(now - self._last)
+        self._last = now
+
+    def limit_s(self) -> float | None:
+        """Seconds of silence that make a stall; None before two steps are known."""
+        if not self._durations:
+            return None
+        return max(self._floor_s, self._factor * median(self._durations))
+
+    def complaint(self) -> str | None:
+        """What to say of a stalled run; None for one that goes on."""
+        limit = self.limit_s()
+        if limit is None or self._last is None:
+            return None
+        silence = self._now() - self._last
+        if silence <= limit:
+            return None
+        typical = median(self._durations)
+        return f"no step for {silence:.0f} s; the median step takes {typical:.1f} s"

@@ -1,0 +1,67 @@
+"""The trainer process of an attempt, and everything that descends from it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.runs import processes
+from engine.runs.processes import Identity
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt
+from engine.runs.verdict import Exit
+
+
+class Trainer:
+    """Starts the trainer, finds its processes, and collects every child that ends."""
+
+    def __init__(self, run_id: str, attempt: Attempt, argv: Sequence[str], cwd: Path) -> None:
+        self._run_id = run_id
+        self.exit: Exit | None = None
+        with attempt.console.open("ab") as console:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**os.environ, **_environment(run_id, attempt)},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        # Reaped by waitpid(-1) below, together with the orphans this process adopts.
+        self._pid = process.pid
+        process.returncode = 0
+        self.identity = processes.identify(process.pid)
+
+    def reap(self) -> None:
+        """Collect ended children; ``exit`` is set once the trainer is among them."""
+        for pid, status in processes.reap_children():
+            if pid == self._pid:
+                self.exit = Exit.from_status(status)
+
+    def members(self) -> list[Identity]:
+        """Every live process of the run except the supervisor."""
+        return processes.members(self._run_id, roots=[os.getpid()])
+
+    def signal(self, number: signal.Signals) -> list[int]:
+        """SIGINT goes to the trainer alone, which ends its workers; harder ones go to all.
+
+        Returns the pids that were signalled.
+        """
+        own = [self.identity] if self.identity is not None else []
+        targets = own if number == signal.SIGINT else self.members()
+        return [target.pid for target in targets if processes.send(target, number)]
+
+
+def _environment(run_id: str, attempt: Attempt) -> Mapping[str, str]:
+    return {
+        RUN_ID_VARIABLE: run_id,
+        ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
+        "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
+        "PYTHONUNBUFFERED": "1",
+        # One history in W&B too, whatever the number of attempts.
+        "WANDB_RUN_ID": run_id,
+        "WANDB_RESUME": "allow",
+    }

@@ -1,0 +1,71 @@
+"""What a supervisor writes survives a disk that is full for a while."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.runs.books import Books
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, recorded_state
+from engine.watch.train_log import Step, read_steps
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB that is full; ``release`` makes room."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if os.geteuid() != 0 or os.system(f"mount -t tmpfs -o size=64k tmpfs {mount}") != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield mount
+    os.system(f"umount {mount}")
+
+
+def fill(mount: Path) -> Path:
+    ballast = mount / "ballast"
+    with ballast.open("wb", buffering=0) as handle:
+        try:
+            while handle.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    return ballast
+
+
+def step(number: int) -> Step:
+    return Step(number, 1, 0.0, {"reward/mean": 0.5})
+
+
+def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Path) -> None:
+    run = RunDir(full_disk / "run")
+    run.attempt(1).path.mkdir(parents=True)
+    books = Books(run, run.attempt(1))
+    books.step(step(1))
+    assert books.flush()
+    ballast = fill(full_disk)
+    for number in range(2, 200):
+        books.step(step(number))
+    books.state(RunState("running", step=199))
+    assert not books.flush()
+    assert "No space left" in (books.trouble or "")
+    ballast.unlink()
+    assert books.flush()
+    assert [s.step for s in read_steps(run.train_log)] == list(range(1, 200))
+    state = recorded_state(run)
+    assert state is not None
+    assert state.step == 199
+
+
+def test_a_line_that_did_not_fit_leaves_no_torn_half(full_disk: Path) -> None:
+    path = full_disk / "log.jsonl"
+    jsonl.append(path, {"n": 1})
+    fill(full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        jsonl.append(path, {"text": "x" * 100_000})
+    assert list(jsonl.read(path)) == [{"n": 1}]
+    assert path.read_bytes().endswith(b"\n")

@@ -1,0 +1,60 @@
+"""Telling a stall from a slow step."""
+
+from __future__ import annotations
+
+from engine.runs.settings import Supervision
+from engine.runs.stacks import telling_frame
+from engine.runs.stall import StallWatch
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watch(step_s: float, steps: int = 10) -> tuple[StallWatch, Clock]:
+    clock = Clock()
+    stall = StallWatch(Supervision(stall_factor=8, stall_floor_s=60), clock)
+    for _ in range(steps):
+        clock.now += step_s
+        stall.step()
+    return stall, clock
+
+
+def test_silence_of_many_median_steps_is_a_stall() -> None:
+    stall, clock = watch(step_s=75)
+    clock.now += 8 * 75 + 1
+    assert stall.complaint() == "no step for 601 s; the median step takes 75.0 s"
+
+
+def test_a_long_save_is_no_stall() -> None:
+    stall, clock = watch(step_s=75)
+    clock.now += 75 + 185
+    assert stall.complaint() is None
+
+
+def test_quick_steps_get_the_floor() -> None:
+    stall, clock = watch(step_s=0.5)
+    clock.now += 59
+    assert stall.complaint() is None
+    clock.now += 2
+    assert stall.complaint() is not None
+
+
+def test_before_two_steps_nothing_is_known() -> None:
+    stall, clock = watch(step_s=1, steps=1)
+    clock.now += 10_000
+    assert stall.complaint() is None
+
+
+def test_the_telling_frame_is_the_innermost_that_does_not_just_wait() -> None:
+    stack = """Process 42: python -m engine.train.grpo
+Thread 42 (idle): "MainThread"
+    wait (threading.py:320)
+    evaluate (judge/api.py:88)
+    main (grpo.py:40)
+"""
+    assert telling_frame(stack) == "evaluate (judge/api.py:88)"
