@@ -1,0 +1,234 @@
+"""Do the batch sizes divide each other as verl's trainer, workers and engine require?
+
+The relations are those of verl 0.9.1: ``utils/config.py`` and ``workers/config/actor.py`` before
+the start, ``workers/engine_workers.py`` and ``workers/engine/utils.py`` at the first step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.launch.recipe import Recipe
+from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+
+ID = "batch"
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_REF = "actor_rollout_ref.ref"
+
+KEYS = {
+    "batch": "data.train_batch_size",
+    "mini": f"{_ACTOR}.ppo_mini_batch_size",
+    "micro": f"{_ACTOR}.ppo_micro_batch_size_per_gpu",
+    "n": f"{_ROLLOUT}.n",
+    "log_prob": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+    "ref_log_prob": f"{_REF}.log_prob_micro_batch_size_per_gpu",
+    "sequence_parallel": f"{_ACTOR}.ulysses_sequence_parallel_size",
+    "rollout_parallel": f"{_ROLLOUT}.tensor_model_parallel_size",
+}
+DEPRECATED = {
+    f"{_ACTOR}.ppo_micro_batch_size": KEYS["micro"],
+    f"{_ROLLOUT}.log_prob_micro_batch_size": KEYS["log_prob"],
+    f"{_REF}.log_prob_micro_batch_size": KEYS["ref_log_prob"],
+}
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """The sizes that constrain each other.
+
+    ``batch`` and ``mini`` count prompts, the micro batches count rollouts on one GPU; each prompt
+    has ``n`` rollouts. A micro batch is None where verl sizes it by tokens or does not use it, and
+    0 where it is needed but not set.
+    """
+
+    batch: int
+    mini: int
+    n: int
+    micro: int | None
+    log_prob: int | None
+    ref_log_prob: int | None
+    gpus: int
+    sequence_parallel: int = 1
+    rollout_parallel: int = 1
+
+    @property
+    def replicas(self) -> int:
+        """Data-parallel replicas of the actor."""
+        return max(1, self.gpus // self.sequence_parallel)
+
+    @property
+    def rollouts_per_mini(self) -> int:
+        """Rollouts of one optimiser update on one replica."""
+        return self.mini * self.n // self.replicas
+
+    @property
+    def rollouts_per_replica(self) -> int:
+        """Rollouts of one step on one replica, with the filler verl adds to complete it."""
+        multiple = math.lcm(self.replicas, self.mini * self.n)
+        return math.ceil(self.batch * self.n / multiple) * multiple // self.replicas
+
+
+def check(subject: Subject) -> Check:
+    """Every relation at once, with one set of values that satisfies all of them as the fix."""
+    recipe = subject.recipe
+    if recipe.kind == "sft":
+        return ok(ID, _sft_sizes(recipe))
+    sizes = batch_sizes(recipe)
+    found = [*_deprecated(recipe), *(fail(ID, text) for text in violations(sizes))]
+    if not found and sizes.batch % sizes.mini:
+        found = [warn(ID, _filler(sizes))]
+    if not found:
+        return ok(ID, _fine(sizes))
+    fix = " ".join([*_removals(recipe), *overrides(sizes, repaired(sizes))])
+    return dataclasses.replace(summary(ID, found, ""), fix=fix)
+
+
+def batch_sizes(recipe: Recipe) -> BatchSizes:
+    """The sizes of a GRPO recipe."""
+
+    def micro(name: str, dynamic: str, used: bool = True) -> int | None:
+        by_tokens = bool(recipe.get(dynamic))
+        return None if by_tokens or not used else int(recipe.get(KEYS[name]) or 0)
+
+    with_reference = recipe.get(f"{_ACTOR}.use_kl_loss") or recipe.get("algorithm.use_kl_in_reward")
+    return BatchSizes(
+        batch=recipe.get(KEYS["batch"]),
+        mini=recipe.get(KEYS["mini"]),
+        n=recipe.get(KEYS["n"]),
+        micro=micro("micro", f"{_ACTOR}.use_dynamic_bsz"),
+        log_prob=micro("log_prob", f"{_ROLLOUT}.log_prob_use_dynamic_bsz"),
+        ref_log_prob=micro(
+            "ref_log_prob", f"{_REF}.log_prob_use_dynamic_bsz", used=bool(with_reference)
+        ),
+        gpus=recipe.get("trainer.n_gpus_per_node") * recipe.get("trainer.nnodes"),
+        sequence_parallel=recipe.get(KEYS["sequence_parallel"]),
+        rollout_parallel=recipe.get(KEYS["rollout_parallel"]),
+    )
+
+
+def violations(sizes: BatchSizes) -> Iterator[str]:
+    """Each relation that does not hold, in the words of the recipe's keys."""
+    too_small = [name for name in _positive(sizes) if getattr(sizes, name) < 1]
+    for name in too_small:
+        yield f"{KEYS.get(name, name)}={getattr(sizes, name)} must be at least 1"
+    if too_small:
+        return
+    if sizes.n < 2:
+        yield f"{_key(sizes, 'n')}: one rollout has no group, so GRPO's advantage is always 0"
+    yield from _parallel_violations(sizes)
+    if sizes.micro is not None and sizes.batch < sizes.mini:
+        yield f"{_key(sizes, 'batch')} is below {_key(sizes, 'mini')}"
+    if sizes.micro is not None and sizes.batch * sizes.n % sizes.gpus:
+        yield f"{_key(sizes, 'batch')} x {_key(sizes, 'n')} is not a multiple of {sizes.gpus} GPUs"
+    if sizes.mini * sizes.n % sizes.replicas:
+        yield (
+            f"{_key(sizes, 'mini')} x {_key(sizes, 'n')} is not a multiple of "
+            f"{sizes.replicas} replicas"
+        )
+        return
+    yield from _micro_violations(sizes)
+
+
+def repaired(sizes: BatchSizes) -> BatchSizes:
+    """The nearest sizes that satisfy every relation; micro batches only ever get smaller."""
+    n = max(2, sizes.n)
+    gpus = max(1, sizes.gpus)
+    step = gpus // math.gcd(gpus, n)
+    batch = max(step, sizes.batch // step * step)
+    sequence_parallel = _divisor(gpus, sizes.sequence_parallel)
+    replicas = gpus // sequence_parallel
+    fitting = [d for d in _divisors(batch) if d * n % replicas == 0]
+    mini = max((d for d in fitting if d <= sizes.mini), default=min(fitting))
+    per_replica = batch * n // replicas
+    return BatchSizes(
+        batch=batch,
+        mini=mini,
+        n=n,
+        micro=_fit(mini * n // replicas, sizes.micro),
+        log_prob=_fit(per_replica, sizes.log_prob),
+        ref_log_prob=_fit(per_replica, sizes.ref_log_prob),
+        gpus=gpus,
+        sequence_parallel=sequence_parallel,
+        rollout_parallel=_divisor(gpus, sizes.rollout_parallel),
+    )
+
+
+def overrides(before: BatchSizes, after: BatchSizes) -> list[str]:
+    """``key=value`` for every size that differs."""
+    return [_key(after, name) for name in KEYS if getattr(before, name) != getattr(after, name)]
+
+
+def _positive(sizes: BatchSizes) -> list[str]:
+    named = [field.name for field in dataclasses.fields(sizes)]
+    return [name for name in named if getattr(sizes, name) is not None]
+
+
+def _parallel_violations(sizes: BatchSizes) -> Iterator[str]:
+    for name in ("sequence_parallel", "rollout_parallel"):
+        if sizes.gpus % getattr(sizes, name):
+            yield f"{_key(sizes, name)} does not divide {sizes.gpus} GPUs"
+
+
+def _micro_violations(sizes: BatchSizes) -> Iterator[str]:
+    whole = {
+        "micro": (sizes.rollouts_per_mini, "rollouts of a mini batch"),
+        "log_prob": (sizes.rollouts_per_replica, "rollouts of a step"),
+        "ref_log_prob": (sizes.rollouts_per_replica, "rollouts of a step"),
+    }
+    for name, (rollouts, what) in whole.items():
+        size = getattr(sizes, name)
+        if size is not None and rollouts % size:
+            yield f"{_key(sizes, name)} does not divide the {rollouts} {what} on each GPU"
+
+
+def _deprecated(recipe: Recipe) -> Iterator[Check]:
+    for key, successor in DEPRECATED.items():
+        if recipe.get(key) is not None:
+            yield fail(ID, f"{key}={recipe.get(key)} is deprecated; verl accepts only {successor}")
+
+
+def _removals(recipe: Recipe) -> list[str]:
+    return [f"{key}=null" for key in DEPRECATED if recipe.get(key) is not None]
+
+
+def _filler(sizes: BatchSizes) -> str:
+    total = sizes.rollouts_per_replica * sizes.replicas
+    return (
+        f"{_key(sizes, 'mini')} does not divide {_key(sizes, 'batch')}: verl fills every step up "
+        f"from {sizes.batch * sizes.n} to {total} rollouts with empty ones"
+    )
+
+
+def _fine(sizes: BatchSizes) -> str:
+    return (
+        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} judge calls a step; "
+        f"{math.ceil(sizes.batch / sizes.mini)} updates a step on {sizes.gpus} GPUs"
+    )
+
+
+def _sft_sizes(recipe: Recipe) -> str:
+    names = ("per_device_train_batch_size", "gradient_accumulation_steps", "n_gpus")
+    sizes = [recipe.get(f"training.{name}") for name in names]
+    return f"{' x '.join(str(size) for size in sizes)} = {math.prod(sizes)} examples an update"
+
+
+def _key(sizes: BatchSizes, name: str) -> str:
+    return f"{KEYS[name]}={getattr(sizes, name)}"
+
+
+def _fit(whole: int, size: int | None) -> int | None:
+    return None if size is None else _divisor(whole, size)
+
+
+def _divisor(whole: int, limit: int) -> int:
+    """The largest divisor of ``whole`` that is not above ``limit``, and at least 1."""
+    return max((d for d in _divisors(whole) if d <= limit), default=1)
+
+
+def _divisors(whole: int) -> list[int]:
+    return [d for d in range(1, whole + 1) if whole % d == 0]

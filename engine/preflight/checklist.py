@@ -1,0 +1,105 @@
+"""The checklist before a launch, in the order a person goes through it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe
+from engine.preflight import (
+    batch,
+    checkpoint,
+    config,
+    credentials,
+    dataset,
+    disk,
+    environment,
+    holdout,
+    ports,
+    prompt,
+    steps,
+    testsuite,
+)
+from engine.preflight.check import Check, Subject, fail, skip
+from engine.preflight.effective import effective
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question, and the questions that must not have failed for it to make sense."""
+
+    id: str
+    answer: Callable[[Subject], Check]
+    needs: tuple[str, ...] = ()
+
+
+ITEMS = (
+    Item("environment", environment.check),
+    Item("credentials", credentials.check),
+    Item("config", config.check),
+    Item("parquet", dataset.check),
+    Item("prompt", prompt.check, needs=("parquet",)),
+    Item("holdout", holdout.check, needs=("parquet",)),
+    Item("checkpoint", checkpoint.check),
+    Item("batch", batch.check),
+    Item("steps", steps.check, needs=("parquet", "batch")),
+    Item("disk", disk.check),
+    Item("ports", ports.check),
+)
+
+
+def run_checks(
+    recipe: Recipe,
+    *,
+    env: Mapping[str, str] | None = None,
+    tests: bool = False,
+    runs: Path = Path("runs"),
+) -> Iterator[Check]:
+    """Answer the checklist one line at a time, each when it is asked for. Never raises."""
+    try:
+        completed = effective(recipe, runs / "attempt_1")
+    except Exception as error:
+        yield _crash("config", error)
+        return
+    subject = Subject(completed, os.environ if env is None else env, runs)
+    failed: set[str] = set()
+    for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.not_asked)):
+        lacking = [needed for needed in item.needs if needed in failed]
+        check = skip(item.id, f"needs {lacking[0]}") if lacking else _answer(item, subject)
+        if check.status == "fail":
+            failed.add(check.id)
+        yield check
+
+
+def blocking(checks: Iterable[Check]) -> list[Check]:
+    """The answers that forbid a launch."""
+    return [check for check in checks if check.status == "fail"]
+
+
+def require_launchable(recipe: Recipe, runs: Path) -> None:
+    """Raise UsageError, in one line, when something is known to make this launch fail."""
+    failures = blocking(run_checks(recipe, runs=runs))
+    if failures:
+        first, others = failures[0], [check.id for check in failures[1:]]
+        more = f"; also failing: {', '.join(others)}" if others else ""
+        raise UsageError(f"{first.id}: {first.message}{_hint(first)}{more}")
+
+
+def _hint(check: Check) -> str:
+    return f" [fix: {check.fix}]" if check.fix else ""
+
+
+def _answer(item: Item, subject: Subject) -> Check:
+    # A check that crashes has answered nothing, and the person must still see the others.
+    try:
+        return item.answer(subject)
+    except Exception as error:
+        return _crash(item.id, error)
+
+
+def _crash(id: str, error: Exception) -> Check:
+    detail = " ".join(str(error).split())
+    return fail(id, f"the check itself failed: {type(error).__name__}: {detail}")

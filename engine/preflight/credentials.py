@@ -1,0 +1,92 @@
+"""Can the judge be asked? Values are looked at, never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from engine.errors import UsageError
+from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.records.masking import mask, mask_url
+from engine.rubrics.judge.credentials import Credentials, find_credentials
+from engine.rubrics.settings import JudgeSettings
+
+ID = "credentials"
+
+_KEYS = {
+    "AZURE_OPENAI": "AZURE_OPENAI_API_KEY",
+    "AZURE_API": "AZURE_API_KEY",
+    "OPENAI": "OPENAI_API_KEY",
+}
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_EXPORT = "set -a && source .env && set +a"
+_UNIX_LINES = "sed -i 's/\\r$//' .env && " + _EXPORT
+
+
+def check(subject: Subject) -> Check:
+    """Credentials of the judge the recipe names, and of wandb when it logs there."""
+    if subject.recipe.kind == "sft":
+        judge = [ok(ID, "supervised training asks no judge")]
+    else:
+        judge = _judge(subject)
+    return summary(ID, [*judge, *_wandb(subject)], judge[0].message)
+
+
+def _judge(subject: Subject) -> list[Check]:
+    settings = JudgeSettings(**subject.recipe.section("judge"))
+    if settings.provider == "offline":
+        return [ok(ID, "the offline judge needs none")]
+    try:
+        found = find_credentials(settings, subject.env)
+    except UsageError as error:
+        return [fail(ID, str(error), _EXPORT)]
+    return [
+        ok(ID, _used(subject, found)),
+        *_endpoint(found),
+        *_key(subject, found),
+        *_line_ends(subject, found),
+    ]
+
+
+def _used(subject: Subject, found: Credentials) -> str:
+    where = f" at {mask_url(found.endpoint)}" if found.endpoint else ""
+    name = _KEYS[found.family]
+    if not subject.env.get(name):
+        return f"the judge{where} needs no key"
+    other = {"AZURE_OPENAI": "AZURE_API_KEY", "AZURE_API": "AZURE_OPENAI_API_KEY"}
+    ignored = other.get(found.family, "")
+    note = f"; {ignored} is not" if subject.env.get(ignored) else ""
+    return f"{name}={mask(found.key)}{where} is used{note}"
+
+
+def _endpoint(found: Credentials) -> Iterator[Check]:
+    if found.endpoint is None:
+        return
+    parts = urlsplit(found.endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        yield fail(ID, f"the judge's endpoint {mask_url(found.endpoint)!r} is not an http(s) URL")
+
+
+def _key(subject: Subject, found: Credentials) -> Iterator[Check]:
+    name = _KEYS[found.family]
+    if not subject.env.get(name):
+        if urlsplit(found.endpoint or "").hostname not in _LOOPBACK:
+            yield warn(ID, f"{name} is not set; the judge's server must not ask for it", _EXPORT)
+    elif not found.key.isprintable() or not found.key.isascii() or " " in found.key:
+        yield fail(ID, f"{name} holds characters that no key has", _EXPORT)
+
+
+def _line_ends(subject: Subject, found: Credentials) -> Iterator[Check]:
+    """The judge strips carriage returns; what else reads these variables fails on its URL."""
+    for name in sorted(subject.env):
+        if name.startswith(found.family) and subject.env[name].endswith("\r"):
+            message = f"{name} ends in a carriage return: .env has Windows line ends"
+            yield warn(ID, message, _UNIX_LINES)
+
+
+def _wandb(subject: Subject) -> Iterator[Check]:
+    """wandb asks for a login on the terminal, which a detached run does not have."""
+    loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
+    mode = subject.env.get("WANDB_MODE", "online")
+    if "wandb" in loggers and mode == "online" and not subject.env.get("WANDB_API_KEY"):
+        yield warn(ID, "wandb is logged to but WANDB_API_KEY is not set", "WANDB_MODE=offline")

@@ -1,0 +1,190 @@
+"""Are the data files there, and can the trainer learn from every row?"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.data.contract import SCHEMA, Row, read_facts, row_problem
+from engine.errors import UsageError, nearest
+from engine.launch.launcher import data_files
+from engine.launch.recipe import Recipe
+from engine.preflight.check import Check, Subject, fail, ok, summary
+
+ID = "parquet"
+TINY_WORLD = Path("data/tiny")
+MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
+COLUMNS = ("prompt", "extra_info")
+
+_PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
+_PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
+
+
+def check(subject: Subject) -> Check:
+    """Every training and validation file of the recipe."""
+    recipe = subject.recipe
+    paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
+    answers = [_file(recipe, path) for path in paths]
+    fine = "; ".join(answer.message for answer in answers if answer.status == "ok")
+    return summary(ID, answers, fine or "no data files in the recipe")
+
+
+def uses_rubric_reward(recipe: Recipe) -> bool:
+    """Whether rollouts are scored by our own reward, which needs answers and gold scores."""
+    return recipe.get("reward.custom_reward_function.path") is None
+
+
+def _file(recipe: Recipe, path: Path) -> Check:
+    if not path.is_file():
+        where = f"{recipe.path}: {_key(recipe, path)}={path}"
+        return fail(ID, f"{where} does not exist{_neighbour(path)}", _prepare(recipe, path))
+    if path.suffix in (".json", ".jsonl"):
+        return _jsonl(recipe, path)
+    try:
+        return _parquet(recipe, path)
+    except (pa.ArrowException, OSError, UsageError) as error:
+        first_line = str(error).splitlines()[0]
+        return fail(ID, f"{path} cannot be read as parquet: {first_line}", _prepare(recipe, path))
+
+
+def _parquet(recipe: Recipe, path: Path) -> Check:
+    file = pq.ParquetFile(path)
+    problems = [*_schema_problems(path, file.schema_arrow), *_metadata_problems(recipe, path)]
+    if not problems and not file.metadata.num_rows:
+        problems = [f"{path} has no rows"]
+    if not problems and uses_rubric_reward(recipe):
+        problems = list(_row_problems(path, file))
+    if problems:
+        return fail(ID, "; ".join(problems), _prepare(recipe, path))
+    return ok(ID, f"{path}: {file.metadata.num_rows} rows")
+
+
+def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
+    for name in SCHEMA.names:
+        if name not in schema.names:
+            close = nearest(name, schema.names)
+            hint = f"did you mean '{close}'?" if close else f"it has {', '.join(schema.names)}"
+            yield f"{path}: no column '{name}'; {hint}"
+        elif _nesting(schema.field(name).type) != _nesting(SCHEMA.field(name).type):
+            yield (
+                f"{path}: column '{name}' is {schema.field(name).type} but must be "
+                f"{SCHEMA.field(name).type}{_consequence(name)}"
+            )
+
+
+def _nesting(kind: pa.DataType) -> str:
+    """The kind of a column as far as verl cares: messages, fields or text."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list of {_nesting(kind.value_type)}"
+    return "struct" if pa.types.is_struct(kind) else "value"
+
+
+def _consequence(name: str) -> str:
+    # A chat template iterates over text character by character, finds no roles, and renders
+    # nothing but the generation prompt. No error is raised anywhere.
+    return ": every prompt would be rendered empty" if name == "prompt" else ""
+
+
+def _metadata_problems(recipe: Recipe, path: Path) -> Iterator[str]:
+    facts = read_facts(path)
+    wanted = recipe.get("reward_config.use_contrastive")
+    if uses_rubric_reward(recipe) and facts is not None and facts.use_contrastive != wanted:
+        yield (
+            f"{path} was prepared with use_contrastive={_text(facts.use_contrastive)} but "
+            f"{recipe.path} has reward_config.use_contrastive={_text(wanted)}; prompts are "
+            "written when the file is prepared"
+        )
+
+
+def _row_problems(path: Path, file: pq.ParquetFile) -> Iterator[str]:
+    """How many rows cannot be trained on, with the first one's reason."""
+    broken: list[tuple[int, str]] = []
+    number = 0
+    for piece in file.iter_batches(columns=list(COLUMNS)):
+        for row in piece.to_pylist():
+            problem = _row_problem(row)
+            if problem is not None:
+                broken.append((number, problem))
+            number += 1
+    if broken:
+        first, problem = broken[0]
+        yield f"{path}: {len(broken)} of {number} rows cannot be used; row {first}: {problem}"
+
+
+def _row_problem(row: Row) -> str | None:
+    null = next((name for name in COLUMNS if row[name] is None), None)
+    return f"{null} is null" if null is not None else row_problem(row)
+
+
+def _jsonl(recipe: Recipe, path: Path) -> Check:
+    """An SFT file: one object with a list of messages per line."""
+    reasons: Counter[str] = Counter()
+    first: tuple[int, str] | None = None
+    rows = 0
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, start=1):
+            if not line.strip():
+                continue
+            rows += 1
+            reason = _example_problem(line)
+            if reason is not None:
+                reasons[reason] += 1
+                first = first or (number, reason)
+    if first is not None:
+        broken = f"{reasons.total()} of {rows} lines cannot be used; line {first[0]}: {first[1]}"
+        return fail(ID, f"{path}: {broken}", _prepare(recipe, path))
+    if not rows:
+        return fail(ID, f"{path} has no rows", _prepare(recipe, path))
+    return ok(ID, f"{path}: {rows} rows")
+
+
+def _example_problem(line: bytes) -> str | None:
+    try:
+        record: Any = json.loads(line)
+    except ValueError:
+        return "not JSON"
+    messages = record.get("messages") if isinstance(record, dict) else None
+    if not isinstance(messages, list) or not messages:
+        return "no list 'messages'"
+    if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
+        return "a message without role or content"
+    if messages[-1]["role"] != "assistant":
+        return f"the last message is by '{messages[-1]['role']}', so there is nothing to learn"
+    return None
+
+
+def _key(recipe: Recipe, path: Path) -> str:
+    """The key that names a data file."""
+    for key in ("data.train_files", "data.val_files", "data.train_file", "data.val_file"):
+        value = recipe.get(key)
+        named = value if isinstance(value, list) else [value]
+        if path in [Path(name).expanduser() for name in named if name]:
+            return key
+    return "data"
+
+
+def _neighbour(path: Path) -> str:
+    names = [other.name for other in path.parent.glob(f"*{path.suffix}")]
+    close = nearest(path.name, names)
+    return f"; did you mean {path.parent / close}?" if close else ""
+
+
+def _prepare(recipe: Recipe, path: Path) -> str:
+    """The command that makes the file."""
+    if path.is_relative_to(TINY_WORLD):
+        return MAKE_TINY_WORLD
+    if recipe.kind == "sft":
+        return f"{_PREPARE_SFT} {path.parent}"
+    contrastive = recipe.get("reward_config.use_contrastive")
+    prefix = "" if contrastive else "USE_CONTRASTIVE=0 "
+    return f"{prefix}{_PREPARE} {path.parent}"
+
+
+def _text(flag: Any) -> str:
+    return str(flag).lower()

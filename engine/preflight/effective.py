@@ -1,0 +1,17 @@
+"""The recipe as the trainer will see it, with what follows from its own values."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from engine.launch.keys import flatten
+from engine.launch.recipe import Recipe
+from engine.train.compose import verl_config
+
+
+def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
+    """``recipe`` with the values that, say, ``grubrics.device=cpu`` brings with it."""
+    if recipe.kind != "grpo":
+        return recipe
+    return dataclasses.replace(recipe, values=dict(flatten(verl_config(recipe, attempt_dir))))

@@ -1,0 +1,128 @@
+"""Is the software there, and the hardware that the recipe asks for?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from engine.launch.keys import verl_version
+from engine.launch.recipe import Recipe
+from engine.preflight.check import Check, Subject, fail, summary, warn
+from engine.preflight.models import lora_rank
+from engine.records.environment import gpus, package_version
+
+ID = "environment"
+CONDA_ENVIRONMENT = "RL"
+TESTED_PYTHONS = ((3, 11), (3, 12))
+TRAIN_EXTRA = 'pip install "grubrics-tui[train]"'
+GPU_EXTRA = 'pip install "grubrics-tui[gpu]"'
+
+# verl imports more than it declares: TransferQueue, cachetools and uvicorn are not its own
+# dependencies, yet no run starts without them.
+_MODULES = (
+    "torch",
+    "verl",
+    "ray",
+    "transformers",
+    "tensordict",
+    "transfer_queue",
+    "cachetools",
+    "uvicorn",
+)
+_SHOWN = ("torch", "verl", "ray", "transformers")
+
+
+def check(subject: Subject) -> Check:
+    """Python, packages (looked up, never imported), conda environment, GPUs."""
+    found = [
+        *_python(),
+        *_conda(subject),
+        *_packages(subject.recipe),
+        *_gpus(subject),
+        *_allocator(subject),
+    ]
+    versions = ", ".join(f"{name} {package_version(name)}" for name in _SHOWN)
+    device = subject.recipe.get("grubrics.device")
+    return summary(ID, found, f"Python {_version()}; {versions}; device {device}")
+
+
+def needed_modules(recipe: Recipe) -> list[str]:
+    """The modules that training with this recipe imports."""
+    loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
+    optional = {
+        "openai": recipe.get("judge.provider", "offline") != "offline",
+        "wandb": "wandb" in loggers,
+        "peft": lora_rank(recipe) > 0,
+        "vllm": recipe.get("actor_rollout_ref.rollout.name") == "vllm",
+    }
+    return [*_MODULES, *(name for name, needed in optional.items() if needed)]
+
+
+def _python() -> Iterator[Check]:
+    if sys.version_info[:2] not in TESTED_PYTHONS:
+        yield warn(ID, f"Python {_version()} is untried; 3.11 and 3.12 are tested")
+
+
+def _conda(subject: Subject) -> Iterator[Check]:
+    active = subject.env.get("CONDA_DEFAULT_ENV")
+    if active is not None and active != CONDA_ENVIRONMENT:
+        yield warn(
+            ID,
+            f"conda environment '{active}' is active, not '{CONDA_ENVIRONMENT}'",
+            f"conda activate {CONDA_ENVIRONMENT}",
+        )
+
+
+def _packages(recipe: Recipe) -> Iterator[Check]:
+    missing = [name for name in needed_modules(recipe) if find_spec(name) is None]
+    if missing:
+        extra = GPU_EXTRA if missing == ["vllm"] else TRAIN_EXTRA
+        yield fail(ID, f"not installed: {', '.join(missing)}", extra)
+    installed = package_version("verl")
+    if installed is not None and installed != verl_version():
+        yield warn(
+            ID,
+            f"verl {installed} is installed; keys and defaults are those of verl {verl_version()}",
+            f"pip install verl=={verl_version()}",
+        )
+
+
+def _gpus(subject: Subject) -> Iterator[Check]:
+    recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
+    elsewhere = recipe.kind == "grpo" and address not in ("", "local")
+    if recipe.get("grubrics.device") != "cuda" or elsewhere:
+        return
+    key = "trainer.n_gpus_per_node" if recipe.kind == "grpo" else "training.n_gpus"
+    wanted, present = recipe.get(key), _visible_gpus(subject)
+    if wanted > present:
+        yield fail(
+            ID,
+            f"{recipe.path}: grubrics.device=cuda and {key}={wanted}, but {present} NVIDIA GPUs "
+            "are visible here",
+            f"{key}={present}" if present else "grubrics.device=cpu",
+        )
+
+
+def _visible_gpus(subject: Subject) -> int:
+    present = len(gpus())
+    allowed = subject.env.get("CUDA_VISIBLE_DEVICES")
+    if allowed is None:
+        return present
+    listed = [name for name in allowed.split(",") if name.strip() not in ("", "-1")]
+    return min(present, len(listed))
+
+
+def _allocator(subject: Subject) -> Iterator[Check]:
+    uses_vllm = subject.recipe.get("actor_rollout_ref.rollout.name") == "vllm"
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        if uses_vllm and "expandable_segments:true" in subject.env.get(name, "").lower():
+            yield fail(
+                ID,
+                f"{name}={subject.env[name]}: vLLM's memory pool refuses expandable segments",
+                f"unset {name}",
+            )
+
+
+def _version() -> str:
+    return ".".join(str(part) for part in sys.version_info[:3])

@@ -1,0 +1,82 @@
+"""How far can the run get, and what will it ask of the judge?"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from engine.launch.recipe import Recipe
+from engine.launch.steps import StepPlan, step_plan
+from engine.preflight.check import Check, Subject, fail, ok, skip
+
+ID = "steps"
+
+
+def check(subject: Subject) -> Check:
+    """Steps asked for against steps the data can give, with the arithmetic."""
+    recipe = subject.recipe
+    plan = step_plan(recipe)
+    if plan is None:
+        return skip(ID, "the training file cannot be read")
+    if plan.rows < plan.batch:
+        return _no_batch(recipe, plan)
+    if recipe.kind == "sft":
+        return ok(ID, _supervised(plan))
+    if plan.asked is not None and plan.asked > plan.reachable:
+        return _out_of_reach(plan)
+    return ok(ID, f"{plan.total} steps of {plan.arithmetic()}; {_judge_calls(recipe, plan)}")
+
+
+def _supervised(plan: StepPlan) -> str:
+    """``training.max_steps`` replaces the epochs, as in the HF Trainer, so it is never too many."""
+    return f"{plan.total} steps; {plan.arithmetic()}"
+
+
+def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
+    grpo = recipe.kind == "grpo"
+    key = "data.train_batch_size" if grpo else "training.per_device_train_batch_size"
+    size = max(1, plan.rows * recipe.get(key) // plan.batch)
+    changes = [f"{key}={size}"]
+    mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size"
+    if recipe.get(mini_key, 0) > size:
+        changes.append(f"{mini_key}={size}")
+    if grpo and plan.asked is not None and plan.asked > plan.epochs:
+        changes.append(f"trainer.total_epochs={plan.asked}")
+    message = f"{plan.rows} training rows do not fill one batch of {plan.batch}"
+    return fail(ID, f"{message}, and verl drops what is left over", " ".join(changes))
+
+
+def _out_of_reach(plan: StepPlan) -> Check:
+    epochs = math.ceil((plan.asked or 0) / (plan.rows // plan.batch))
+    return fail(
+        ID,
+        f"trainer.total_training_steps={plan.asked} cannot be reached: {plan.arithmetic()}; "
+        "the run would end there without its last checkpoint",
+        f"trainer.total_epochs={epochs}",
+    )
+
+
+def _judge_calls(recipe: Recipe, plan: StepPlan) -> str:
+    """One judge call for every rollout, and one for every validation answer."""
+    each = plan.batch * recipe.get("actor_rollout_ref.rollout.n")
+    rounds = _validations(recipe, plan.total)
+    validation = rounds * _validation_rollouts(recipe)
+    return (
+        f"{each} judge calls a step, {each * plan.total} in all, and {validation} in "
+        f"{rounds} validations"
+    )
+
+
+def _validations(recipe: Recipe, total: int) -> int:
+    every = int(recipe.get("trainer.test_freq"))
+    before = int(bool(recipe.get("trainer.val_before_train")))
+    return before + (math.ceil(total / every) if every > 0 else 0)
+
+
+def _validation_rollouts(recipe: Recipe) -> int:
+    files = recipe.get("data.val_files")
+    names = files if isinstance(files, list) else [files]
+    rows: int = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names if name)
+    return rows * int(recipe.get("actor_rollout_ref.rollout.val_kwargs.n"))

@@ -1,0 +1,130 @@
+"""An experiment-log entry filled in from a run's files. A number the files lack is left out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.records.checkpoints import check_checkpoint
+from engine.records.entry import LogEntry
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, describe, observed_state
+from engine.watch import metrics
+from engine.watch.train_log import Step, read_steps
+
+WINDOW = 10
+"""Steps at each end of a run that a mean is taken over."""
+
+
+def draft_entry(run: RunDir) -> LogEntry:
+    """The entry of ``run`` without what only a person knows: question, observations, decision."""
+    manifest, state = run.read_manifest(), observed_state(run)
+    return LogEntry(
+        title=_title(run, manifest),
+        run=run.id,
+        date=_date(state.started or _number(manifest.get("created"))),
+        config=_config(manifest),
+        duration=_duration(state),
+        result=_listed(_result(state, _history(run))),
+        directory=str(run.path),
+        checkpoint=check_checkpoint(run).message,
+    )
+
+
+def _title(run: RunDir, manifest: Mapping[str, Any]) -> str:
+    description = str(manifest.get("description") or "").strip()
+    return description or f"{manifest.get('recipe') or 'run'} ({run.id})"
+
+
+def _date(moment: float | None) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(moment)) if moment else ""
+
+
+def _config(manifest: Mapping[str, Any]) -> str:
+    """The file and what was set over it."""
+    changes = [
+        f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
+        for change in manifest.get("changes") or []
+        if isinstance(change, dict) and {"key", "before", "after", "origin"} <= change.keys()
+    ]
+    return _listed([str(manifest.get("config_path") or ""), *changes])
+
+
+def _duration(state: RunState) -> str:
+    if state.started is None or state.ended is None:
+        return ""
+    minutes, seconds = divmod(round(state.ended - state.started), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+def _history(run: RunDir) -> list[Step]:
+    """Every step once, in order: a step that was redone counts as it was done last."""
+    latest = {step.step: step for step in read_steps(run.train_log)}
+    return [latest[number] for number in sorted(latest)]
+
+
+def _result(state: RunState, steps: Sequence[Step]) -> list[str]:
+    # verl logs validation before training as step 0, which trained nothing.
+    trained = [step for step in steps if step.step > 0]
+    return [
+        describe(state),
+        _progress(state, trained),
+        _ends("reward", trained, metrics.REWARD_MEAN),
+        _ends("loss", trained, metrics.TRAIN_LOSS),
+        _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
+        _before_and_after("validation loss", steps, "val/loss"),
+        _recent("reward std inside a group", trained, metrics.REWARD_STD),
+        _recent("judge latency (s)", trained, metrics.JUDGE_LATENCY),
+    ]
+
+
+def _progress(state: RunState, trained: Sequence[Step]) -> str:
+    step = trained[-1].step if trained else state.step
+    if step is None:
+        return ""
+    return f"step {step} of {state.total_steps}" if state.total_steps else f"step {step}"
+
+
+def _ends(label: str, steps: Sequence[Step], name: str) -> str:
+    """Means over the first and the last steps, of which none is in both."""
+    values = [value for _, value in _points(steps, name)]
+    if len(values) < 2:
+        return f"{label}: {values[0]:.4g} (one step)" if values else ""
+    width = min(WINDOW, len(values) // 2)
+    first, last = _mean(values[:width]), _mean(values[-width:])
+    return f"{label}: {first:.4g} (first {width} steps), {last:.4g} (last {width} steps)"
+
+
+def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
+    points = _points(steps, name)
+    ends = points if len(points) < 2 else [points[0], points[-1]]
+    shown = ", ".join(f"{value:.4g} (step {step})" for step, value in ends)
+    return f"{label}: {shown}" if shown else ""
+
+
+def _recent(label: str, steps: Sequence[Step], name: str) -> str:
+    values = [value for _, value in _points(steps, name)][-WINDOW:]
+    return f"{label}: {_mean(values):.4g} (last {len(values)} steps)" if values else ""
+
+
+def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:
+    """``(step, value)`` where the metric has a value."""
+    found = ((step.step, _number(step.metrics.get(name))) for step in steps)
+    return [(step, value) for step, value in found if value is not None]
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """One line as it is, several as a Markdown list."""
+    present = [line for line in lines if line]
+    return present[0] if len(present) == 1 else "\n".join(f"- {line}" for line in present)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

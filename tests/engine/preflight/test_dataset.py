@@ -1,0 +1,126 @@
+"""What makes a data file unusable, each named with file, column or row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.preflight.check import Check
+from tests.engine.preflight.project import Project, row
+
+
+def answer(project: Project, *overrides: str) -> Check:
+    return project.checks("grpo", *overrides)["parquet"]
+
+
+def rewrite(change: dict[str, Any]) -> None:
+    """Replace columns of the training file with plain values, as another tool would write them."""
+    rows = [{**row(number), **change} for number in range(4)]
+    columns = {name: [entry[name] for entry in rows] for name in rows[0]}
+    pq.write_table(pa.table(columns), "data/train.parquet")
+
+
+def test_a_missing_file_names_its_neighbour_and_the_command(project: Project) -> None:
+    check = answer(project, "data.train_files=data/trian.parquet")
+    assert check.status == "fail"
+    assert check.message == (
+        "configs/grpo.yaml: data.train_files=data/trian.parquet does not exist; "
+        "did you mean data/train.parquet?"
+    )
+    assert check.fix == "python -m engine.data.prepare preset --only-cached --output_dir data"
+
+
+def test_a_file_that_is_not_parquet_is_told_so(project: Project) -> None:
+    Path("data/train.parquet").write_text("not parquet")
+    assert "cannot be read as parquet" in answer(project).message
+
+
+def test_an_empty_file_has_no_rows(project: Project) -> None:
+    project.write("data/train.parquet", [])
+    assert "data/train.parquet has no rows" in answer(project).message
+
+
+def test_prompts_stored_as_text_would_be_rendered_empty(project: Project) -> None:
+    rewrite({"prompt": json.dumps(row(0)["prompt"])})
+    check = answer(project)
+    assert check.status == "fail"
+    assert "every prompt would be rendered empty" in check.message
+
+
+def test_extra_info_stored_as_text_is_refused(project: Project) -> None:
+    rewrite({"extra_info": json.dumps(row(0)["extra_info"])})
+    assert "column 'extra_info' is string" in answer(project).message
+
+
+def test_a_missing_column_is_named_with_the_nearest_one(project: Project) -> None:
+    table = pq.read_table("data/train.parquet").rename_columns(
+        ["data_source", "prompts", "reward_model", "extra_info"]
+    )
+    pq.write_table(table, "data/train.parquet")
+    assert "no column 'prompt'; did you mean 'prompts'?" in answer(project).message
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"gold_scores": []}, "no answers/gold_scores for 'q1'"),
+        ({"answers": None}, "no answers/gold_scores for 'q1'"),
+        ({"gold_scores": [0.5]}, "2 answers but 1 gold_scores"),
+        ({"gold_scores": [0.5, None]}, "hold null"),
+        ({"question": "something else"}, "does not contain the question"),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_counted(
+    project: Project, change: dict[str, Any], reason: str
+) -> None:
+    rows = [row(0), row(1), row(2)]
+    rows[1]["extra_info"].update(change)
+    project.write("data/train.parquet", rows)
+    check = answer(project)
+    assert "1 of 3 rows cannot be used; row 1" in check.message
+    assert reason in check.message
+
+
+def test_a_null_prompt_is_counted(project: Project) -> None:
+    project.write("data/train.parquet", [row(0), {**row(1), "prompt": None}])
+    assert "row 1: prompt is null" in answer(project).message
+
+
+def test_another_reward_needs_no_gold_scores(project: Project) -> None:
+    rows = [row(number) for number in range(8)]
+    for entry in rows:
+        entry["extra_info"].update(answers=[], gold_scores=[])
+    project.write("data/train.parquet", rows)
+    check = answer(project, "reward.custom_reward_function.path=my_reward.py")
+    assert check.status == "ok"
+
+
+def test_prompts_prepared_for_the_other_side_of_the_ablation_are_refused(project: Project) -> None:
+    check = answer(project, "reward_config.use_contrastive=false")
+    assert check.status == "fail"
+    assert "prepared with use_contrastive=true" in check.message
+    assert check.fix is not None and check.fix.startswith("USE_CONTRASTIVE=0 python")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{torn", "not JSON"),
+        ('{"prompt_id": "x"}', "no list 'messages'"),
+        ('{"messages": [{"role": "user", "content": "hi"}]}', "nothing to learn"),
+        ('{"messages": [{"role": "assistant", "content": ""}]}', "without role or content"),
+    ],
+)
+def test_an_sft_line_that_teaches_nothing_is_named(
+    project: Project, line: str, reason: str
+) -> None:
+    with Path("data/sft/train.jsonl").open("a") as handle:
+        handle.write(line + "\n")
+    check = project.checks("sft")["parquet"]
+    assert "1 of 9 lines cannot be used; line 9" in check.message
+    assert reason in check.message

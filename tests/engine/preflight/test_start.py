@@ -1,0 +1,198 @@
+"""Where a run starts and how far it gets: model, leftovers, steps, disk, ports, environment."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from engine.preflight.ports import obstacle
+from tests.engine.preflight.project import Project, write_model
+
+
+def leave_checkpoint(step: int) -> None:
+    folder = Path("checkpoints/grpo")
+    (folder / f"global_step_{step}").mkdir(parents=True)
+    (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+
+
+def test_a_missing_sft_checkpoint_names_the_command_that_makes_it(project: Project) -> None:
+    check = project.checks("grpo", "actor_rollout_ref.model.path=checkpoints/sft/final")[
+        "checkpoint"
+    ]
+    assert check.status == "fail"
+    assert check.fix == "grubrics-tui launch sft"
+
+
+def test_a_missing_tiny_model_names_the_command_that_makes_it(project: Project) -> None:
+    check = project.checks("grpo", "actor_rollout_ref.model.path=data/tiny/model")["checkpoint"]
+    assert check.fix == "python -m engine.data.tiny_world"
+
+
+def test_the_shards_of_a_checkpoint_are_not_a_model(project: Project) -> None:
+    Path("checkpoints/old/global_step_5/actor").mkdir(parents=True)
+    overrides = ("actor_rollout_ref.model.path=checkpoints/old/global_step_5",)
+    check = project.checks("grpo", *overrides)["checkpoint"]
+    assert "no config.json and no weights" in check.message
+    assert "verl.model_merger" in check.message
+
+
+def test_a_model_of_the_hub_may_be_downloaded_unless_offline(project: Project) -> None:
+    override = "actor_rollout_ref.model.path=Qwen/Qwen3-8B"
+    assert project.checks("grpo", override)["checkpoint"].status == "ok"
+    offline = project.checks("grpo", override, env={"HF_HUB_OFFLINE": "1"})["checkpoint"]
+    assert offline.status == "fail"
+
+
+def test_a_cached_model_of_the_hub_is_found(project: Project) -> None:
+    cache = project.root / "cache"
+    write_model(cache / "models--Qwen--Qwen3-8B/snapshots/abc")
+    env = {"HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    checks = project.checks("grpo", "actor_rollout_ref.model.path=Qwen/Qwen3-8B", env=env)
+    assert checks["checkpoint"].status == "ok"
+    assert checks["prompt"].status == "ok"
+
+
+def test_a_leftover_checkpoint_will_be_resumed(project: Project) -> None:
+    leave_checkpoint(3)
+    check = project.checks()["checkpoint"]
+    assert check.status == "warn"
+    assert "will resume from step 3" in check.message
+
+
+def test_a_leftover_checkpoint_past_the_end_is_refused(project: Project) -> None:
+    leave_checkpoint(6)
+    assert project.checks()["checkpoint"].status == "fail"
+
+
+def test_a_leftover_checkpoint_is_ignored_when_resuming_is_off(project: Project) -> None:
+    leave_checkpoint(6)
+    assert project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"].status == "ok"
+
+
+def test_a_path_to_resume_from_must_exist(project: Project) -> None:
+    overrides = ("trainer.resume_mode=resume_path", "trainer.resume_from_path=nowhere")
+    assert project.checks("grpo", *overrides)["checkpoint"].status == "fail"
+
+
+def test_reachable_steps_are_worked_out_in_the_open(project: Project) -> None:
+    check = project.checks("grpo", "trainer.total_training_steps=7")["steps"]
+    assert "12 rows // batch 4 = 3 steps an epoch x 2 epochs = 6" in check.message
+    assert check.fix == "trainer.total_epochs=3"
+
+
+def test_steps_of_sft_replace_its_epochs(project: Project) -> None:
+    check = project.checks("sft", "training.max_steps=9")["steps"]
+    assert check.status == "ok"
+    assert check.message.startswith("9 steps;")
+
+
+def test_fewer_rows_than_a_batch_train_nothing(project: Project) -> None:
+    sizes = ("data.train_batch_size=16", "actor_rollout_ref.actor.ppo_mini_batch_size=16")
+    check = project.checks("grpo", *sizes)["steps"]
+    assert check.status == "fail" and check.fix is not None
+    assert project.checks("grpo", *sizes, *check.fix.split())["steps"].status == "ok"
+
+
+def test_judge_calls_of_the_whole_run_are_counted(project: Project) -> None:
+    message = project.checks()["steps"].message
+    assert "16 judge calls a step, 96 in all, and 9 in 3 validations" in message
+
+
+def test_one_file_for_training_and_validation_is_refused(project: Project) -> None:
+    check = project.checks("grpo", "data.val_files=data/train.parquet")["holdout"]
+    assert check.status == "fail"
+    assert "both training and validation data" in check.message
+
+
+def test_more_checkpoints_than_fit_are_a_warning(project: Project) -> None:
+    # About 9 GB of weights and moments each, 100,000 times.
+    write_model(Path("models/large"), shape=(27_000, 27_000))
+    overrides = ("trainer.save_freq=1", "trainer.total_epochs=100000")
+    steps = "trainer.total_training_steps=300000"
+    check = project.checks("grpo", *overrides, steps, "actor_rollout_ref.model.path=models/large")[
+        "disk"
+    ]
+    assert check.status == "warn"
+    assert check.fix == "trainer.max_actor_ckpt_to_keep=1"
+
+
+def test_a_port_is_free_again_when_its_listener_is_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert obstacle(port) is not None
+    assert obstacle(port) is None
+
+
+def test_a_dashboard_port_counts_only_with_a_dashboard(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = f"ray_kwargs.ray_init.dashboard_port={server.getsockname()[1]}"
+        shown = "ray_kwargs.ray_init.include_dashboard=true"
+        assert project.checks("grpo", port)["ports"].status == "ok"
+        assert project.checks("grpo", port, shown)["ports"].status == "fail"
+
+
+def test_another_conda_environment_is_a_warning(project: Project) -> None:
+    check = project.checks(env={"CONDA_DEFAULT_ENV": "base"})["environment"]
+    if check.status != "fail":  # software that is missing says more
+        assert check.status == "warn" and check.fix == "conda activate RL"
+
+
+@pytest.mark.parametrize(
+    ("override", "fix"),
+    [
+        ("actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.name=hf"),
+        ("actor_rollout_ref.rollout.mode=sync", "actor_rollout_ref.rollout.mode=async"),
+        ("trainer.resume_mode=never", "trainer.resume_mode=auto"),
+    ],
+)
+def test_values_that_verl_refuses_late_are_refused_now(
+    project: Project, override: str, fix: str
+) -> None:
+    check = project.checks("grpo", override)["config"]
+    assert check.status == "fail"
+    assert check.fix == fix
+
+
+def test_dropout_of_adapters_is_refused_for_sft(project: Project) -> None:
+    check = project.checks("sft", "lora.r=8", "lora.dropout=0.05")["config"]
+    assert check.status == "fail"
+    assert check.fix == "lora.dropout=0"
+
+
+def test_a_run_that_saves_nothing_is_a_warning(project: Project) -> None:
+    assert project.checks("grpo", "trainer.save_freq=-1")["config"].status == "warn"
+
+
+def test_a_reasoning_judge_gets_time_and_room(project: Project) -> None:
+    check = project.checks("grpo", "judge.provider=openai", "judge.model=gpt-5-mini")["config"]
+    assert check.status == "warn"
+    assert check.fix == "judge.timeout_s=300; judge.max_tokens=16000"
+
+
+def test_kl_and_lora_are_noted(project: Project) -> None:
+    overrides = ("actor_rollout_ref.model.lora_rank=64",)
+    assert "KL: off; LoRA rank 64" in project.checks("grpo", *overrides)["config"].message
+
+
+def test_pytest_is_run_only_when_asked_for(project: Project) -> None:
+    assert project.checks()["tests"].status == "skip"
+
+
+def test_what_the_device_brings_with_it_is_taken_into_account(project: Project) -> None:
+    # The recipe names no rollout engine and verl's default is tensor parallelism over 2 GPUs.
+    checks = project.checks("grpo", "grubrics.device=cpu")
+    assert checks["config"].status == "ok"
+    assert checks["batch"].status == "ok"
+
+
+def test_space_for_a_model_of_unknown_size_is_not_guessed(project: Project) -> None:
+    check = project.checks("grpo", "actor_rollout_ref.model.path=owner/model")["disk"]
+    assert check.status == "ok"
+    assert "checkpoints of unknown size" in check.message
+
+
+def test_a_hub_models_name_tells_its_size(project: Project) -> None:
+    check = project.checks("sft", "model.path=owner/Model-0.5B", "lora.r=8")["disk"]
+    assert "about 3.8 GiB" in check.message

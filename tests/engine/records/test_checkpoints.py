@@ -1,0 +1,125 @@
+"""A checkpoint counts only when it is whole and this run's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.records.checkpoints import TRACKER, check_checkpoint
+from tests.engine.records.runs import CREATED, make_run
+
+
+def save_step(root: Path, step: int, ranks: int = 1) -> Path:
+    """A step as verl leaves it, without the tracker that it writes last."""
+    folder = root / "checkpoints" / f"global_step_{step}"
+    (folder / "actor").mkdir(parents=True)
+    for rank in range(ranks):
+        for part in ("model", "optim", "extra_state"):
+            shard = folder / "actor" / f"{part}_world_size_{ranks}_rank_{rank}.pt"
+            shard.write_bytes(b"12345678")
+    (folder / "data.pt").write_bytes(b"1234")
+    return folder
+
+
+def track(root: Path, step: int) -> Path:
+    tracker = root / "checkpoints" / TRACKER
+    tracker.write_text(str(step))
+    return tracker
+
+
+def save_final(root: Path) -> Path:
+    folder = root / "checkpoints" / "final"
+    folder.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def test_a_tracked_step_is_complete(tmp_path: Path) -> None:
+    folder = save_step(tmp_path, 20, ranks=2)
+    track(tmp_path, 20)
+    report = check_checkpoint(make_run(tmp_path))
+    assert report.complete
+    assert (report.path, report.step, report.size_bytes) == (folder, 20, 52)
+
+
+def test_a_step_without_the_tracker_is_incomplete(tmp_path: Path) -> None:
+    save_step(tmp_path, 20)
+    report = check_checkpoint(make_run(tmp_path))
+    assert not report.complete and report.path is None
+    assert f"{TRACKER} was not written" in report.message
+
+
+def test_a_half_written_step_after_a_complete_one_is_not_used(tmp_path: Path) -> None:
+    folder = save_step(tmp_path, 10)
+    track(tmp_path, 10)
+    (tmp_path / "checkpoints/global_step_20/actor").mkdir(parents=True)
+    report = check_checkpoint(make_run(tmp_path))
+    assert report.complete and report.path == folder
+    assert "global_step_20 is only half written" in report.message
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        ("actor/optim_world_size_2_rank_1.pt", "optim_world_size_2_rank_1.pt is missing"),
+        ("data.pt", "data.pt is missing"),
+    ],
+)
+def test_a_tracked_step_that_lacks_a_file_is_incomplete(
+    tmp_path: Path, missing: str, reason: str
+) -> None:
+    folder = save_step(tmp_path, 20, ranks=2)
+    track(tmp_path, 20)
+    (folder / missing).unlink()
+    report = check_checkpoint(make_run(tmp_path))
+    assert not report.complete and reason in report.message
+
+
+def test_a_tracker_may_name_a_step_that_was_deleted(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    track(tmp_path, 20)
+    assert "does not exist" in check_checkpoint(make_run(tmp_path)).message
+
+
+def test_what_an_earlier_run_left_is_not_this_runs(tmp_path: Path) -> None:
+    save_step(tmp_path, 20)
+    os.utime(track(tmp_path, 20), (CREATED - 60, CREATED - 60))
+    report = check_checkpoint(make_run(tmp_path))
+    assert not report.complete and "none from this run" in report.message
+
+
+def test_a_run_that_saved_nothing_says_so(tmp_path: Path) -> None:
+    assert "no checkpoint was written" in check_checkpoint(make_run(tmp_path)).message
+
+
+def test_a_run_without_a_manifest_has_no_checkpoint(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.manifest.unlink()
+    assert not check_checkpoint(run).complete
+
+
+def test_the_final_model_of_sft_is_complete(tmp_path: Path) -> None:
+    folder = save_final(tmp_path)
+    report = check_checkpoint(make_run(tmp_path, kind="sft"))
+    assert report.complete and report.path == folder
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_final_model_that_lacks_a_part_is_incomplete(tmp_path: Path, missing: str) -> None:
+    (save_final(tmp_path) / missing).unlink()
+    report = check_checkpoint(make_run(tmp_path, kind="sft"))
+    assert not report.complete and missing in report.message
+
+
+def test_shards_of_the_weights_must_all_be_there(tmp_path: Path) -> None:
+    folder = save_final(tmp_path)
+    (folder / "model.safetensors").unlink()
+    index = '{"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}'
+    (folder / "model.safetensors.index.json").write_text(index)
+    (folder / "one.safetensors").write_text("")
+    assert not check_checkpoint(make_run(tmp_path, kind="sft")).complete
+    (folder / "two.safetensors").write_text("")
+    assert check_checkpoint(make_run(tmp_path / "again", kind="sft", cwd=str(tmp_path))).complete
