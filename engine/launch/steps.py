@@ -12,12 +12,16 @@ from engine.launch.recipe import Recipe
 
 @dataclass(frozen=True)
 class StepPlan:
-    """``asked`` is None when only the data limits the run."""
+    """``asked`` is None when only rows and epochs say how long the run is.
+
+    ``bounded``: whether the run ends with its epochs even when more steps were asked for.
+    """
 
     rows: int
     batch: int
     epochs: int
     asked: int | None
+    bounded: bool
 
     @property
     def reachable(self) -> int:
@@ -26,7 +30,9 @@ class StepPlan:
 
     @property
     def total(self) -> int:
-        return self.reachable if self.asked is None else min(self.asked, self.reachable)
+        if self.asked is None:
+            return self.reachable
+        return min(self.asked, self.reachable) if self.bounded else self.asked
 
     def arithmetic(self) -> str:
         per_epoch = self.rows // self.batch
@@ -47,18 +53,22 @@ def step_plan(recipe: Recipe) -> StepPlan | None:
 def _grpo_plan(recipe: Recipe) -> StepPlan:
     files = recipe.get("data.train_files")
     names = files if isinstance(files, list) else [files]
-    rows = sum(pq.read_metadata(name).num_rows for name in names)
+    rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names)
+    limit = recipe.get("data.train_max_samples")
+    if limit is not None and limit > 0:
+        rows = min(rows, limit)
     asked = recipe.get("trainer.total_training_steps")
     return StepPlan(
         rows=rows,
         batch=int(recipe.get("data.train_batch_size")),
         epochs=int(recipe.get("trainer.total_epochs")),
         asked=None if asked is None else int(asked),
+        bounded=True,
     )
 
 
 def _sft_plan(recipe: Recipe) -> StepPlan:
-    with Path(recipe.get("data.train_file")).open("rb") as handle:
+    with Path(recipe.get("data.train_file")).expanduser().open("rb") as handle:
         rows = sum(1 for line in handle if line.strip())
     batch = (
         recipe.get("training.per_device_train_batch_size")
@@ -67,4 +77,4 @@ def _sft_plan(recipe: Recipe) -> StepPlan:
     )
     asked = recipe.get("training.max_steps")
     epochs = recipe.get("training.num_train_epochs")
-    return StepPlan(rows, batch, epochs, asked if asked > 0 else None)
+    return StepPlan(rows, batch, epochs, asked if asked > 0 else None, bounded=False)

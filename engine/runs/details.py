@@ -24,7 +24,7 @@ def details(run: RunDir) -> dict[str, Any]:
         "started": state.started,
         "ended": state.ended,
         "attempts": len(manifest.get("attempts", [])),
-        "pids": [process.pid for process in members(run.id)],
+        "pids": [process.pid for process in members(run)],
         "recipe": manifest.get("recipe"),
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),

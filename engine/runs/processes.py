@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.runs.rundir import RUN_ID_VARIABLE
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the command name
@@ -62,8 +62,10 @@ def become_subreaper() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def members(run_id: str, roots: Iterable[int] = ()) -> list[Identity]:
-    """Every live process of a run: carriers of its id, and descendants of ``roots``.
+def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
+    """Every live process of a run: carriers of its mark, and descendants of ``roots``.
+
+    The mark is id and folder in the environment: two runs folders may hold the same id.
 
     Whoever is in ``roots`` is not included: the caller is one of them.
     """
@@ -72,7 +74,7 @@ def members(run_id: str, roots: Iterable[int] = ()) -> list[Identity]:
     found = [
         pid
         for pid in parents
-        if pid not in excluded and (_carries(pid, run_id) or _descends(pid, parents, excluded))
+        if pid not in excluded and (_carries(pid, run) or _descends(pid, parents, excluded))
     ]
     return [identity for pid in found if (identity := identify(pid)) is not None]
 
@@ -128,12 +130,15 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(entry.name), int(fields[_PARENT])
 
 
-def _carries(pid: int, run_id: str) -> bool:
+def _carries(pid: int, run: RunDir) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
-    return f"{RUN_ID_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+    variables = environment.split(b"\0")
+    folder = f"{ATTEMPT_DIR_VARIABLE}={run.path.resolve()}/attempt_".encode()
+    has_id = f"{RUN_ID_VARIABLE}={run.id}".encode() in variables
+    return has_id and any(variable.startswith(folder) for variable in variables)
 
 
 def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:

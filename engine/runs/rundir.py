@@ -126,9 +126,13 @@ def find_run(root: Path, run_id: str) -> RunDir:
 
 def run_ids(root: Path) -> list[str]:
     """Every run below ``root``; a folder without a manifest is not a run."""
+    return [name for name in folder_names(root) if (root / name / "manifest.json").exists()]
+
+
+def folder_names(root: Path) -> list[str]:
+    """The folders in ``root`` that can be runs, sorted; a missing ``root`` has none."""
     try:
         with os.scandir(root) as entries:
-            names = [entry.name for entry in entries if entry.is_dir()]
+            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
     except FileNotFoundError:
         return []
-    return sorted(name for name in names if (root / name / "manifest.json").exists())

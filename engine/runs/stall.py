@@ -17,9 +17,7 @@ class StallWatch:
     stall. Time is monotonic, so a jump of the wall clock is no stall.
     """
 
-    def __init__(
-        self, supervision: Supervision, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, supervision: Supervision, now: Callable[[], float] = time.monotonic) -> None:
         self._factor = supervision.stall_factor
         self._floor_s = supervision.stall_floor_s
         self._now = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -44,6 +45,9 @@ class RunState:
         return dataclasses.replace(self, **changes)
 
 
+UNREADABLE = RunState("lost", reason="no readable state.json")
+
+
 def write_state(run: RunDir, state: RunState) -> None:
     """Replace ``state.json``."""
     jsonl.write_json(run.state, {"v": 1, **dataclasses.asdict(state)})
@@ -51,7 +55,11 @@ def write_state(run: RunDir, state: RunState) -> None:
 
 def recorded_state(run: RunDir) -> RunState | None:
     """``state.json`` as it stands, or None when it is missing or not readable."""
-    raw = jsonl.read_json(run.state)
+    return state_from_json(jsonl.read_json(run.state))
+
+
+def state_from_json(raw: Mapping[str, Any] | None) -> RunState | None:
+    """A state as ``write_state`` wrote it; unknown keys are skipped, foreign objects are None."""
     if raw is None or raw.get("state") not in get_args(StateName):
         return None
     known = {field.name for field in dataclasses.fields(RunState)}
@@ -62,13 +70,16 @@ def recorded_state(run: RunDir) -> RunState | None:
 
 
 def observed_state(run: RunDir) -> RunState:
-    """The state a person should be told: silence is never "running".
+    """The state a person should be told: silence is never "running"."""
+    state = recorded_state(run)
+    return UNREADABLE if state is None else observe(state)
+
+
+def observe(state: RunState) -> RunState:
+    """A recorded state, checked against the processes of this machine.
 
     A run whose supervisor is gone without having said how the run ended is ``lost``.
     """
-    state = recorded_state(run)
-    if state is None:
-        return RunState("lost", reason="no readable state.json")
     if state.has_ended or state.supervisor is None or alive(state.supervisor):
         return state
     quiet = _since(state.heartbeat)

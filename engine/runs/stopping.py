@@ -35,7 +35,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     Stopping a run that has ended does nothing and says so.
     """
     state = observed_state(run)
-    pids = [process.pid for process in members(run.id)]
+    pids = [process.pid for process in members(run)]
     if not state.has_ended:
         ask_stop(run, after_checkpoint=after_checkpoint)
         if not after_checkpoint:

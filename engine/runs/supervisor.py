@@ -71,7 +71,7 @@ class Supervisor:
         """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
         processes.become_subreaper()
         self.books.event("start", attempt=self.attempt.number, argv=self._argv)
-        self.trainer = Trainer(self.run.id, self.attempt, self._argv, self.cwd)
+        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd)
         self._set(trainer=self.trainer.identity)
         self.books.flush()
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
@@ -221,7 +221,7 @@ def main() -> int:
         # Nobody sees this process's output: the state file has to say what went wrong.
         reason = f"supervisor: {type(error).__name__}: {error}"
         write_state(run, RunState("failed", reason=reason, ended=time.time()))
-        processes.end(processes.members(run.id, roots=[os.getpid()]), patience_s=5.0)
+        processes.end(processes.members(run, roots=[os.getpid()]), patience_s=5.0)
         raise
 
 

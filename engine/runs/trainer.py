@@ -10,21 +10,21 @@ from pathlib import Path
 
 from engine.runs import processes
 from engine.runs.processes import Identity
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt, RunDir
 from engine.runs.verdict import Exit
 
 
 class Trainer:
     """Starts the trainer, finds its processes, and collects every child that ends."""
 
-    def __init__(self, run_id: str, attempt: Attempt, argv: Sequence[str], cwd: Path) -> None:
-        self._run_id = run_id
+    def __init__(self, run: RunDir, attempt: Attempt, argv: Sequence[str], cwd: Path) -> None:
+        self._run = run
         self.exit: Exit | None = None
         with attempt.console.open("ab") as console:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**os.environ, **_environment(run_id, attempt)},
+                env={**os.environ, **_environment(run, attempt)},
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -43,7 +43,7 @@ class Trainer:
 
     def members(self) -> list[Identity]:
         """Every live process of the run except the supervisor."""
-        return processes.members(self._run_id, roots=[os.getpid()])
+        return processes.members(self._run, roots=[os.getpid()])
 
     def signal(self, number: signal.Signals) -> list[int]:
         """SIGINT goes to the trainer alone, which ends its workers; harder ones go to all.
@@ -55,13 +55,13 @@ class Trainer:
         return [target.pid for target in targets if processes.send(target, number)]
 
 
-def _environment(run_id: str, attempt: Attempt) -> Mapping[str, str]:
+def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     return {
-        RUN_ID_VARIABLE: run_id,
+        RUN_ID_VARIABLE: run.id,
         ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
         "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
         "PYTHONUNBUFFERED": "1",
         # One history in W&B too, whatever the number of attempts.
-        "WANDB_RUN_ID": run_id,
+        "WANDB_RUN_ID": run.id,
         "WANDB_RESUME": "allow",
     }

@@ -95,7 +95,7 @@ def test_a_stop_ends_the_run_and_says_who_stopped_it(start: Callable[..., RunDir
     done = stop_run(run)
     assert done.ended
     assert (done.reason or "").startswith("stopped by user at step ")
-    assert members(run.id) == []
+    assert members(run) == []
 
 
 def test_stopping_twice_is_stopping_once(start: Callable[..., RunDir]) -> None:
@@ -112,7 +112,7 @@ def test_a_process_that_left_the_session_does_not_outlive_the_run(
 ) -> None:
     run = start("--orphan")
     ended(run)
-    assert members(run.id) == []
+    assert members(run) == []
 
 
 def test_a_killed_trainer_is_failed_with_the_signal(start: Callable[..., RunDir]) -> None:

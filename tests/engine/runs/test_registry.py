@@ -1,0 +1,87 @@
+"""The list of runs, and the index that makes it quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.runs.index import Index
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for number in range(3):
+        make_run(tmp_path / "runs", f"run-{number}", started=float(number))
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def index(root: Path, tmp_path: Path) -> Index:
+    return Index(root, tmp_path / "cache" / "runs.sqlite")
+
+
+def make_run(root: Path, name: str, started: float) -> RunDir:
+    run = RunDir(root / name)
+    run.path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "grpo"})
+    write_state(run, RunState("finished", started=started, step=5))
+    return run
+
+
+def ids(root: Path, index: Index) -> list[str]:
+    return [info.id for info in list_runs(root, index)]
+
+
+def test_the_newest_run_comes_first(root: Path, index: Index) -> None:
+    assert ids(root, index) == ["run-2", "run-1", "run-0"]
+
+
+def test_a_second_look_says_the_same(root: Path, index: Index) -> None:
+    assert list_runs(root, index) == list_runs(root, index)
+
+
+def test_a_changed_state_is_seen_although_the_index_has_an_older_one(
+    root: Path, index: Index
+) -> None:
+    list_runs(root, index)
+    write_state(RunDir(root / "run-1"), RunState("failed", reason="new", started=1.0))
+    found = {info.id: info.state.reason for info in list_runs(root, index)}
+    assert found["run-1"] == "new"
+
+
+def test_a_deleted_run_disappears(root: Path, index: Index) -> None:
+    list_runs(root, index)
+    for file in (root / "run-0").iterdir():
+        file.unlink()
+    (root / "run-0").rmdir()
+    assert ids(root, index) == ["run-2", "run-1"]
+
+
+def test_a_broken_index_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> None:
+    list_runs(root, index)
+    (tmp_path / "cache" / "runs.sqlite").write_bytes(b"this is no database at all")
+    assert len(ids(root, index)) == 3
+    assert len(ids(root, index)) == 3
+    assert index.read().keys() == {"run-0", "run-1", "run-2"}
+
+
+def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
+    assert len(ids(root, Index(root, Path("/proc/nowhere/runs.sqlite")))) == 3
+
+
+def test_a_run_that_said_running_but_has_no_supervisor_is_lost(root: Path, index: Index) -> None:
+    from engine.runs.processes import Identity
+
+    gone = Identity(2**22 + 1, 1, "another boot")
+    write_state(RunDir(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
+    assert list_runs(root, index)[0].state.state == "lost"
+
+
+def test_a_folder_without_manifest_or_state_is_no_run(root: Path, index: Index) -> None:
+    (root / "notes").mkdir()
+    assert "notes" not in ids(root, index)
