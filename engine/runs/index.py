@@ -89,7 +89,7 @@ class Index:
 
 def stamp(state_file: Path) -> str:
     """Changes whenever the file is replaced: inode, size and time of its last change."""
-    status = os.stat(state_file)
+    status = state_file.stat()
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 

@@ -69,13 +69,9 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
 
     Whoever is in ``roots`` is not included: the caller is one of them.
     """
-    excluded = {*roots, os.getpid()}
-    parents = dict(_parents())
-    found = [
-        pid
-        for pid in parents
-        if pid not in excluded and (_carries(pid, run) or _descends(pid, parents, excluded))
-    ]
+    ancestors, parents = set(roots), dict(_parents())
+    others = parents.keys() - ancestors - {os.getpid()}
+    found = [pid for pid in others if _carries(pid, run) or _descends(pid, parents, ancestors)]
     return [identity for pid in found if (identity := identify(pid)) is not None]
 
 
