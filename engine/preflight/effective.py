@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from engine.launch.compose import verl_config
 from engine.launch.keys import flatten
 from engine.launch.recipe import Recipe
-from engine.train.compose import verl_config
 
 
 def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:

@@ -1,0 +1,98 @@
+"""A GRPO recipe as the configuration verl's trainer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.launch.keys import unflatten
+from engine.launch.recipe import Recipe
+
+ROLLOUT = "actor_rollout_ref.rollout"
+ACTOR = "actor_rollout_ref.actor"
+REF = "actor_rollout_ref.ref"
+
+# verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
+CPUS_PER_WORKER = 3
+# Every other actor (rollout server, agent loop, reward, queue) asks for one or fewer.
+CPUS_FOR_ACTORS = 9
+
+
+def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
+    """verl's configuration tree: the recipe, plus what follows from it.
+
+    A value the recipe sets in file, command line or environment is never changed. Our own
+    sections stay in the tree: verl ignores them and the reward manager reads them.
+    """
+    values = dict(recipe.values)
+    consequences = recording(recipe, attempt_dir)
+    if recipe.get("grubrics.device") == "cpu":
+        consequences |= on_cpu(recipe)
+    for key, value in consequences.items():
+        if recipe.origins.get(key, "default") == "default":
+            values[key] = value
+    values["trainer.logger"] = with_file_logger(values["trainer.logger"])
+    return unflatten(values)
+
+
+def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
+    """What makes a run watchable: dumps, our reward manager, our sampler."""
+    return {
+        "trainer.rollout_data_dir": str(attempt_dir / "rollouts"),
+        "trainer.validation_data_dir": str(attempt_dir / "validation"),
+        "reward.reward_manager.source": "importlib",
+        "reward.reward_manager.name": "RecordingRewardManager",
+        "reward.reward_manager.module.path": "pkg://engine.train.reward_entry",
+        "trainer.v1.sampler.custom_sampler.path": "pkg://engine.train.sampler",
+        "trainer.v1.sampler.custom_sampler.name": "WatchfulReplayBuffer",
+        "trainer.v1.sampler.sampler_kwargs": {
+            "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
+            "max_failed_share": recipe.get("grubrics.max_failed_share"),
+        },
+    }
+
+
+def on_cpu(recipe: Recipe) -> dict[str, Any]:
+    """Consequences of ``grubrics.device=cpu``; docs/verl.md gives the reason for each."""
+    workers = int(recipe.get("trainer.n_gpus_per_node", 1))
+    if recipe.origins.get("trainer.n_gpus_per_node", "default") == "default":
+        workers = 1
+    return {
+        "trainer.device": "cpu",
+        "trainer.n_gpus_per_node": workers,
+        "ray_kwargs.ray_init.num_gpus": workers,
+        "ray_kwargs.ray_init.num_cpus": CPUS_FOR_ACTORS + CPUS_PER_WORKER * workers,
+        "ray_kwargs.ray_init.include_dashboard": False,
+        "data.dataloader_num_workers": 0,
+        "reward.num_workers": 1,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+        "actor_rollout_ref.model.use_remove_padding": False,
+        "actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
+        f"{ROLLOUT}.name": "hf",
+        f"{ROLLOUT}.dtype": "float32",
+        f"{ROLLOUT}.load_format": "auto",
+        f"{ROLLOUT}.tensor_model_parallel_size": 1,
+        f"{ROLLOUT}.agent.num_workers": 1,
+        f"{ACTOR}.strategy": "fsdp2",
+        f"{ACTOR}.use_remove_padding": False,
+        f"{ACTOR}.use_torch_compile": False,
+        f"{ACTOR}.fsdp_config.use_torch_compile": False,
+        f"{ACTOR}.fsdp_config.mixed_precision.param_dtype": "fp32",
+        f"{REF}.strategy": "fsdp2",
+        f"{REF}.use_torch_compile": False,
+        f"{REF}.fsdp_config.use_torch_compile": False,
+        f"{REF}.fsdp_config.mixed_precision.param_dtype": "fp32",
+    }
+
+
+def with_file_logger(loggers: str | list[str]) -> list[str]:
+    """verl's ``file`` logger is where the run's numbers are read from, so it is always on."""
+    chosen = [loggers] if isinstance(loggers, str) else list(loggers)
+    return chosen if "file" in chosen else [*chosen, "file"]
+
+
+def last_step(config: Mapping[str, Any]) -> int | None:
+    """The step at which the run is complete, where the configuration alone says so."""
+    steps = config["trainer"]["total_training_steps"]
+    return None if steps is None else int(steps)

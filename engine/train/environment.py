@@ -1,0 +1,50 @@
+"""Environment variables that verl, Ray and torch read in every process of a run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import MutableMapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = "engine.train.plugin"
+
+
+def prepare(env: MutableMapping[str, str], device: str) -> None:
+    """Set what a run on ``device`` needs; what the user already set stays."""
+    _append(env, "VERL_USE_EXTERNAL_MODULES", PLUGIN, ",")
+    _append(env, "PYTHONPATH", str(ROOT), os.pathsep)
+    # Whole console lines: Ray would fold similar ones of many workers into "repeated 8x".
+    env.setdefault("RAY_DEDUP_LOGS", "0")
+    env.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    env.setdefault("TOKENIZERS_PARALLELISM", "true")
+    if device == "cpu":
+        env["VERL_PLATFORM"] = "cpu"
+        # verl registers its FSDP engine for "cuda" and "npu"; the class itself is portable.
+        env["VERL_ENGINE_DEVICE"] = "cuda"
+        # Many processes share few cores: more threads each makes steps slower and uneven.
+        env.setdefault("OMP_NUM_THREADS", "1")
+        env.setdefault("TQ_NUM_THREADS", "1")
+
+
+def attempt_dir(env: MutableMapping[str, str], kind: str) -> Path:
+    """The attempt's directory, from the supervisor or made here for a run by hand."""
+    given = env.get("GRUBRICS_ATTEMPT_DIR")
+    if given:
+        path = Path(given).resolve()
+    else:
+        path = Path(
+            "runs", f"manual-{kind}-{time.strftime('%Y%m%d-%H%M%S')}", "attempt_1"
+        ).resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    env["GRUBRICS_ATTEMPT_DIR"] = str(path)
+    env.setdefault("GRUBRICS_RUN_ID", path.parent.name)
+    env.setdefault("VERL_FILE_LOGGER_PATH", str(path / "metrics.jsonl"))
+    return path
+
+
+def _append(env: MutableMapping[str, str], name: str, value: str, separator: str) -> None:
+    parts = [part for part in env.get(name, "").split(separator) if part]
+    if value not in parts:
+        env[name] = separator.join([*parts, value])

@@ -1,0 +1,138 @@
+"""Turn a checkpoint of verl into a HF folder: ``python -m engine.train.final_checkpoint FROM TO``.
+
+verl saves one shard file per rank and only the configuration of the model. The folder written here
+loads with ``from_pretrained``: full weights, LoRA merged, the data type in ``config.json`` that of
+the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import UsageError
+from engine.jsonl import read_json
+
+
+def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
+    """Write ``out`` from a ``global_step_N`` folder (SFT or GRPO); replaces ``out`` as a whole.
+
+    Raises UsageError when the checkpoint is incomplete. ``dtype`` is a torch name such as
+    ``bfloat16``.
+    """
+    shards = shard_folder(checkpoint)
+    model = build(shards)
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        _save(model, shards, unfinished, dtype)
+        _replace(unfinished, out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return out
+
+
+def shard_folder(checkpoint: Path) -> Path:
+    """Where the weights lie: the folder itself for SFT, ``actor/`` for GRPO."""
+    for folder in (checkpoint, checkpoint / "actor"):
+        if any(folder.glob("model_world_size_*_rank_0.pt")):
+            return folder
+    raise UsageError(f"{checkpoint}: no verl checkpoint (model_world_size_*_rank_0.pt) in it")
+
+
+def build(shards: Path) -> Any:
+    """The model on the CPU, LoRA merged, in the data type it was saved in."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    state = merged_state(shards)
+    config = AutoConfig.from_pretrained(shards / "huggingface")
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+        lora = read_json(shards / "lora_train_meta.json")
+        if lora is not None:
+            model = _with_lora(model, lora, state)
+    model.to_empty(device="cpu")
+    model.load_state_dict(state, assign=True)
+    model.tie_weights()
+    return model if lora is None else model.merge_and_unload()
+
+
+def merged_state(shards: Path) -> dict[str, Any]:
+    """The shards of every rank joined to full tensors, by name."""
+    import torch
+
+    ranks = int(next(shards.glob("model_world_size_*_rank_0.pt")).name.split("_")[3])
+    files = [shards / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise UsageError(f"{shards}: shard {missing[0]} is missing")
+    parts = [torch.load(file, map_location="cpu", weights_only=False) for file in files]
+    return {name: join([part[name] for part in parts]) for name in parts[0]}
+
+
+def join(tensors: Sequence[Any]) -> Any:
+    """One full tensor from the ranks' DTensors (sharded or replicated) or plain copies."""
+    import torch
+    from torch.distributed.tensor import DTensor, Shard
+
+    first = tensors[0]
+    if not isinstance(first, DTensor):
+        return first
+    placement = first.placements[-1]
+    local = [tensor.to_local() for tensor in tensors]
+    return torch.cat(local, dim=placement.dim) if isinstance(placement, Shard) else local[0]
+
+
+def _with_lora(model: Any, meta: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    adapted = {name.split(".lora_A.")[0].rsplit(".", 1)[1] for name in state if ".lora_A." in name}
+    config = LoraConfig(
+        r=int(meta["r"]), lora_alpha=int(meta["lora_alpha"]), target_modules=sorted(adapted)
+    )
+    return get_peft_model(model, config)
+
+
+def _save(model: Any, shards: Path, folder: Path, dtype: str) -> None:
+    import torch
+    from transformers import AutoTokenizer, GenerationConfig
+
+    saved = shards / "huggingface"
+    if (saved / "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(saved)
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(saved).save_pretrained(folder)
+
+
+def _replace(unfinished: Path, out: Path) -> None:
+    """A reader sees the old folder or the new one, and never half of one."""
+    old = out.with_name(f".{out.name}.old.{os.getpid()}")
+    if out.exists():
+        out.rename(old)
+    unfinished.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m engine.train.final_checkpoint")
+    parser.add_argument("checkpoint", type=Path, help="a global_step_N folder")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    given = parser.parse_args(list(arguments))
+    try:
+        print(f"final model: {export(given.checkpoint, given.out, given.dtype)}")
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

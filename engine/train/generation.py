@@ -1,0 +1,154 @@
+"""Token sampling with a HF causal model: a left-padded batch in, new tokens and log-probs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a token is drawn. ``temperature`` 0 is greedy; ``top_k`` -1 and ``top_p`` 1 are off."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sequence to continue by at most ``budget`` tokens (at least 1)."""
+
+    prompt: list[int]
+    budget: int
+    sampling: Sampling = Sampling()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """New tokens, the stop token included, and the log-probability each was drawn with."""
+
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+
+def log_distribution(logits: torch.Tensor, sampling: Sampling, seen: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities ``[batch, vocab]`` after penalty, temperature, top-k and top-p.
+
+    ``logits`` is ``[batch, vocab]`` in float32, ``seen`` the token ids so far ``[batch, length]``.
+    Greedy log-probabilities are those of the untempered model, as vLLM reports them.
+    """
+    if sampling.repetition_penalty != 1.0:
+        logits = _penalise(logits, seen, sampling.repetition_penalty)
+    if sampling.temperature > 0:
+        logits = logits / sampling.temperature
+        logits = _keep_top_k(logits, sampling.top_k)
+        logits = _keep_top_p(logits, sampling.top_p)
+    return logits.log_softmax(-1)
+
+
+def _penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
+    """Keskar et al. 2019: divide positive, multiply negative logits of tokens already seen."""
+    scores = logits.gather(-1, seen)
+    scores = torch.where(scores < 0, scores * penalty, scores / penalty)
+    return logits.scatter(-1, seen, scores)
+
+
+def _keep_top_k(logits: torch.Tensor, top_k: int) -> torch.Tensor:
+    if top_k <= 0 or top_k >= logits.size(-1):
+        return logits
+    smallest_kept = logits.topk(top_k, dim=-1).values[:, -1:]
+    return logits.masked_fill(logits < smallest_kept, NEVER)
+
+
+def _keep_top_p(logits: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Holtzman et al. 2020: the fewest tokens whose probabilities reach ``top_p``."""
+    if top_p >= 1.0:
+        return logits
+    ordered, index = logits.sort(dim=-1, descending=True)
+    probability = ordered.softmax(-1)
+    beyond = probability.cumsum(-1) - probability > top_p
+    return logits.masked_fill(torch.zeros_like(beyond).scatter(-1, index, beyond), NEVER)
+
+
+@torch.inference_mode()
+def generate(
+    model: Any,
+    requests: Sequence[Request],
+    stop_tokens: Sequence[int],
+    pad_token: int,
+    generator: torch.Generator | None = None,
+) -> list[Generated]:
+    """Continue every request until a stop token or its budget. All share one ``Sampling``.
+
+    The batch runs as one left-padded block with a KV cache. Rows that are done keep their place:
+    dropping them would copy the cache, which costs more than it saves at these sizes.
+    """
+    sampling = requests[0].sampling
+    device = next(model.parameters()).device
+    inputs, mask = _left_padded([request.prompt for request in requests], pad_token, device)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    seen = inputs
+    budgets = torch.tensor([request.budget for request in requests], device=device)
+    stops = torch.tensor(list(stop_tokens), device=device)
+    padded = not bool(mask.all())
+    done = torch.zeros(len(requests), dtype=torch.bool, device=device)
+    lengths = torch.zeros_like(budgets)
+    tokens: list[torch.Tensor] = []
+    log_probs: list[torch.Tensor] = []
+    cache = None
+    for step in range(1, int(budgets.max()) + 1):
+        output = model(
+            input_ids=inputs,
+            attention_mask=mask if padded else None,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        cache = output.past_key_values
+        distribution = log_distribution(output.logits[:, -1].float(), sampling, seen)
+        inputs = _draw(distribution, sampling.temperature, generator)
+        tokens.append(inputs)
+        log_probs.append(distribution.gather(-1, inputs))
+        lengths += ~done
+        done |= torch.isin(inputs[:, 0], stops) | (budgets <= step)
+        if bool(done.all()):
+            break
+        positions = positions[:, -1:] + 1
+        if padded:
+            mask = torch.cat([mask, torch.ones_like(inputs)], dim=-1)
+        if sampling.repetition_penalty != 1.0:
+            seen = torch.cat([seen, inputs], dim=-1)
+    return _split(torch.cat(tokens, -1), torch.cat(log_probs, -1), lengths)
+
+
+def _left_padded(
+    prompts: Sequence[list[int]], pad_token: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and attention mask, both ``[batch, longest]`` int64."""
+    longest = max(len(prompt) for prompt in prompts)
+    gaps = [longest - len(prompt) for prompt in prompts]
+    ids = [[pad_token] * gap + prompt for gap, prompt in zip(gaps, prompts, strict=True)]
+    mask = [[0] * gap + [1] * (longest - gap) for gap in gaps]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _draw(
+    distribution: torch.Tensor, temperature: float, generator: torch.Generator | None
+) -> torch.Tensor:
+    """Next token per row, ``[batch, 1]``."""
+    if temperature <= 0:
+        return distribution.argmax(-1, keepdim=True)
+    return torch.multinomial(distribution.exp(), 1, generator=generator)
+
+
+def _split(tokens: torch.Tensor, log_probs: torch.Tensor, lengths: torch.Tensor) -> list[Generated]:
+    rows = zip(tokens.tolist(), log_probs.tolist(), lengths.tolist(), strict=True)
+    return [Generated(row[:length], probs[:length]) for row, probs, length in rows]

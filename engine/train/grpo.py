@@ -1,0 +1,160 @@
+"""GRPO with verl: ``python -m engine.train.grpo --config FILE [key=value ...]``.
+
+Exit codes: 0 the last step was reached, 1 the run failed, 2 unusable input, 128+n signal n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.launch.compose import last_step, verl_config
+from engine.launch.recipe import Recipe, load_recipe
+from engine.train import environment, ray_session, zygote
+from engine.train.interrupts import StopSignals
+
+# What the actors of a run import; the zygote does it once for all of them.
+PRELOAD = (
+    "verl.trainer.main_ppo",
+    "verl.trainer.ppo.v1",
+    "engine.train.replica",
+    "engine.train.hf_rollout",
+    "engine.train.sampler",
+    "engine.train.reward_entry",
+    "ray.actor",
+    "transformers.models.qwen2.modeling_qwen2",
+    "peft",
+    "datasets",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        recipe = read_recipe("grpo", arguments)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    attempt = environment.attempt_dir(os.environ, recipe.kind)
+    config = verl_config(recipe, attempt)
+    environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    signals = StopSignals()
+    try:
+        run = run_on_cpu if recipe.get("grubrics.device") == "cpu" else run_on_accelerator
+        run(config, signals)
+    except KeyboardInterrupt:
+        print(f"stopped by {signals.received.name}", file=sys.stderr)
+        return signals.exit_code
+    return check_finished(config, attempt)
+
+
+def read_recipe(kind: str, arguments: Sequence[str]) -> Recipe:
+    """Parse ``--config FILE key=value ...``. Raises UsageError, also for another kind's recipe."""
+    parser = argparse.ArgumentParser(prog=f"python -m engine.train.{kind}")
+    parser.add_argument("--config", required=True, help="a recipe file or its bare name")
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    given = parser.parse_intermixed_args(list(arguments))
+    recipe = load_recipe(given.config, given.overrides)
+    if recipe.kind != kind:
+        raise UsageError(f"{recipe.path}: grubrics.kind is {recipe.kind}, not {kind}")
+    return recipe
+
+
+def run_on_cpu(config: dict[str, Any], signals: StopSignals) -> None:
+    """Train with workers forked from a zygote; this process itself never imports verl."""
+    with ray_session.private_instance() as directory:
+        spawner = zygote.start(directory / "zygote", PRELOAD)
+        try:
+            variables = {"TRANSFER_QUEUE_ENABLE": "1"}
+            runtime = {"py_executable": spawner.py_executable, "env_vars": variables}
+            with ray_running(config, runtime, signals):
+                _train_in_worker(config)
+        finally:
+            signals.ignore()
+            spawner.close()
+
+
+def run_on_accelerator(config: dict[str, Any], signals: StopSignals) -> None:
+    """Train the way verl's launcher does, on the user's Ray cluster or on a private one."""
+    if os.environ.get("RAY_ADDRESS", "local") != "local":
+        _train_here(config, signals)
+        return
+    with ray_session.private_instance():
+        _train_here(config, signals)
+
+
+def _train_in_worker(config: dict[str, Any]) -> None:
+    import ray
+
+    from engine.train.ppo_task import train
+
+    ray.get(ray.remote(num_cpus=0, max_retries=0)(train).remote(config))
+
+
+def _train_here(config: dict[str, Any], signals: StopSignals) -> None:
+    from omegaconf import OmegaConf
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    from engine.train.ppo_task import train
+
+    runtime = get_ppo_ray_runtime_env(OmegaConf.create(config))
+    runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
+    with ray_running(config, runtime, signals):
+        train(config)
+
+
+@contextmanager
+def ray_running(
+    config: dict[str, Any], runtime_env: dict[str, Any], signals: StopSignals
+) -> Iterator[None]:
+    """Ray with the recipe's ``ray_kwargs.ray_init``; the recipe's ``runtime_env`` comes last."""
+    import ray
+
+    given = dict(config["ray_kwargs"]["ray_init"])
+    own = {key: value for key, value in given.pop("runtime_env", {}).items() if value is not None}
+    variables = {**runtime_env.get("env_vars", {}), **own.get("env_vars", {})}
+    given["runtime_env"] = {**runtime_env, **own, "env_vars": variables}
+    print(f"ray init kwargs: {given}", flush=True)
+    try:
+        ray.init(**given)
+        signals.listen()
+        yield
+    except SystemExit as end:  # what Ray's own handler makes of a SIGTERM while it starts
+        signals.received = signal.SIGTERM
+        raise KeyboardInterrupt from end
+    finally:
+        signals.ignore()
+        ray.shutdown()
+
+
+def check_finished(config: dict[str, Any], attempt: Path) -> int:
+    """0 when the last configured step was logged: verl also returns when its epochs run out."""
+    wanted = last_step(config)
+    reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=0)
+    if wanted is None or reached >= wanted:
+        print(f"finished at step {reached}: {config['trainer']['default_local_dir']}", flush=True)
+        return 0
+    epochs = config["trainer"]["total_epochs"]
+    print(
+        f"ended at step {reached} of {wanted}: trainer.total_epochs={epochs} is too low for "
+        f"trainer.total_training_steps={wanted}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def logged(attempt: Path) -> Iterator[dict[str, Any]]:
+    """The records of verl's file logger."""
+    path = os.environ.get("VERL_FILE_LOGGER_PATH")
+    return jsonl.read(Path(path) if path else attempt / "metrics.jsonl")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

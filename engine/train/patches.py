@@ -1,0 +1,245 @@
+"""Everything we rely on that verl 0.9.1 (or torch, under verl) does not offer publicly.
+
+One place, so that moving the verl pin means reading this file. Each entry says what is used, why,
+and how to notice that it moved; ``verify()`` runs those checks. docs/verl.md prints the same list.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+VERL_VERSION = "0.9.1"
+RAY_VERSION = "2.60.0"
+
+Kind = Literal["public hook", "environment", "private name", "patch"]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One thing verl has to be told in an unusual way; ``check`` returns what is wrong, or None."""
+
+    name: str
+    kind: Kind
+    what: str
+    why: str
+    check: Callable[[], str | None]
+
+
+def apply_on_cpu() -> None:
+    """Patch torch for one process of a CPU run. Calling it twice changes nothing."""
+    _patch_backend_string()
+    _patch_pinned_offload()
+
+
+def register_adapter() -> None:
+    """Make ``rollout.name=hf`` known on the trainer's side."""
+    from verl.workers.rollout import base
+
+    base._ROLLOUT_REGISTRY[("hf", "async")] = "engine.train.hf_rollout.HFRollout"
+
+
+def _patch_backend_string() -> None:
+    import torch.distributed as dist
+
+    original = dist.init_process_group
+    if getattr(original, "_cpu_backend", False):
+        return
+
+    def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
+        return original("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **kwargs)
+
+    init_process_group._cpu_backend = True  # type: ignore[attr-defined]
+    dist.init_process_group = init_process_group
+
+
+def _patch_pinned_offload() -> None:
+    import torch.distributed.fsdp as fsdp
+
+    original = fsdp.CPUOffloadPolicy
+    if original.__name__ == "UnpinnedOffloadPolicy":
+        return
+
+    # A subclass, because torch checks for the policy with isinstance().
+    class UnpinnedOffloadPolicy(original):  # type: ignore[misc, valid-type]
+        def __init__(self, pin_memory: bool = False) -> None:
+            super().__init__(pin_memory=False)
+
+    fsdp.CPUOffloadPolicy = UnpinnedOffloadPolicy  # type: ignore[misc]
+
+
+# checks: each imports what it looks at, because this module is read by people and by docs too
+
+
+def _version_moved() -> str | None:
+    found = version("verl")
+    return None if found == VERL_VERSION else f"verl {found} is installed, not {VERL_VERSION}"
+
+
+def _platform_registry_moved() -> str | None:
+    from verl.plugin.platform import PlatformRegistry
+
+    from engine.train.cpu_platform import NAME, PlatformCPU
+
+    missing = sorted(getattr(PlatformCPU, "__abstractmethods__", ()))
+    if missing:
+        return f"verl's platforms gained methods that PlatformCPU lacks: {', '.join(missing)}"
+    return None if PlatformRegistry.get(NAME) is PlatformCPU else "PlatformCPU is not registered"
+
+
+def _engine_override_moved() -> str | None:
+    from verl.workers.engine.base import EngineRegistry
+
+    source = inspect.getsource(EngineRegistry)
+    return None if "VERL_ENGINE_DEVICE" in source else "verl no longer reads VERL_ENGINE_DEVICE"
+
+
+def _adapter_registry_moved() -> str | None:
+    from verl.workers.rollout import base
+
+    registry = getattr(base, "_ROLLOUT_REGISTRY", None)
+    if not isinstance(registry, dict) or ("vllm", "async") not in registry:
+        return "verl.workers.rollout.base._ROLLOUT_REGISTRY is no longer {(name, mode): class}"
+    return _signature_moved(base.BaseRollout.__init__, ["config", "model_config", "device_mesh"])
+
+
+def _replica_registry_moved() -> str | None:
+    from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+
+    wanted = ["replica_rank", "config", "model_config", "gpus_per_node"]
+    return _signature_moved(RolloutReplicaRegistry.register, ["name", "loader"]) or (
+        _signature_moved(RolloutReplica.__init__, wanted)
+    )
+
+
+def _backend_string_moved() -> str | None:
+    from verl.utils import distributed
+
+    source = inspect.getsource(distributed.initialize_global_process_group_ray)
+    known = 'f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
+    return None if known else "verl builds its torch.distributed backend string in another way"
+
+
+def _offload_policy_moved() -> str | None:
+    from torch.distributed.fsdp import CPUOffloadPolicy
+
+    return _signature_moved(CPUOffloadPolicy.__init__, ["pin_memory"])
+
+
+def _ray_moved() -> str | None:
+    found = version("ray")
+    return None if found == RAY_VERSION else f"ray {found} is installed, not {RAY_VERSION}"
+
+
+def _sampler_moved() -> str | None:
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    if "poll_interval" not in inspect.signature(ReplayBuffer.__init__).parameters:
+        return "verl's ReplayBuffer has no poll_interval"
+    if "no materializable trajectories" not in inspect.getsource(ReplayBuffer.sample):
+        return "verl's ReplayBuffer words its error for a step without rewards in another way"
+    sample = inspect.unwrap(ReplayBuffer.sample)
+    return _signature_moved(sample, ["global_steps", "partition_id", "batch_size"])
+
+
+def _reward_manager_moved() -> str | None:
+    from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+    from verl.trainer.ppo.v1 import agent_loop_tq
+
+    if 'kwargs["uid"], kwargs["session_id"]' not in inspect.getsource(agent_loop_tq):
+        return "verl's agent loop no longer hands uid and session_id to the reward"
+    return _signature_moved(RewardManagerBase.__init__, ["config", "tokenizer", "compute_score"])
+
+
+def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
+    names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    if names[: len(wanted)] == wanted:
+        return None
+    return f"{function.__qualname__} takes {names}, expected {wanted}"
+
+
+DEVIATIONS: tuple[Deviation, ...] = (
+    Deviation(
+        "verl version",
+        "private name",
+        f"everything below was checked against verl {VERL_VERSION}",
+        "verl has no stable interface for platforms and rollouts",
+        _version_moved,
+    ),
+    Deviation(
+        "CPU platform",
+        "public hook",
+        "PlatformRegistry.register + VERL_PLATFORM=cpu (engine/train/cpu_platform.py)",
+        "verl ships CUDA, ROCm and NPU platforms only",
+        _platform_registry_moved,
+    ),
+    Deviation(
+        "engine lookup",
+        "environment",
+        "VERL_ENGINE_DEVICE=cuda",
+        "the FSDP engine is registered for cuda and npu, not for cpu",
+        _engine_override_moved,
+    ),
+    Deviation(
+        "hf rollout server",
+        "public hook",
+        "RolloutReplicaRegistry.register('hf', ...) (engine/train/replica.py)",
+        "verl has vLLM, SGLang and TensorRT-LLM servers; none starts on a plain CPU",
+        _replica_registry_moved,
+    ),
+    Deviation(
+        "hf rollout adapter",
+        "private name",
+        "verl.workers.rollout.base._ROLLOUT_REGISTRY[('hf', 'async')]",
+        "the trainer's side of a rollout is looked up in a dict without a register function",
+        _adapter_registry_moved,
+    ),
+    Deviation(
+        "replay buffer poll",
+        "public hook",
+        "trainer.v1.sampler.custom_sampler (engine/train/sampler.py)",
+        "the stock buffer sleeps 2.0 s per look: no step could be shorter",
+        _sampler_moved,
+    ),
+    Deviation(
+        "forked Ray workers",
+        "public hook",
+        "runtime_env.py_executable (engine/train/zygote.py); RAY_JOB_ID and RAY_RAYLET_PID set "
+        "before ray is imported, because its C++ side reads them only then",
+        "importing verl anew costs each of eight actors some seconds of CPU",
+        _ray_moved,
+    ),
+    Deviation(
+        "reward manager",
+        "public hook",
+        "reward.reward_manager source=importlib (engine/train/reward_entry.py), reading uid, "
+        "session_id and global_steps of the sample",
+        "a plain custom_reward_function is not told group, step or split",
+        _reward_manager_moved,
+    ),
+    Deviation(
+        "gloo backend string",
+        "patch",
+        "torch.distributed.init_process_group: 'cpu:gloo,cpu:gloo' -> 'gloo'",
+        "verl always builds 'cpu:gloo,<device>:<backend>'; torch refuses cpu twice",
+        _backend_string_moved,
+    ),
+    Deviation(
+        "unpinned offload",
+        "patch",
+        "torch.distributed.fsdp.CPUOffloadPolicy(pin_memory=False)",
+        "verl pins the reference policy's memory; without an accelerator torch cannot",
+        _offload_policy_moved,
+    ),
+)
+
+
+def verify() -> list[str]:
+    """What no longer holds of the installed verl, one line each; empty when all is well."""
+    os.environ.setdefault("VERL_PLATFORM", "cpu")
+    found = ((deviation.name, deviation.check()) for deviation in DEVIATIONS)
+    return [f"{name}: {complaint}" for name, complaint in found if complaint is not None]

@@ -1,0 +1,29 @@
+"""What every process of a run imports through ``VERL_USE_EXTERNAL_MODULES``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from engine.train import patches
+
+
+def _replica() -> type[Any]:
+    from engine.train.replica import HFReplica
+
+    return HFReplica
+
+
+def install() -> None:
+    """Register the ``hf`` rollout, and the CPU platform when this is a CPU run."""
+    from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+    RolloutReplicaRegistry.register("hf", _replica)
+    patches.register_adapter()
+    if os.environ.get("VERL_PLATFORM") == "cpu":
+        import engine.train.cpu_platform  # noqa: F401  (registers itself)
+
+        patches.apply_on_cpu()
+
+
+install()

@@ -1,0 +1,154 @@
+"""The reward inside verl: scores one rollout, writes one line to reward.jsonl, hands verl a number.
+
+A reward *manager* and not a reward function, because verl tells only the manager to which group
+and step a rollout belongs. A rollout that cannot be scored raises ``NoRewardError``: verl then
+leaves it out of the step instead of training on a made-up zero, and the sampler stops the run when
+that happens too often.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+
+from engine import jsonl
+from engine.rubrics.judge.base import ScoringError
+from engine.rubrics.judge.factory import make_judge
+from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
+from engine.rubrics.settings import JudgeSettings, RewardSettings
+
+RECORD_VERSION = 1
+HELD_OUT_SPLITS = frozenset({"val", "valid", "validation", "test", "holdout"})
+
+
+class NoRewardError(RuntimeError):
+    """This rollout has no reward; the message says why."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One finished generation, as verl hands it to the reward manager."""
+
+    text: str
+    data_source: str
+    ground_truth: Any
+    extra_info: Mapping[str, Any]
+    group: str
+    rollout: int | None
+    step: int | None
+
+    @property
+    def split(self) -> str:
+        """``val`` for held-out rows and for the validation before step 1, else ``train``."""
+        held_out = self.extra_info.get("split") in HELD_OUT_SPLITS
+        return "val" if held_out or self.step == 0 else "train"
+
+
+class RecordingRewardManager(RewardManagerBase):
+    """Scores with GRubrics, or with ``reward.custom_reward_function`` where a recipe names one."""
+
+    def __init__(self, config: Any, tokenizer: Any, compute_score: Any, **_: Any) -> None:
+        super().__init__(config, tokenizer, compute_score)
+        attempt = os.environ.get("GRUBRICS_ATTEMPT_DIR")
+        self.record_path = Path(attempt) / "reward.jsonl" if attempt else None
+        self.custom: Any = compute_score if config.reward.custom_reward_function.path else None
+        if self.custom is None:
+            self.settings = RewardSettings.model_validate(_section(config, "reward_config"))
+            judge = JudgeSettings.model_validate(_section(config, "judge"))
+            slots = Path(attempt) / "judge_slots" if attempt else None
+            self.judge = make_judge(judge, slots, os.environ)
+
+    async def run_single(self, data: DataProto) -> dict[str, Any]:
+        """``reward_score`` and numbers for verl's validation metrics. Raises NoRewardError."""
+        rollout = self._rollout(data)
+        score, numbers = await self._score(rollout)
+        self._record(rollout, score)
+        if score.reward is None:
+            why = score.error or ScoringError("other", "the reward function returned no number")
+            raise NoRewardError(f"{why.kind}: {why.message} (question '{score.question_id}')")
+        return {"reward_score": score.reward, "reward_extra_info": numbers}
+
+    def _rollout(self, data: DataProto) -> Rollout:
+        item = data[-1:][0]  # of a multi-turn rollout verl scores the last output
+        row = item.non_tensor_batch
+        tokens = item.batch["responses"]
+        length = int(item.batch["attention_mask"][-tokens.shape[-1] :].sum())
+        return Rollout(
+            text=self.tokenizer.decode(tokens[:length], skip_special_tokens=True),
+            data_source=str(row["data_source"]),
+            ground_truth=row["reward_model"]["ground_truth"],
+            extra_info=row.get("extra_info") or {},
+            group=str(row.get("uid", "")),
+            rollout=_whole(row.get("session_id")),
+            step=_whole(row.get("global_steps")),
+        )
+
+    async def _score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:
+        if self.custom is not None:
+            return await self._custom_score(rollout)
+        item = RewardItem.from_extra_info(rollout.data_source, rollout.extra_info)
+        score = await score_rollout(rollout.text, item, self.judge, self.settings)
+        parts = {} if score.parts is None else vars(score.parts)
+        return score, {**parts, "n_chars": float(len(rollout.text))}
+
+    async def _custom_score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:
+        """verl's ``compute_score`` contract: a number, or a mapping with ``score``."""
+        started = time.perf_counter()
+        question = str(rollout.extra_info.get("question_id", rollout.extra_info.get("index", "")))
+        reward, error, numbers = None, None, {}
+        try:
+            result = self.custom(
+                data_source=rollout.data_source,
+                solution_str=rollout.text,
+                ground_truth=rollout.ground_truth,
+                extra_info=dict(rollout.extra_info),
+            )
+            result = await result if inspect.isawaitable(result) else result
+            numbers = {k: float(v) for k, v in result.items()} if isinstance(result, dict) else {}
+            reward = _finite(numbers["score"] if numbers else float(result))
+        except Exception as failure:
+            error = ScoringError("other", f"{type(failure).__name__}: {failure}")
+        duration = time.perf_counter() - started
+        score = RolloutScore(
+            question, rollout.text, (), reward=reward, duration_s=duration, error=error
+        )
+        return score, numbers
+
+    def _record(self, rollout: Rollout, score: RolloutScore) -> None:
+        if self.record_path is None:
+            return
+        placed = {
+            "v": RECORD_VERSION,
+            "t": time.time(),
+            "split": rollout.split,
+            "step": rollout.step,
+            "group": rollout.group,
+            "rollout": rollout.rollout,
+            "pid": os.getpid(),
+        }
+        jsonl.append(self.record_path, {**placed, **score.to_record()})
+
+
+def _section(config: Any, name: str) -> Any:
+    return OmegaConf.to_container(config[name], resolve=True) if name in config else {}
+
+
+def _finite(reward: float) -> float:
+    """verl would train on a NaN, skip the update and end with exit code 0."""
+    if not math.isfinite(reward):
+        raise ValueError(f"the reward function returned {reward}")
+    return reward
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)

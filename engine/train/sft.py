@@ -1,0 +1,121 @@
+"""SFT with verl: ``python -m engine.train.sft --config FILE [key=value ...]``.
+
+One rank trains in this process, more go through torchrun. Ends with a HF folder in
+``<training.output_dir>/final/``. Exit codes: 0 done, 1 the run failed, 2 unusable input, 128+n
+signal n.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe
+from engine.train import environment
+from engine.train.grpo import logged, read_recipe
+from engine.train.interrupts import StopSignals
+from engine.train.sft_compose import SftPlan, plan, read_conversations, verl_config, write_parquet
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        recipe = read_recipe("sft", arguments)
+        attempt = environment.attempt_dir(os.environ, recipe.kind)
+        steps, config = prepare(recipe, attempt)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    signals = StopSignals()
+    try:
+        return run(recipe, config, steps, attempt)
+    except KeyboardInterrupt:
+        print(f"stopped by {signals.received.name}", file=sys.stderr)
+        return signals.exit_code
+
+
+def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
+    """Read the data, write it as parquet into the attempt, compose verl's configuration."""
+    conversations = read_conversations(Path(recipe.values["data.train_file"]))
+    steps = plan(recipe, len(conversations))
+    val_file = recipe.get("data.val_file")
+    held_out = read_conversations(Path(val_file)) if val_file else None
+    val = attempt / "sft_val.parquet" if held_out else None
+    # Only a later attempt of the same run goes on from its checkpoints.
+    resume = attempt.name not in ("attempt_1", "")
+    config = verl_config(recipe, steps, attempt / "sft_train.parquet", val, resume)
+    write_parquet(conversations, attempt / "sft_train.parquet")
+    if held_out and val:
+        write_parquet(held_out, val)
+    return steps, config
+
+
+def run(recipe: Recipe, config: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
+    ranks = int(recipe.values["training.n_gpus"])
+    port = int(recipe.values["training.master_port"]) or free_port()
+    code = train_here(config, port) if ranks == 1 else train_ranks(config, ranks, port, attempt)
+    reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=0)
+    if code != 0 or reached < steps.total_steps:
+        print(f"ended at step {reached} of {steps.total_steps}", file=sys.stderr)
+        return code or 1
+    return write_final(recipe, reached)
+
+
+def train_here(config: dict[str, Any], port: int) -> int:
+    """One rank: no launcher, no second process. torch.distributed still wants an address."""
+    os.environ.update(
+        RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
+    train_rank(config)
+    return 0
+
+
+def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) -> int:
+    """torchrun, which ends every rank when one fails; its exit code."""
+    path = attempt / "sft_config.json"
+    jsonl.write_json(path, config)
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={ranks}"]
+    command += ["--nnodes=1", f"--master_port={port}", "-m", "engine.train.sft_rank", str(path)]
+    process = subprocess.Popen(command)
+    try:
+        return process.wait()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def train_rank(config: dict[str, Any]) -> None:
+    """verl's SFT trainer, in this process as one rank."""
+    from omegaconf import OmegaConf
+    from verl.trainer.sft_trainer import run_sft
+
+    run_sft(OmegaConf.create(json.loads(json.dumps(config))))
+
+
+def write_final(recipe: Recipe, step: int) -> int:
+    from engine.train.final_checkpoint import export
+
+    output = Path(recipe.values["training.output_dir"])
+    dtype = "bfloat16" if recipe.values["training.bf16"] else "float32"
+    final = export(output / f"global_step_{step}", output / "final", dtype)
+    print(f"next: python -m engine.train.grpo --config ... actor_rollout_ref.model.path={final}")
+    print(f"final model: {final}", flush=True)
+    return 0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+"""What Ray starts instead of Python: hands its arguments to the zygote and waits for the worker.
+
+Run as ``python -I -S zygote_client.py SOCKET SCRIPT ARGS...``; imports nothing heavy, because it
+starts once per worker. Ends with the worker's exit code, or by the worker's signal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+
+def main() -> int:
+    zygote = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    zygote.connect(sys.argv[1])
+    request = {"argv": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd()}  # noqa: PTH109
+    payload = json.dumps(request).encode()
+    socket.send_fds(zygote, [struct.pack("!Q", len(payload))], [0, 1, 2])
+    zygote.sendall(payload)
+    answer = zygote.recv(4)
+    if len(answer) < 4:
+        return 1
+    (code,) = struct.unpack("!i", answer)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (9, 19) else None
+        os.kill(os.getpid(), -code)
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

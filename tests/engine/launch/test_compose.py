@@ -1,0 +1,82 @@
+"""From a GRPO recipe to verl's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from engine.launch.compose import last_step, verl_config, with_file_logger
+from engine.launch.recipe import load_recipe
+
+ROOT = Path(__file__).parents[3]
+
+
+def composed(name: str, attempt: Path, *overrides: str) -> dict[str, Any]:
+    recipe = load_recipe(str(ROOT / "configs" / f"{name}.yaml"), overrides, env={})
+    return verl_config(recipe, attempt)
+
+
+def test_a_cpu_recipe_gets_what_a_cpu_needs(tmp_path: Path) -> None:
+    config = composed("grpo_tiny", tmp_path)
+    assert config["trainer"]["device"] == "cpu"
+    assert config["trainer"]["n_gpus_per_node"] == 1
+    assert config["actor_rollout_ref"]["rollout"]["name"] == "hf"
+    assert config["actor_rollout_ref"]["actor"]["strategy"] == "fsdp2"
+    assert config["ray_kwargs"]["ray_init"]["num_gpus"] == 1
+
+
+def test_what_a_recipe_sets_itself_is_never_changed(tmp_path: Path) -> None:
+    config = composed("grpo_tiny", tmp_path, "reward.num_workers=3", "trainer.n_gpus_per_node=2")
+    assert config["reward"]["num_workers"] == 3
+    assert config["ray_kwargs"]["ray_init"]["num_gpus"] == 2
+
+
+def test_a_gpu_recipe_keeps_its_engine(tmp_path: Path) -> None:
+    config = composed("verl_grpo", tmp_path)
+    assert config["trainer"]["device"] == "cuda"
+    assert config["actor_rollout_ref"]["rollout"]["name"] == "vllm"
+
+
+def test_dumps_go_into_the_attempt(tmp_path: Path) -> None:
+    trainer = composed("grpo_tiny", tmp_path)["trainer"]
+    assert trainer["rollout_data_dir"] == str(tmp_path / "rollouts")
+    assert trainer["validation_data_dir"] == str(tmp_path / "validation")
+
+
+def test_references_between_keys_are_resolved(tmp_path: Path) -> None:
+    directory = composed("verl_grpo", tmp_path)["trainer"]["default_local_dir"]
+    assert directory == "checkpoints/grubrics-transfer/healthbench-grpo"
+
+
+def test_our_sections_reach_the_reward_workers(tmp_path: Path) -> None:
+    config = composed("grpo_tiny", tmp_path, "reward_config.lambda_info=0")
+    assert config["reward_config"]["lambda_info"] == 0
+    assert config["judge"]["provider"] == "offline"
+
+
+@pytest.mark.parametrize("given", ["console", ["console"], ["console", "file"]])
+def test_the_file_logger_is_always_on_and_only_once(given: str | list[str]) -> None:
+    assert with_file_logger(given) == ["console", "file"]
+
+
+def test_the_last_step_is_the_configured_one(tmp_path: Path) -> None:
+    assert last_step(composed("grpo_tiny", tmp_path, "trainer.total_training_steps=7")) == 7
+
+
+@pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo_debug"])
+def test_verl_accepts_the_shipped_recipes(name: str, tmp_path: Path) -> None:
+    from verl.utils.config import validate_config
+
+    config = OmegaConf.create(composed(name, tmp_path))
+    validate_config(config, use_reference_policy=False, use_critic=False)
+
+
+def test_verl_accepts_the_production_batch_sizes(tmp_path: Path) -> None:
+    from verl.utils.config import omega_conf_to_dataclass
+
+    config = OmegaConf.create(composed("verl_grpo", tmp_path))
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    actor.validate(1, config.data.train_batch_size, config.actor_rollout_ref.model)

@@ -1,0 +1,47 @@
+"""The list of everything that depends on verl's inside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.train import patches
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_installed_verl_still_looks_as_the_patches_expect() -> None:
+    import engine.train.plugin  # noqa: F401  (registers what is checked)
+
+    assert patches.verify() == []
+
+
+def test_another_verl_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patches, "VERL_VERSION", "0.8.0")
+    assert "verl version: verl 0.9.1 is installed, not 0.8.0" in patches.verify()
+
+
+def test_a_changed_signature_is_named() -> None:
+    def moved(self: object, settings: object) -> None: ...
+
+    complaint = patches._signature_moved(moved, ["config"])
+    assert complaint is not None and "takes ['settings'], expected ['config']" in complaint
+
+
+def test_no_other_module_of_the_engine_reads_a_private_name_of_verl_or_torch() -> None:
+    private = re.compile(r"\b(verl|base|dist|fsdp|torch|ray)(\.\w+)*\._[a-zA-Z]")
+    offenders = [
+        f"{path.name}: {line.strip()}"
+        for path in (ROOT / "engine").rglob("*.py")
+        if path.name != "patches.py"
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if private.search(line)
+    ]
+    assert offenders == []
+
+
+def test_every_deviation_is_documented() -> None:
+    document = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
+    assert [d.name for d in patches.DEVIATIONS if d.name not in document] == []

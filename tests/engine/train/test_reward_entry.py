@@ -1,0 +1,118 @@
+"""The reward manager: what verl gets, what reward.jsonl says, what happens without a reward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transformers import AutoTokenizer
+from verl import DataProto
+
+from engine import jsonl
+from engine.train.reward_entry import NoRewardError, RecordingRewardManager
+from tests.engine.train.conftest import SmallWorld
+
+GOLD = {"question": "Is it safe?", "answers": ["rest well", "run far"], "gold_scores": [1.0, 0.0]}
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRUBRICS_ATTEMPT_DIR", str(tmp_path))
+    return tmp_path
+
+
+def manager(world: SmallWorld, compute_score: Any = None) -> RecordingRewardManager:
+    path = "scores.py" if compute_score else None
+    config = OmegaConf.create(
+        {
+            "reward": {"custom_reward_function": {"path": path}},
+            "judge": {"provider": "offline"},
+            "reward_config": {"lambda_info": 0.3},
+        }
+    )
+    return RecordingRewardManager(config, AutoTokenizer.from_pretrained(world.model), compute_score)
+
+
+def sample(world: SmallWorld, text: str, step: int = 1, **extra: Any) -> DataProto:
+    """One generation as verl's agent loop hands it over."""
+    tokens = torch.tensor([AutoTokenizer.from_pretrained(world.model)(text)["input_ids"]])
+    batch = TensorDict(
+        {"responses": tokens, "attention_mask": torch.ones(1, 3 + tokens.size(1)).long()}, [1]
+    )
+    row = {
+        "data_source": "tiny",
+        "reward_model": {"ground_truth": ""},
+        "extra_info": {"question_id": "q1", "split": "train", **extra},
+        "uid": "group-7",
+        "session_id": 2,
+        "global_steps": step,
+    }
+    return DataProto(batch, {key: np.array([value], dtype=object) for key, value in row.items()})
+
+
+def record(attempt: Path) -> dict[str, Any]:
+    (line,) = jsonl.read(attempt / "reward.jsonl")
+    return line
+
+
+async def test_a_rubric_is_scored_and_recorded_with_its_place(
+    world: SmallWorld, attempt: Path
+) -> None:
+    rubric = "Points: 10, Item: Advises rest."
+    result = await manager(world).run_single(sample(world, rubric, **GOLD))
+    line = record(attempt)
+    assert line["reward"] == result["reward_score"]
+    assert line["rubric"] == rubric
+    assert (line["group"], line["rollout"], line["step"], line["split"]) == (
+        "group-7",
+        2,
+        1,
+        "train",
+    )
+
+
+async def test_a_row_without_gold_gives_no_reward_and_says_why(
+    world: SmallWorld, attempt: Path
+) -> None:
+    with pytest.raises(NoRewardError, match=r"data: Missing precomputed answers"):
+        await manager(world).run_single(sample(world, "Points: 10, Item: x."))
+    assert record(attempt)["reward"] is None
+    assert record(attempt)["error"]["kind"] == "data"
+
+
+@pytest.mark.parametrize(("split", "step"), [("val", 3), ("holdout", 3), ("train", 0)])
+async def test_validation_is_told_from_training(
+    world: SmallWorld, attempt: Path, split: str, step: int
+) -> None:
+    await manager(world).run_single(sample(world, "x", step=step, **{**GOLD, "split": split}))
+    assert record(attempt)["split"] == "val"
+
+
+async def test_a_recipes_own_reward_function_is_recorded_too(
+    world: SmallWorld, attempt: Path
+) -> None:
+    def length(solution_str: str, **_: Any) -> dict[str, float]:
+        return {"score": len(solution_str), "words": len(solution_str.split())}
+
+    result = await manager(world, length).run_single(sample(world, "two words"))
+    assert result == {"reward_score": 9.0, "reward_extra_info": {"score": 9.0, "words": 2.0}}
+    assert record(attempt)["reward"] == 9.0
+
+
+@pytest.mark.parametrize("outcome", [float("nan"), ValueError("backend down")])
+async def test_nan_and_exceptions_of_a_reward_function_are_failures(
+    world: SmallWorld, attempt: Path, outcome: float | Exception
+) -> None:
+    def broken(**_: Any) -> float:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    with pytest.raises(NoRewardError):
+        await manager(world, broken).run_single(sample(world, "x"))
+    assert record(attempt)["reward"] is None

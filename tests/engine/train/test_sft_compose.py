@@ -1,0 +1,85 @@
+"""From an SFT recipe and its conversations to verl's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe, load_recipe
+from engine.train.sft_compose import plan, read_conversations, verl_config
+
+ROOT = Path(__file__).parents[3]
+TALK = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+
+
+def recipe(*overrides: str) -> Recipe:
+    return load_recipe(str(ROOT / "configs" / "sft_tiny.yaml"), overrides, env={})
+
+
+def test_epochs_times_batches_are_the_steps() -> None:
+    steps = plan(recipe("training.num_train_epochs=3"), rows=20)
+    assert (steps.batch, steps.steps_per_epoch, steps.total_steps) == (8, 2, 6)
+
+
+def test_max_steps_overrides_the_epochs() -> None:
+    steps = plan(recipe("training.max_steps=5"), rows=20)
+    assert (steps.total_steps, steps.epochs) == (5, 3)
+
+
+def test_accumulation_and_ranks_enlarge_the_batch() -> None:
+    steps = plan(recipe("training.gradient_accumulation_steps=2", "training.n_gpus=2"), rows=64)
+    assert (steps.batch, steps.steps_per_epoch) == (32, 2)
+
+
+def test_fewer_rows_than_one_batch_are_refused() -> None:
+    with pytest.raises(UsageError, match="7 rows do not fill one batch of 8"):
+        plan(recipe(), rows=7)
+
+
+def test_a_recipe_maps_onto_verls_keys(tmp_path: Path) -> None:
+    chosen = recipe(
+        "lora.r=4", "lora.alpha=8", "training.learning_rate=0.5", "training.max_steps=2"
+    )
+    config = verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None, resume=False)
+    assert config["model"]["lora_rank"] == 4
+    assert config["model"]["lora_alpha"] == 8
+    assert config["optim"]["lr"] == 0.5
+    assert config["trainer"]["total_training_steps"] == 2
+    assert config["trainer"]["resume_mode"] == "disable"
+    assert config["trainer"]["logger"] == ["console", "file"]
+    assert config["data"]["micro_batch_size_per_gpu"] == 8
+
+
+def test_lora_dropout_is_refused_because_verl_would_ignore_it(tmp_path: Path) -> None:
+    chosen = recipe("lora.r=4", "lora.dropout=0.05")
+    with pytest.raises(UsageError, match=r"lora\.dropout=0\.05"):
+        verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None, resume=False)
+
+
+def test_blank_lines_between_conversations_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "sft.jsonl"
+    path.write_text(f"{TALK}\n{TALK}")
+    assert len(read_conversations(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "not a JSON object with a list 'messages'"),
+        ('{"messages": []}', "not a JSON object with a list 'messages'"),
+        ('{"messages": [{"role": "user"}]}', "a message without 'role' or 'content'"),
+        ('{"messages": [{"role": "user", "content": "a"}]}', "the last message is not"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, complaint: str) -> None:
+    path = tmp_path / "sft.jsonl"
+    path.write_text(TALK + line)
+    with pytest.raises(UsageError, match=rf"sft\.jsonl:2: {complaint}"):
+        read_conversations(path)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(UsageError, match=r"data\.train_file=nowhere\.jsonl: no such file"):
+        read_conversations(Path("nowhere.jsonl"))
