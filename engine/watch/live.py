@@ -8,8 +8,10 @@ from typing import Any
 from engine import jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
-from engine.watch.tail import Tail
+from engine.watch.tail import Tail, near_end
 from engine.watch.train_log import Step
+
+_CONSOLE_TAIL = 512 * 1024
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,10 @@ class Update:
 
 
 class RunWatch:
-    """Polls one run's files. Cheap when nothing changed; never writes."""
+    """Polls one run's files. Cheap when nothing changed; never writes.
+
+    Of a console log that is already long, only the last part is read.
+    """
 
     def __init__(self, run: RunDir) -> None:
         self.run = run
@@ -54,7 +59,8 @@ class RunWatch:
             return
         self._attempt = number
         attempt = self.run.attempt(number)
-        self._console, self._system = Tail(attempt.console), Tail(attempt.system)
+        self._console = Tail(attempt.console, near_end(attempt.console, _CONSOLE_TAIL))
+        self._system = Tail(attempt.system)
 
 
 def _records(tail: Tail) -> list[dict[str, Any]]:

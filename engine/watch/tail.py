@@ -48,6 +48,17 @@ class Tail:
         return data[:end].split(b"\n")[:-1]
 
 
+def near_end(path: Path, limit: int) -> int:
+    """Where the first line begins that lies wholly in the last ``limit`` bytes of a file."""
+    try:
+        with path.open("rb") as handle:
+            start = max(0, handle.seek(0, os.SEEK_END) - limit)
+            handle.seek(start)
+            return start + len(handle.readline()) if start else 0
+    except FileNotFoundError:
+        return 0
+
+
 def last_lines(path: Path, count: int, limit: int = 256 * 1024) -> list[bytes]:
     """The last ``count`` lines of a file, reading at most ``limit`` bytes from its end."""
     try:

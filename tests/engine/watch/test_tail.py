@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.tail import Tail, last_lines
+from engine.watch.tail import Tail, last_lines, near_end
 
 
 def test_only_whole_lines_are_read(tmp_path: Path) -> None:
@@ -59,6 +59,13 @@ def test_any_cut_into_pieces_gives_the_same_lines(pieces: list[bytes]) -> None:
             seen += tail.lines()
         whole = b"".join(pieces)
         assert seen == whole.split(b"\n")[:-1]
+
+
+def test_a_tail_can_begin_with_a_whole_line_near_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"first\nsecond\nthird\n")
+    assert Tail(path, near_end(path, 9)).lines() == [b"third"]
+    assert Tail(path, near_end(path, 1000)).lines() == [b"first", b"second", b"third"]
 
 
 def test_the_last_lines_of_a_big_file_cost_a_small_read(tmp_path: Path) -> None:

@@ -1,0 +1,5 @@
+"""``python -m grubrics_tui``."""
+
+from grubrics_tui.cli import main
+
+main()

@@ -1,0 +1,297 @@
+"""The command line: every screen action has a twin here. Starts without Textual."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.state import RunState, describe, observed_state
+
+app = typer.Typer(
+    name="grubrics-tui",
+    help="A terminal cockpit for LLM post-training.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+RunsOption = Annotated[
+    str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout")]
+ConfigArgument = Annotated[str, typer.Argument(help="A file, or the name of one in configs/")]
+OverridesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
+]
+RunArgument = Annotated[str, typer.Argument(help="A run's id, or the start of it")]
+
+
+@app.callback(invoke_without_command=True)
+def cockpit(
+    context: typer.Context,
+    config: Annotated[str, typer.Option(help="Recipe that the checklist opens on")] = "grpo_tiny",
+    runs: RunsOption = None,
+) -> None:
+    """Open the screen; without a terminal, run the recipe headless."""
+    if context.invoked_subcommand is not None:
+        return
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from grubrics_tui.app import GrubricsApp
+
+        GrubricsApp(runs_root(runs), config).run()
+        return
+    launch(config, wait=True, runs=runs)
+
+
+@app.command()
+def check(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer the pre-launch checklist. Exit code 1 when a check fails."""
+    from engine.launch.recipe import load_recipe
+    from engine.preflight.checklist import run_checks
+
+    checks = []
+    for result in run_checks(load_recipe(config, overrides or []), tests=tests):
+        checks.append(result)
+        if not as_json:
+            fix = f"  [{result.fix}]" if result.fix else ""
+            print(f"{result.status:<4}  {result.id:<12} {result.message}{fix}", flush=True)
+    passed = all(result.status != "fail" for result in checks)
+    if as_json:
+        _print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
+    raise typer.Exit(0 if passed else 1)
+
+
+@app.command()
+def launch(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    name: Annotated[str | None, typer.Option(help="Id of the run")] = None,
+    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a recipe and launch it, detached. Refuses (exit code 2) what cannot work."""
+    from engine.launch.launcher import launch as start
+    from engine.launch.launcher import plan
+    from engine.launch.recipe import load_recipe
+    from engine.preflight.checklist import require_launchable
+
+    recipe = load_recipe(config, overrides or [])
+    launch_plan = plan(recipe, name, runs_root(runs))
+    if not as_json:
+        _show_plan(launch_plan.argv, recipe.changes)
+    require_launchable(recipe, runs_root(runs))
+    answer: dict[str, Any] = {
+        "run": launch_plan.run_id,
+        "dir": str(launch_plan.directory),
+        "argv": list(launch_plan.argv),
+    }
+    if dry_run:
+        _answer({**answer, "state": None}, "dry run: nothing was launched", as_json)
+        return
+    run = start(launch_plan)
+    state = _wait(run, as_json) if wait else observed_state(run)
+    _answer({**answer, "state": state.state, "reason": state.reason}, _outcome(run, state), as_json)
+    if wait and not _went_well(state):
+        raise typer.Exit(1)
+
+
+@app.command("runs")
+def list_command(runs: RunsOption = None, as_json: JsonOption = False) -> None:
+    """List the runs, newest first."""
+    from engine.runs.registry import list_runs
+
+    found = list_runs(runs_root(runs))
+    if as_json:
+        _print_json({"runs": [info.to_json() for info in found]})
+        return
+    for info in found:
+        total = info.state.total_steps or "?"
+        step = 0 if info.state.step is None else info.state.step
+        print(f"{info.id:<36} {step:>5}/{total:<5} {describe(info.state)}")
+
+
+@app.command()
+def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
+    """Say everything about one run."""
+    from engine.runs.details import details
+
+    found = details(find_run(runs_root(runs), run))
+    if as_json:
+        _print_json(found)
+        return
+    for key, value in found.items():
+        print(f"{key:<12} {value}")
+
+
+@app.command()
+def series(
+    run: Annotated[str, typer.Argument(help="A run's id, or a path")],
+    metrics: Annotated[list[str] | None, typer.Argument(help="Names; none lists them")] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print metrics of a run step by step."""
+    from engine.watch import series as source
+
+    steps = source.load_steps(run, runs_root(runs))
+    if not metrics:
+        names = source.names(steps)
+        _answer({"names": names}, "\n".join(names), as_json)
+        return
+    found = {name: source.series(steps, name) for name in metrics}
+    if as_json:
+        _print_json({"series": found})
+        return
+    for name, points in found.items():
+        for step, value in points:
+            print(f"{name}\t{step}\t{'nan' if value is None else value}")
+
+
+@app.command()
+def watch(
+    run: Annotated[str, typer.Argument(help="A run's id, or a path")],
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one JSON object per new step until the run ends."""
+    from engine.watch.series import load_steps
+    from grubrics_tui.progress import updates
+
+    del as_json  # It is JSON in any case; the option exists because every command has it.
+    if Path(run).is_file():
+        for step in load_steps(run, runs_root(runs)):
+            _print_json(step.to_json())
+        return
+    directory = Path(run) if (Path(run) / "manifest.json").exists() else None
+    found = RunDir(directory) if directory else find_run(runs_root(runs), run)
+    for update in updates(found):
+        for step in update.steps:
+            _print_json(step.to_json())
+    if not _went_well(update.state):
+        raise typer.Exit(1)
+
+
+@app.command()
+def stop(
+    run: RunArgument,
+    after_checkpoint: Annotated[
+        bool, typer.Option("--after-checkpoint", help="Let the next checkpoint complete first")
+    ] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a run and wait until nothing of it is left."""
+    from engine.runs.stopping import stop_run
+
+    done = stop_run(find_run(runs_root(runs), run), after_checkpoint=after_checkpoint)
+    _answer(done.to_json(), done.message, as_json)
+    raise typer.Exit(0 if done.ended else 1)
+
+
+@app.command()
+def log(
+    run: RunArgument,
+    append: Annotated[bool, typer.Option("--append", help="Append it to the log file")] = False,
+    title: Annotated[str | None, typer.Option(help="Title of the entry")] = None,
+    question: Annotated[str | None, typer.Option(help="Research question it attacks")] = None,
+    observations: Annotated[str | None, typer.Option()] = None,
+    decision: Annotated[str | None, typer.Option()] = None,
+    file: Annotated[Path, typer.Option(help="Log file")] = Path("docs/experiment-log.md"),
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draft a run's experiment-log entry from its files; --append writes it."""
+    import dataclasses
+
+    from engine.records.experiment_log import append_entry, draft_entry, render
+
+    given = {
+        "title": title,
+        "question": question,
+        "observations": observations,
+        "decision": decision,
+    }
+    changes = {key: value for key, value in given.items() if value is not None}
+    entry = dataclasses.replace(draft_entry(find_run(runs_root(runs), run)), **changes)
+    if append:
+        entry = dataclasses.replace(entry, id=append_entry(file, entry))
+    answer = {
+        "id": entry.id,
+        "entry": dataclasses.asdict(entry),
+        "markdown": render(entry),
+        "appended_to": str(file) if append else None,
+    }
+    text = f"appended {entry.id} to {file}" if append else render(entry)
+    _answer(answer, text, as_json)
+
+
+def _wait(run: RunDir, as_json: bool) -> RunState:
+    """Follow a run in the foreground; Ctrl-C stops the run and waits until it is gone."""
+    from engine.runs.stopping import stop_run
+    from grubrics_tui.progress import follow
+
+    out = sys.stderr if as_json else sys.stdout
+
+    def say(line: str) -> None:
+        print(line, file=out, flush=True)
+
+    try:
+        return follow(run, say)
+    except KeyboardInterrupt:
+        say(f"stopping {run.id} ...")
+        say(stop_run(run).message)
+        return observed_state(run)
+
+
+def _went_well(state: RunState) -> bool:
+    stopped = (state.reason or "").startswith("stopped by user")
+    return state.state == "finished" and not stopped
+
+
+def _outcome(run: RunDir, state: RunState) -> str:
+    return f"{run.id}  {describe(state)}\n{run.path}"
+
+
+def _show_plan(argv: tuple[str, ...], changes: Any) -> None:
+    import shlex
+
+    print(f"$ {shlex.join(argv)}")
+    for change in changes:
+        print(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
+
+
+def _answer(value: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        _print_json(value)
+    else:
+        print(text)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def main() -> None:
+    """Entry point of the console script: a person's mistake is one line and exit code 2."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; that is no error.
+        sys.stderr.close()
+        sys.exit(0)

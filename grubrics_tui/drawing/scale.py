@@ -1,0 +1,62 @@
+"""From values to places: ranges, round ticks and their labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed interval of values, ``low < high``."""
+
+    low: float
+    high: float
+
+    def place(self, value: float, size: int) -> int:
+        """Where ``value`` falls among ``size`` places, clamped to 0 ... size - 1."""
+        return round(min(1.0, max(0.0, self.share(value))) * (size - 1))
+
+    def share(self, value: float) -> float:
+        """0 at ``low``, 1 at ``high``."""
+        return (value - self.low) / (self.high - self.low)
+
+
+def around(values: Iterable[float], pad: float = 0.06) -> Range:
+    """The range of ``values`` with a little air; a flat or empty one still has height."""
+    found = list(values)
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    air = (high - low) * pad or max(abs(high) * pad, 1e-6)
+    return Range(low - air, high + air)
+
+
+def ticks(span: Range, at_most: int) -> list[float]:
+    """Round values inside ``span``: at most ``at_most`` of them, at least one when any is round."""
+    step = tick_step(span, at_most)
+    first = math.ceil(span.low / step - 1e-9)
+    last = math.floor(span.high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)][: max(1, at_most)]
+
+
+def tick_room(rows: int) -> int:
+    """How many ticks ``rows`` lines of text can hold with a free line between two."""
+    return max(2, min(5, (rows + 1) // 2))
+
+
+def tick_step(span: Range, at_most: int) -> float:
+    """The smallest round step that gives no more than ``at_most`` ticks."""
+    rough = (span.high - span.low) / max(1, at_most)
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * magnitude for factor in _ROUND if factor * magnitude >= rough * 0.999)
+
+
+def tick_labels(span: Range, values: list[float], at_most: int) -> list[str]:
+    """All labels with the same number of decimals, just enough to tell them apart."""
+    step = tick_step(span, at_most)
+    decimals = next((d for d in range(7) if math.isclose(round(step, d), step, rel_tol=1e-6)), None)
+    if decimals is None or max(map(abs, values), default=0) >= 1e6:
+        return [f"{value:.0e}" for value in values]
+    return [f"{value:.{decimals}f}" for value in values]

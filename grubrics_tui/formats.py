@@ -1,0 +1,60 @@
+"""Numbers as text: one way to write each quantity, with a dash where there is none."""
+
+from __future__ import annotations
+
+import time
+
+MISSING = "–"
+
+
+def fixed(value: float | None, decimals: int = 3) -> str:
+    """``0.412``; a dash for a missing value."""
+    return MISSING if value is None else f"{value:.{decimals}f}"
+
+
+def seconds(value: float | None) -> str:
+    """``0.4 ms``, ``0.42 s``, ``12.3 s``, ``310 s``."""
+    if value is None:
+        return MISSING
+    if 0 < abs(value) < 0.1:
+        return f"{value * 1000:.1f} ms"
+    decimals = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return f"{value:.{decimals}f} s"
+
+
+def scientific(value: float | None) -> str:
+    """``1.20e-05``."""
+    return MISSING if value is None else f"{value:.2e}"
+
+
+def percent(share: float | None) -> str:
+    """``25 %`` of a share between 0 and 1."""
+    return MISSING if share is None else f"{share * 100:.0f} %"
+
+
+def duration(value: float | None) -> str:
+    """``4:07`` or ``1:04:07``."""
+    if value is None:
+        return MISSING
+    minutes, rest = divmod(max(0, round(value)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def memory(value: float | None) -> str:
+    """Bytes as ``61.2 GiB`` or ``4.9 MiB``."""
+    if value is None:
+        return MISSING
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
+
+
+def clock(moment: float | None) -> str:
+    """``2026-01-31 14:05`` in local time."""
+    if moment is None:
+        return MISSING
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def step_of(step: int | None, total: int | None) -> str:
+    """``12/40``."""
+    return f"{MISSING if step is None else step}/{MISSING if total is None else total}"

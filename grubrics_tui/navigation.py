@@ -1,0 +1,31 @@
+"""What a screen asks of the app: to open another screen. Screens do not know each other."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from engine.runs.rundir import RunDir
+
+
+class OpenRun(Message):
+    """Watch a run."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run
+
+
+class OpenVerdict(Message):
+    """Show how a run ended."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run
+
+
+class OpenLogEntry(Message):
+    """Show the form for a run's entry in the experiment log."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run

@@ -1,0 +1,76 @@
+"""Choosing another recipe."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets.option_list import Option
+
+from grubrics_tui.actions import bindings
+from grubrics_tui.configs import ConfigFile, list_configs
+from grubrics_tui.widgets.choices import Choices
+
+
+class ConfigsScreen(ModalScreen[str]):
+    """Answers the name of a file in ``configs/``, or None."""
+
+    BINDINGS = bindings("configs")
+
+    DEFAULT_CSS = """
+    ConfigsScreen {
+        align: center middle;
+        Choices { width: 90; max-width: 96%; height: auto; max-height: 80%; }
+    }
+    """
+
+    class Listed(Message):
+        """The folder was read."""
+
+        def __init__(self, configs: list[ConfigFile]) -> None:
+            super().__init__()
+            self.configs = configs
+
+    def __init__(self, current: str) -> None:
+        super().__init__()
+        self._current = current
+
+    def compose(self) -> ComposeResult:
+        yield Choices("config")
+
+    def on_mount(self) -> None:
+        self._list()
+
+    @work(thread=True, exit_on_error=False)
+    def _list(self) -> None:
+        self.post_message(self.Listed(list_configs()))
+
+    @on(Listed)
+    def _show(self, message: Listed) -> None:
+        options = self.query_one(Choices)
+        names = [config.name for config in message.configs]
+        width = max(map(len, names), default=0) + 2
+        options.add_options([Option(_line(c, width), id=c.name) for c in message.configs])
+        options.highlighted = names.index(self._current) if self._current in names else None
+        if not names:
+            options.border_subtitle = "configs/ holds no recipe"
+
+    @on(Choices.OptionSelected)
+    def _choose(self, event: Choices.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(Choices).action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        self.query_one(Choices).action_cursor_up()
+
+
+def _line(config: ConfigFile, width: int) -> Content:
+    name = Content.styled(config.name.ljust(width), "bold")
+    return name + Content.styled(f"{config.kind:<6}{config.description}", "$quiet")

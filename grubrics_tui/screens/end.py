@@ -1,0 +1,126 @@
+"""How a run ended: the verdict, the numbers at both ends, and whether its checkpoint is whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer
+
+from engine.runs.rundir import RunDir
+from engine.watch.live import RunWatch, Update
+from grubrics_tui.actions import bindings
+from grubrics_tui.formats import memory
+from grubrics_tui.history import History
+from grubrics_tui.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.sizes import HEIGHTS
+from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.loss_panel import LossPanel
+from grubrics_tui.widgets.panel import Panel
+from grubrics_tui.widgets.reward_panel import RewardPanel
+from grubrics_tui.widgets.states import STATE_LOOKS
+
+if TYPE_CHECKING:
+    from engine.records.checkpoints import CheckpointReport
+    from engine.records.entry import LogEntry
+
+
+class EndScreen(CockpitScreen):
+    """The same numbers as the log entry, which is drafted from the same files."""
+
+    BINDINGS = bindings("end")
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    DEFAULT_CSS = """
+    EndScreen {
+        VerticalScroll { height: auto; max-height: 70%; }
+        Facts { margin: 0 1; }
+        Panel { margin: 0 1; height: 1fr; }
+        &.-short {
+            VerticalScroll { max-height: 100%; height: 1fr; }
+            Panel { display: none; }
+        }
+    }
+    """
+
+    class Judged(Message):
+        def __init__(self, update: Update, entry: LogEntry, checkpoint: CheckpointReport) -> None:
+            super().__init__()
+            self.update, self.entry, self.checkpoint = update, entry, checkpoint
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run
+        self._kind = str(run.read_manifest().get("kind", "grpo"))
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Facts("verdict", id="verdict")
+            yield Facts("checkpoint", id="checkpoint")
+        yield LossPanel() if self._kind == "sft" else RewardPanel()
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        panel = self.query_one(Panel)
+        panel.border_title = panel.TITLE
+        self.query_one("#verdict", Facts).show([("run", self.run.id), ("", "reading its files")])
+        self._judge()
+
+    @work(thread=True, exit_on_error=False)
+    def _judge(self) -> None:
+        from engine.records.checkpoints import check_checkpoint
+        from engine.records.draft import draft_entry
+
+        update = RunWatch(self.run).poll()
+        self.post_message(self.Judged(update, draft_entry(self.run), check_checkpoint(self.run)))
+
+    @on(Judged)
+    def _show(self, message: Judged) -> None:
+        history = History()
+        history.add(message.update)
+        self.query_one(Panel).show(history)
+        self.query_one("#verdict", Facts).show(verdict_facts(message.update, message.entry))
+        self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
+
+    def action_curves(self) -> None:
+        self.post_message(OpenRun(self.run))
+
+    def action_log_entry(self) -> None:
+        self.post_message(OpenLogEntry(self.run))
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(VerticalScroll).scroll_down(animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(VerticalScroll).scroll_up(animate=False)
+
+
+def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
+    """The state first; then the lines of the entry's result, split at their label."""
+    glyph, ink = STATE_LOOKS[update.state.state]
+    state = Content.styled(f"{glyph} {update.state.state}", f"bold ${ink}")
+    reason = update.state.reason or ""
+    facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
+    if entry.duration:
+        facts.append(("duration", entry.duration))
+    for line in entry.result.splitlines()[1:]:
+        label, _, text = line.removeprefix("- ").partition(": ")
+        facts.append((label, text) if text else ("reached", label))
+    return facts
+
+
+def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
+    look = ("✓ complete", "$success") if report.complete else ("✗ not usable", "$error")
+    facts: list[Fact] = [("state", Content.styled(look[0], f"bold {look[1]}"))]
+    facts.append(("found", report.message))
+    if report.complete:
+        facts.append(("size", memory(report.size_bytes)))
+    return facts

@@ -1,0 +1,67 @@
+"""Every key of the screen below it, and the command that does the same in a shell."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from grubrics_tui.actions import Action, actions_of, bindings
+
+
+class HelpScreen(ModalScreen[None]):
+    """Read from the action registry, so it cannot be wrong."""
+
+    BINDINGS = bindings("help")
+
+    DEFAULT_CSS = """
+    HelpScreen {
+        align: center middle;
+        & > VerticalScroll {
+            width: 122; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
+            background: $panel; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet;
+        }
+    }
+    """
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def compose(self) -> ComposeResult:
+        box = VerticalScroll(Static(self._table(), markup=False))
+        box.border_title = f"keys: {self._where.replace('_', ' ')}"
+        box.border_subtitle = "esc closes"
+        yield box
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(VerticalScroll).scroll_down(animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(VerticalScroll).scroll_up(animate=False)
+
+    def _table(self) -> Content:
+        actions = actions_of(self._where)
+        keys = max(len(action.keys) for action in actions) + 2
+        words = max(len(action.description) for action in actions) + 2
+        wide = self.app.size.width > keys + words + 50
+        lines = [_line(action, keys, words if wide else 0) for action in actions]
+        lines += [Content(""), Content.styled("ctrl+p opens the command palette", "$quiet")]
+        return Content("\n").join(lines)
+
+
+def _line(action: Action, keys: int, words: int) -> Content:
+    """Key, description and shell twin: in columns, or the twin below where there is no room."""
+    line = Content.styled(action.keys.ljust(keys), "bold $primary")
+    line += action.description.ljust(words)
+    if not action.twin:
+        return line
+    return line + Content.styled(
+        ("" if words else f"\n{' ' * keys}") + f"$ {action.twin}", "$quiet"
+    )

@@ -1,0 +1,168 @@
+"""The last look before a run starts: the command, what differs from the file, what it will cost."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer
+
+from engine.errors import UsageError
+from grubrics_tui.actions import bindings
+from grubrics_tui.navigation import OpenRun
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.widgets.facts import Fact, Facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.launch.launcher import LaunchPlan
+    from engine.launch.recipe import Recipe
+    from engine.launch.steps import StepPlan
+
+
+class LaunchScreen(CockpitScreen):
+    """Shows a plan; enter starts it, once."""
+
+    BINDINGS = bindings("launch")
+
+    DEFAULT_CSS = """
+    LaunchScreen {
+        Facts { margin: 0 1; }
+        #command { border: round $line-focus; border-title-color: $primary; padding: 1 2; }
+    }
+    """
+
+    class Planned(Message):
+        def __init__(self, plan: LaunchPlan, steps: StepPlan | None) -> None:
+            super().__init__()
+            self.plan, self.steps = plan, steps
+
+    class Refused(Message):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, recipe: Recipe, runs_root: Path) -> None:
+        super().__init__()
+        self._recipe, self._runs_root = recipe, runs_root
+        self._plan: LaunchPlan | None = None
+        self._started = False
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Facts("command", id="command")
+            yield Facts("changed values", id="changes")
+            yield Facts("plan", id="plan")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#changes", Facts).show(change_facts(self._recipe))
+        self._make_plan()
+
+    @work(thread=True, exit_on_error=False)
+    def _make_plan(self) -> None:
+        from engine.launch.launcher import plan
+        from engine.launch.steps import step_plan
+
+        try:
+            made = plan(self._recipe, runs=self._runs_root)
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(self.Planned(made, step_plan(self._recipe)))
+
+    @on(Planned)
+    def _show_plan(self, message: Planned) -> None:
+        self._plan = message.plan
+        command = Content("\n").join(Content(line) for line in command_lines(message.plan.argv))
+        self.query_one("#command", Facts).show([("$", command)])
+        self.query_one("#plan", Facts).show(plan_facts(message.plan, message.steps))
+
+    def action_start(self) -> None:
+        if self._plan is not None and not self._started:
+            self._started = True
+            self.notify(f"Starting {self._plan.run_id} ...", markup=False)
+            self._launch(self._plan)
+
+    @work(thread=True, exit_on_error=False)
+    def _launch(self, plan: LaunchPlan) -> None:
+        from engine.launch.launcher import launch
+
+        try:
+            run = launch(plan)
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(OpenRun(run))
+
+    @on(Refused)
+    def _show_refusal(self, message: Refused) -> None:
+        self._started = False
+        error = Content.styled(message.reason, "$error")
+        self.query_one("#plan", Facts).show([("error", error)])
+        self.notify(message.reason, title="not launched", severity="error", markup=False)
+
+    def action_copy_command(self) -> None:
+        if self._plan is not None:
+            self.app.copy_to_clipboard(shlex.join(self._plan.argv))
+            self.notify("Copied, if the terminal lets programs copy (OSC 52).")
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(VerticalScroll).scroll_down(animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(VerticalScroll).scroll_up(animate=False)
+
+
+def command_lines(argv: tuple[str, ...]) -> list[str]:
+    """The command as it would be typed: program and module, then an option or override a line."""
+    words = [shlex.quote(word) for word in argv]
+    lines, rest = [" ".join(words[:3])], words[3:]
+    while rest:
+        size = 2 if rest[0].startswith("-") and len(rest) > 1 else 1
+        lines.append("  " + " ".join(rest[:size]))
+        rest = rest[size:]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def change_facts(recipe: Recipe) -> list[Fact]:
+    """Key, the file's value, the new one, and who set it."""
+    if not recipe.changes:
+        return [("", f"none: every value is {recipe.path}'s")]
+    return [
+        (
+            change.key,
+            Content.assemble(
+                (f"{change.before}", "$quiet"),
+                " → ",
+                (f"{change.after}", "bold $primary"),
+                (f"   {change.origin}", "$quiet"),
+            ),
+        )
+        for change in recipe.changes
+    ]
+
+
+def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
+    facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
+    if steps is None:
+        return [*facts, ("steps", "unknown: the training file cannot be read")]
+    facts.append(("steps", f"{steps.total}   ({steps.arithmetic()})"))
+    if plan.recipe.kind == "sft":
+        return [*facts, ("each step", f"{steps.batch} rows")]
+    samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
+    calls = steps.batch * samples
+    return [
+        *facts,
+        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} judge calls"),
+        ("in all", f"{steps.total * calls:,} judge calls without retries and validation"),
+    ]

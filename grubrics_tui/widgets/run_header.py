@@ -1,0 +1,113 @@
+"""Three lines that say everything at a glance: which run, how far, how good."""
+
+from __future__ import annotations
+
+import time
+
+from engine.runs.state import RunState
+from engine.watch import metrics
+from grubrics_tui.drawing.gauge import bar
+from grubrics_tui.drawing.spans import Row, Span, justify
+from grubrics_tui.formats import MISSING, duration, fixed, seconds, step_of
+from grubrics_tui.history import History
+from grubrics_tui.widgets.drawn import Drawn
+from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
+from grubrics_tui.widgets.states import STATE_LOOKS
+
+_TICK_S = 1.0
+
+
+class RunHeader(Drawn):
+    """State and name, progress and time, the last values. Redrawn when one of them changed."""
+
+    DEFAULT_CSS = "RunHeader { height: 3; margin: 0 1; padding: 0 1; }"
+
+    def __init__(self, run_id: str, kind: str) -> None:
+        super().__init__()
+        self._run_id, self._kind = run_id, kind
+        self._history: History | None = None
+        self._shown: list[Row] = []
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(_TICK_S, self._tick)
+
+    def show(self, history: History) -> None:
+        self._history = history
+        self._tick()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        self._shown = self._rows(width)
+        return self._shown
+
+    def _tick(self) -> None:
+        if self._rows(self.size.width) != self._shown:
+            self.redraw()
+
+    def _rows(self, width: int) -> list[Row]:
+        if self._history is None or self._history.state is None:
+            return [[Span(self._run_id, bold=True)], [], []]
+        history, state = self._history, self._history.state
+        values = _losses(history) if self._kind == "sft" else _rewards(history)
+        return [
+            justify(_title(state, self._run_id, width), _times(state, history.remaining()), width),
+            _progress(state, width, self.ascii_only),
+            [*values, *_step_time(history)],
+        ]
+
+
+def elapsed(state: RunState, now: float) -> float | None:
+    """Seconds from the start to the end, or to ``now``."""
+    return None if state.started is None else (state.ended or now) - state.started
+
+
+def _title(state: RunState, run_id: str, width: int) -> Row:
+    glyph, ink = STATE_LOOKS[state.state]
+    room = max(12, width - len(state.state) - 34)
+    name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
+    again = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
+    return [Span(f"{glyph} {state.state}", ink, bold=True), Span(f"  {name}", bold=True), *again]
+
+
+def _times(state: RunState, left: float | None) -> Row:
+    took = duration(elapsed(state, time.time()))
+    row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
+    if not state.has_ended:
+        row += [Span("   ETA ", "quiet"), Span(MISSING if left is None else duration(left))]
+    return row
+
+
+def _progress(state: RunState, width: int, ascii_only: bool) -> Row:
+    label = f"step {step_of(state.step, state.total_steps)}  "
+    share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
+    percent = f" {share * 100:3.0f} %"
+    room = max(4, width - len(label) - len(percent))
+    _, ink = STATE_LOOKS[state.state]
+    return [Span(label), *bar(share, room, ink, ascii_only=ascii_only), Span(percent)]
+
+
+def _rewards(history: History) -> Row:
+    mean, std = history.last(metrics.REWARD_MEAN), history.last(metrics.REWARD_STD)
+    step, validation = history.last_point(metrics.VALIDATION_REWARD)
+    return [
+        *_value("reward", f"{fixed(mean)} ± {fixed(std)}", "series-1"),
+        *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
+        *_value("judge", seconds(history.last(metrics.JUDGE_LATENCY))),
+    ]
+
+
+def _losses(history: History) -> Row:
+    step, validation = history.last_point(VALIDATION_LOSS)
+    return [
+        *_value("loss", fixed(history.last(metrics.TRAIN_LOSS), 4), "series-1"),
+        *_value("val", fixed(validation, 4) + ("" if step is None else f" at {step}"), "mark"),
+    ]
+
+
+def _step_time(history: History) -> Row:
+    times = history.step_times()
+    return _value("step", seconds(times[-1][1] if times else None))
+
+
+def _value(label: str, value: str, ink: str = "") -> Row:
+    return [Span(f"{label} ", "quiet"), Span(value, ink, bold=bool(ink)), Span("   ")]

@@ -1,0 +1,21 @@
+"""How each state of a run and each answer of the checklist looks: a shape, a word and a colour."""
+
+from __future__ import annotations
+
+STATE_LOOKS = {
+    "queued": ("◌", "quiet"),
+    "starting": ("◔", "primary"),
+    "running": ("●", "success"),
+    "stalled": ("!", "warning"),
+    "stopping": ("◑", "warning"),
+    "finished": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "lost": ("?", "error"),
+}
+
+CHECK_LOOKS = {
+    "ok": ("✓", "success"),
+    "warn": ("!", "warning"),
+    "fail": ("✗", "error"),
+    "skip": ("–", "quiet"),
+}

@@ -1,0 +1,107 @@
+"""Bad input is normal input: one clear line, exit code 2, nothing half-written."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e.project import Project, make_project
+
+
+@pytest.fixture
+def project(tiny_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project that could launch: tiny data, and the base model instead of an SFT checkpoint."""
+    made = make_project(tmp_path_factory.mktemp("project"))
+    (made.path / "data").symlink_to(tiny_world.path / "data")
+    return made
+
+
+MODEL = "actor_rollout_ref.model.path=data/tiny/model"
+
+
+def refused(project: Project, *arguments: str, env: dict[str, str] | None = None) -> str:
+    """The one line that a refused launch says."""
+    done = project.run("launch", *arguments, env=env)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert not (project.path / "runs").exists() or not any((project.path / "runs").iterdir())
+    return done.stderr
+
+
+def test_the_same_launch_without_a_fault_is_accepted(project: Project) -> None:
+    done = project.run("launch", "grpo_tiny", MODEL, "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_config(project: Project) -> None:
+    assert "did you mean 'grpo_tiny'" in refused(project, "grpo_tinny")
+
+
+def test_an_unknown_key(project: Project) -> None:
+    line = refused(project, "grpo_tiny", MODEL, "data.train_batch_siz=4")
+    assert "did you mean 'data.train_batch_size'" in line
+
+
+def test_a_missing_parquet(project: Project) -> None:
+    line = refused(project, "grpo_tiny", MODEL, "data.train_files=data/nowhere.parquet")
+    assert "data/nowhere.parquet" in line
+
+
+def test_an_empty_parquet(project: Project) -> None:
+    train = pq.read_table(project.path / "data/tiny/processed/train.parquet")
+    pq.write_table(train.slice(0, 0), project.path / "empty.parquet")
+    line = refused(project, "grpo_tiny", MODEL, "data.train_files=empty.parquet")
+    assert "empty.parquet" in line
+
+
+def test_a_prompt_column_of_strings(project: Project) -> None:
+    train = pq.read_table(project.path / "data/tiny/processed/train.parquet")
+    column = train.schema.get_field_index("prompt")
+    texts = pa.array(["[]"] * train.num_rows)
+    pq.write_table(train.set_column(column, "prompt", texts), project.path / "texts.parquet")
+    line = refused(project, "grpo_tiny", MODEL, "data.train_files=texts.parquet")
+    assert "prompt" in line
+    assert "texts.parquet" in line
+
+
+def test_batch_sizes_that_do_not_divide(project: Project) -> None:
+    line = refused(project, "grpo_tiny", MODEL, "actor_rollout_ref.actor.ppo_mini_batch_size=3")
+    assert "ppo_mini_batch_size" in line
+
+
+def test_missing_credentials(project: Project) -> None:
+    env = dict.fromkeys(("AZURE_OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_ENDPOINT"), "")
+    line = refused(project, "grpo_tiny", MODEL, "judge.provider=azure", "judge.model=m", env=env)
+    assert "AZURE_OPENAI_API_KEY" in line
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_busy_port(project: Project, busy_port: int) -> None:
+    line = refused(project, "sft_tiny", f"training.master_port={busy_port}")
+    assert str(busy_port) in line
+
+
+def test_a_run_name_that_cannot_be_a_folder(project: Project) -> None:
+    assert "../up" in refused(project, "grpo_tiny", MODEL, "--name", "../up")
+
+
+def test_a_run_name_that_is_taken(project: Project) -> None:
+    (project.path / "runs" / "mine").mkdir(parents=True)
+    done = project.run("launch", "grpo_tiny", MODEL, "--name", "mine")
+    assert done.returncode == 2
+    assert "run 'mine' exists already" in done.stderr
+
+
+def test_an_unknown_run(project: Project) -> None:
+    done = project.run("show", "nobody")
+    assert done.returncode == 2
+    assert "run 'nobody' does not exist" in done.stderr

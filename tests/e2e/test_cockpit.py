@@ -1,0 +1,107 @@
+"""The real program in a real terminal: checklist, launch, live, quit, reopen, log entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.runs.processes import members
+from engine.runs.rundir import RunDir, run_ids
+from grubrics_tui.formats import fixed
+from tests.e2e.project import CLI, Project, make_project
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+
+STEPS = 12
+SIZES = [(120, 40), (80, 24)]
+
+
+@pytest.fixture(params=SIZES, ids=["120x40", "80x24"])
+def size(request: pytest.FixtureRequest) -> tuple[int, int]:
+    chosen: tuple[int, int] = request.param
+    return chosen
+
+
+@pytest.fixture
+def project(tiny_world: Project, trained_sft: dict[str, Any], tmp_path: Path) -> Project:
+    """A project with data and an SFT checkpoint, whose tiny recipe is a dozen steps long."""
+    made = make_project(tmp_path)
+    for name in ("data", "checkpoints"):
+        (tmp_path / name).symlink_to(tiny_world.path / name)
+    recipe = tmp_path / "configs" / "grpo_tiny.yaml"
+    text = re.sub(
+        r"total_training_steps: \d+", f"total_training_steps: {STEPS}", recipe.read_text()
+    )
+    recipe.write_text(
+        text.replace("experiment_name: grpo-tiny", f"experiment_name: {tmp_path.name}")
+    )
+    return made
+
+
+@pytest.fixture
+def cockpit(project: Project, size: tuple[int, int]) -> Iterator[Terminal]:
+    terminal = Terminal(CLI, project.path, project.env, *size)
+    yield terminal
+    terminal.close()
+
+
+def the_run(project: Project) -> RunDir:
+    (name,) = run_ids(project.path / "runs")
+    return RunDir(project.path / "runs" / name)
+
+
+def logged_step(run: RunDir, step: int) -> dict[str, float]:
+    """The metrics that the file holds for a step."""
+    (found,) = [line["metrics"] for line in jsonl.read(run.train_log) if line["step"] == step]
+    metrics: dict[str, float] = found
+    return metrics
+
+
+def test_from_checklist_to_log_entry(
+    project: Project, cockpit: Terminal, size: tuple[int, int]
+) -> None:
+    cockpit.wait_for(r"ports\s+.*\n(.*\n)*.*tests\s", seconds=60)
+    cockpit.wait_for(r"0 failed", seconds=60)
+
+    cockpit.press("l")
+    cockpit.wait_for(r"engine\.train\.grpo")
+    cockpit.wait_for(rf"steps\s+{STEPS}")
+
+    cockpit.press("\r")
+    screen = cockpit.wait_for(rf"step [1-9]\d*/{STEPS}", seconds=240)
+    run = the_run(project)
+    shown = re.search(rf"step (\d+)/{STEPS}", screen)
+    reward = re.search(r"reward (\S+) ± (\S+)", cockpit.text())
+    assert shown is not None
+    assert reward is not None
+
+    cockpit.press("q")
+    assert cockpit.wait_for_exit() == 0
+    assert members(run) != [], "quitting the screen ended the run"
+
+    again = Terminal(CLI, project.path, project.env, *size)
+    try:
+        again.wait_for(re.escape(run.id))
+        screen = again.wait_for(r"● finished|finished", seconds=240)
+        screen = again.wait_for(rf"step {STEPS}/{STEPS}")
+        last = logged_step(run, STEPS)
+        expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"
+        assert expected in screen
+
+        again.press("e")
+        again.wait_for(r"research question")
+        again.press(*"Does it learn?")
+        again.press("\x13")
+        again.wait_for(r"was appended to")
+    finally:
+        again.close()
+    entry = (project.path / "docs" / "experiment-log.md").read_text()
+    assert "Does it learn?" in entry
+    assert run.id in entry
+    assert members(run) == []

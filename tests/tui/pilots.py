@@ -1,0 +1,93 @@
+"""Driving the app in tests: reading its screen as text, waiting for what it posts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from html import unescape
+from pathlib import Path
+
+from textual.app import App
+from textual.message import Message
+from textual.pilot import Pilot
+
+from grubrics_tui.app import GrubricsApp
+
+LARGE, SMALL = (120, 40), (80, 24)
+
+_TEXT = re.compile(r'<text class="[^"]*-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
+_CELL = 12.2
+_PATIENCE_S, _LOOK_S = 8.0, 0.05
+
+
+@asynccontextmanager
+async def running(
+    runs: Path, size: tuple[int, int] = LARGE, config: str = "grpo_tiny", **options: Path
+) -> AsyncIterator[Driver]:
+    """The app over a folder of runs, without a terminal."""
+    app = GrubricsApp(runs, config, **options)
+    messages: list[Message] = []
+    async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
+        yield Driver(app, pilot, messages)
+
+
+class Driver:
+    """Presses keys, waits for messages, reads the screen."""
+
+    def __init__(self, app: GrubricsApp, pilot: Pilot[None], messages: list[Message]) -> None:
+        self.app, self._pilot, self._messages = app, pilot, messages
+
+    async def press(self, *keys: str) -> None:
+        await self._pilot.press(*keys)
+        await self._pilot.pause()
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        await self._pilot.resize_terminal(*size)
+        await self._pilot.pause()
+
+    async def message(self, kind: type[Message]) -> Message:
+        """The newest message of ``kind`` that arrived since the last such wait."""
+        await self.until(lambda: any(isinstance(message, kind) for message in self._messages))
+        found = [message for message in self._messages if isinstance(message, kind)][-1]
+        self._messages.clear()
+        await self._pilot.pause()
+        return found
+
+    async def shows(self, *texts: str) -> str:
+        """Wait until every text stands on the screen, wrapped or not; returns the screen."""
+        await self.until(lambda: all(map(self._holds, texts)), *texts)
+        return self.screen
+
+    def _holds(self, text: str) -> bool:
+        screen = self.screen
+        return text in screen or text in " ".join(screen.split())
+
+    async def until(self, condition: Callable[[], bool], *what: str) -> None:
+        for _ in range(round(_PATIENCE_S / _LOOK_S)):
+            if condition():
+                return
+            if self.app.return_code:
+                return  # It crashed: leaving the context raises what it died of.
+            await self._pilot.pause(_LOOK_S)
+        raise AssertionError(f"never saw {what} on\n{self.screen}")
+
+    @property
+    def screen(self) -> str:
+        return screen_text(self.app)
+
+
+def screen_text(app: App[None]) -> str:
+    """What stands in the terminal, line by line."""
+    rows: dict[float, list[tuple[int, str]]] = {}
+    for x, y, text in _TEXT.findall(app.export_screenshot()):
+        place = round(float(x) / _CELL)
+        rows.setdefault(float(y), []).append((place, unescape(text).replace("\xa0", " ")))
+    return "\n".join(_line(spans) for _, spans in sorted(rows.items()))
+
+
+def _line(spans: list[tuple[int, str]]) -> str:
+    line = ""
+    for place, text in sorted(spans):
+        line = line.ljust(place) + text
+    return line.rstrip()

@@ -1,0 +1,75 @@
+"""What holds on every screen: keys, help, themes, a terminal without colour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pilots import LARGE, SMALL, running
+from sample_run import SampleRun
+
+from grubrics_tui.actions import ACTIONS, bindings
+from grubrics_tui.themes import THEMES
+
+
+async def test_help_lists_the_keys_of_the_screen_and_their_commands(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs, LARGE) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("question_mark")
+        await driver.shows("keys: live", "Ask the run to stop", "$ grubrics-tui stop RUN")
+        await driver.press("escape")
+        assert "keys: live" not in driver.screen
+
+
+async def test_quit_and_help_are_named_in_the_footer_at_80_columns(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        for key in ("r", "c"):
+            await driver.shows("? help", "q quit")
+            await driver.press(key)
+        await driver.shows("? help", "q quit")
+
+
+async def test_every_theme_draws_the_live_screen(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        for theme in [*(theme.name for theme in THEMES), "nord"]:
+            driver.app.theme = theme
+            await driver.shows("step 12/40", "std")
+
+
+async def test_without_colour_shapes_and_letters_say_what_colours_would(
+    run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(runs) as driver:
+        await driver.shows("● running", "ggg", "uuu", "****", "g gen", "* p95")
+
+
+async def test_an_ascii_terminal_gets_no_braille(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        driver.app.ascii_only = True
+        driver.app.theme = "grubrics-light"
+        screen = await driver.shows("####", "::::")
+        assert not any("\u2800" <= char <= "\u28ff" for char in screen)
+
+
+def test_no_screen_binds_a_key_twice() -> None:
+    for where in {place for action in ACTIONS for place in action.where}:
+        own = [a for a in ACTIONS if where in a.where or not a.where]
+        keys = [key for action in own for key in action.key.split(",")]
+        assert len(keys) == len(set(keys)), where
+
+
+def test_every_action_is_bound_where_it_is_offered() -> None:
+    bound = {where: len(bindings(where)) for where in ("live", "checklist", "runs", "")}
+    assert all(bound.values())
+
+
+async def test_an_unreadable_folder_of_runs_still_opens_the_checklist(tmp_path: Path) -> None:
+    not_a_folder = tmp_path / "runs"
+    not_a_folder.write_text("")
+    async with running(not_a_folder) as driver:
+        await driver.shows("before the launch")

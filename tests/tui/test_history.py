@@ -1,0 +1,58 @@
+"""What the screen keeps of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.runs.state import RunState
+from engine.watch.live import Update
+from engine.watch.train_log import Step
+from grubrics_tui.history import History
+
+
+def step(number: int, attempt: int = 1, time: float = 0.0, **metrics: float | None) -> Step:
+    return Step(number, attempt, time, metrics)
+
+
+def seen(*steps: Step, total: int = 10, console: tuple[bytes, ...] = ()) -> History:
+    history = History()
+    last = steps[-1].step if steps else None
+    state = RunState("running", step=last, total_steps=total)
+    history.add(Update(state, list(steps), list(console), [], []))
+    return history
+
+
+def test_a_redone_step_replaces_the_first_one() -> None:
+    history = seen(step(1, reward=0.1), step(2, reward=0.2), step(2, attempt=2, reward=0.9))
+    assert history.series("reward") == [(1, 0.1), (2, 0.9)]
+
+
+def test_a_nan_is_a_gap_in_the_series() -> None:
+    assert seen(step(1, reward=0.1), step(2, reward=None)).series("reward") == [(1, 0.1), (2, None)]
+
+
+def test_the_last_value_is_that_of_the_last_step_that_has_it() -> None:
+    assert seen(step(1, val=0.4), step(2)).last_point("val") == (1, 0.4)
+
+
+def test_the_remaining_time_is_the_median_step_times_the_steps_left() -> None:
+    times = [30.0, 2.0, 2.0, 8.0]
+    history = seen(*(step(n, **{"timing_s/step": t}) for n, t in enumerate(times, start=1)))
+    assert history.remaining() == pytest.approx(2.0 * 6)
+
+
+def test_without_measured_times_the_clock_between_two_steps_counts() -> None:
+    assert seen(step(1, time=100.0), step(2, time=103.0)).step_times() == [(2, 3.0)]
+
+
+def test_an_ended_run_has_nothing_remaining() -> None:
+    history = seen(step(1, **{"timing_s/step": 1.0}))
+    history.add(Update(RunState("finished", step=1, total_steps=10), [], [], [], []))
+    assert history.remaining() is None
+
+
+def test_console_lines_are_handed_out_once_and_clean() -> None:
+    history = seen(step(1), console=(b"\x1b[31mred\x1b[0m",))
+    assert history.take_console() == ["red"]
+    assert history.take_console() == []
+    assert list(history.console) == ["red"]

@@ -1,0 +1,53 @@
+"""Stacked columns: the parts of a step's time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grubrics_tui.drawing.spans import plain, width_of
+from grubrics_tui.drawing.stacked import Part, Stack, fold, layout, render
+
+PARTS = (Part("gen", "phase-1", "g"), Part("reward", "phase-2", "r"))
+
+
+def test_parts_stand_on_each_other_in_order() -> None:
+    stacks = [Stack(step, (2.0, 1.0)) for step in (1, 2, 3)]
+    assert plain(render(stacks, PARTS, 24, 7, letters=True)) == "\n".join(
+        [
+            "  rrrrrr rrrrrr rrrrrr",
+            "  rrrrrr rrrrrr rrrrrr",
+            "2 gggggg gggggg gggggg",
+            "  gggggg gggggg gggggg",
+            "  gggggg gggggg gggggg",
+            "0 gggggg gggggg gggggg",
+            "  1             step 3",
+        ]
+    )
+
+
+def test_a_cell_between_two_parts_shows_both() -> None:
+    rows = render([Stack(1, (1.5, 1.5))], PARTS, 20, 4)
+    assert any(s.ink == "phase-1" and s.paper == "phase-2" for row in rows for s in row)
+
+
+def test_more_steps_than_room_are_averaged_not_dropped() -> None:
+    folded = fold([Stack(step, (float(step),)) for step in range(1, 7)], 3)
+    assert [stack.sizes[0] for stack in folded] == [1.5, 3.5, 5.5]
+
+
+def test_columns_fill_the_width_once_they_are_many() -> None:
+    assert layout(3, 30) == [0] * 6 + [None] + [1] * 6 + [None] + [2] * 6
+    assert layout(20, 30)[0] == 0
+    assert layout(20, 30)[-1] == 19
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e5)), max_size=200),
+    st.integers(0, 80),
+    st.integers(0, 20),
+)
+def test_any_times_fit_any_size(sizes: list[tuple[float, float]], width: int, height: int) -> None:
+    rows = render([Stack(i, pair) for i, pair in enumerate(sizes)], PARTS, width, height)
+    assert len(rows) == height
+    assert all(width_of(row) in (0, width) for row in rows)
