@@ -66,8 +66,7 @@ def logged_step(run: RunDir, step: int) -> dict[str, float]:
 def test_from_checklist_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
-    cockpit.wait_for(r"ports\s+.*\n(.*\n)*.*tests\s", seconds=60)
-    cockpit.wait_for(r"0 failed", seconds=60)
+    cockpit.wait_for(r"11 ok, 0 warnings, 0 failed", seconds=60)
 
     cockpit.press("l")
     cockpit.wait_for(r"engine\.train\.grpo")
@@ -88,8 +87,8 @@ def test_from_checklist_to_log_entry(
     again = Terminal(CLI, project.path, project.env, *size)
     try:
         again.wait_for(re.escape(run.id))
-        screen = again.wait_for(r"● finished|finished", seconds=240)
-        screen = again.wait_for(rf"step {STEPS}/{STEPS}")
+        again.wait_for(r"e log entry", seconds=240)
+        screen = again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
         last = logged_step(run, STEPS)
         expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"
         assert expected in screen

@@ -19,7 +19,7 @@ def recipe(*overrides: str) -> Recipe:
 
 
 def test_epochs_times_batches_are_the_steps() -> None:
-    steps = plan(recipe("training.num_train_epochs=3"), rows=20)
+    steps = plan(recipe("training.num_train_epochs=3", "training.max_steps=-1"), rows=20)
     assert (steps.batch, steps.steps_per_epoch, steps.total_steps) == (8, 2, 6)
 
 

@@ -1,0 +1,112 @@
+"""Is a cache of gold scores fit to train on?
+
+``signal_useful_pct`` is the share of questions whose gold scores can tell answers apart; below
+90 the precompute should be looked at before training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.data.rows import read_cache
+from engine.errors import UsageError
+
+LOW_STD = 0.05
+ENOUGH_PCT = 90.0
+N_BINS = 10
+
+Signal = Literal["parse_failure", "zero_variance", "low_variance", "good"]
+
+
+@dataclass(frozen=True)
+class SignalQuality:
+    """Counts of questions by what their gold scores are good for; they sum to ``total``.
+
+    ``histogram`` counts single scores in ten bins from 0 to 1.
+    """
+
+    total: int
+    parse_failures: int
+    zero_variance: int
+    low_variance: int
+    good_signal: int
+    signal_useful_pct: float
+    score_mean: float
+    score_std: float
+    histogram: tuple[int, ...]
+
+
+def classify(gold: Sequence[float]) -> Signal:
+    """All zeros are what a failed judge leaves; below a deviation of 0.05 ranks are noise."""
+    if all(score == 0 for score in gold):
+        return "parse_failure"
+    spread = statistics.pstdev(gold)
+    if spread == 0:
+        return "zero_variance"
+    return "low_variance" if spread < LOW_STD else "good"
+
+
+def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
+    """The quality of the gold scores of all questions."""
+    golds = [list(gold) for gold in entries if gold]
+    kinds = [classify(gold) for gold in golds]
+    scores = [score for gold in golds for score in gold]
+    bins = [min(N_BINS - 1, max(0, int(score * N_BINS))) for score in scores]
+    return SignalQuality(
+        total=len(golds),
+        parse_failures=kinds.count("parse_failure"),
+        zero_variance=kinds.count("zero_variance"),
+        low_variance=kinds.count("low_variance"),
+        good_signal=kinds.count("good"),
+        signal_useful_pct=100 * kinds.count("good") / len(golds) if golds else 0.0,
+        score_mean=statistics.fmean(scores) if scores else 0.0,
+        score_std=statistics.pstdev(scores) if scores else 0.0,
+        histogram=tuple(bins.count(number) for number in range(N_BINS)),
+    )
+
+
+def analyze_cache(path: Path) -> SignalQuality:
+    """The quality of one cache file; UsageError when it is missing or empty."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist; make it with python -m engine.rubrics.precompute")
+    quality = analyze(record.get("gold_scores") or () for record in read_cache(path).values())
+    if quality.total == 0:
+        raise UsageError(f"{path} holds no gold scores")
+    return quality
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 for enough useful signal, 1 for too little, 2 for unusable input."""
+    parser = argparse.ArgumentParser(prog="engine.data.analyze", description=__doc__)
+    parser.add_argument("cache", type=Path, help="a precompute cache (JSONL)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    try:
+        quality = analyze_cache(args.cache)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(asdict(quality)) if args.json else _text(quality))
+    return 0 if quality.signal_useful_pct >= ENOUGH_PCT else 1
+
+
+def _text(quality: SignalQuality) -> str:
+    return (
+        f"signal_useful_pct {quality.signal_useful_pct:.1f} "
+        f"({quality.good_signal} of {quality.total} questions)\n"
+        f"all zero (failed judge?) {quality.parse_failures}, no spread {quality.zero_variance}, "
+        f"little spread {quality.low_variance}\n"
+        f"scores: mean {quality.score_mean:.3f}, std {quality.score_std:.3f}, "
+        f"histogram {' '.join(map(str, quality.histogram))}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

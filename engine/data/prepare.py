@@ -1,0 +1,297 @@
+"""Make the parquet files GRPO trains on: ``preset``, ``single`` dataset, or ``curriculum``.
+
+Order matters: held-out questions and rows without gold are removed first, then datasets are
+mixed, so the proportions of a preset hold in the file that is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.data.contract import FileFacts, Row, write_rows
+from engine.data.fingerprints import fingerprints
+from engine.data.holdout import read_holdout
+from engine.data.mixing import mix
+from engine.data.presets import DEFAULT_PRESETS, DatasetSpec, Preset, PresetFile, load_presets
+from engine.data.rows import (
+    RowOptions,
+    discriminates,
+    has_gold,
+    read_cache,
+    to_row,
+    with_cached_gold,
+)
+from engine.errors import UsageError
+from engine.rubrics.adapters import Example, get_adapter
+from engine.rubrics.prompts import contrastive_enabled
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """Choices that hold for every file of one call."""
+
+    output_dir: Path
+    seed: int = 42
+    total_items: int | None = None
+    only_cached: bool = False
+    use_contrastive: bool = True
+    holdout: Path | None = None
+    val_items: int = 64
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One dataset's usable rows. ``val`` are the held-out questions, never part of ``train``."""
+
+    train: tuple[Row, ...]
+    val: tuple[Row, ...]
+
+
+def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[Path]:
+    """Write the preset's training file (one per phase for a curriculum) and validation file."""
+    print(f"=== Preset: {name} ===")
+    pools = {
+        dataset: load_pool(dataset, spec, options)
+        for dataset, spec in preset.all_datasets().items()
+    }
+    if preset.type == "curriculum":
+        written = _write_phases(name, preset, pools, options)
+    else:
+        weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
+        path = options.output_dir / f"{preset.prefix}train.parquet"
+        train = {dataset: pool.train for dataset, pool in pools.items()}
+        rows = mix(train, weights, options.total_items, options.seed)
+        written = [_write(path, rows, name, preset, options, "train")]
+    return written + _write_validation(name, preset, pools, options)
+
+
+def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float]:
+    """Weight of each dataset in one curriculum phase: its group's share times its own."""
+    return {
+        dataset: share * spec.weight / (sum(member.weight for member in group.values()) or 1.0)
+        for share, group in zip(phase, (preset.verifiable, preset.open), strict=True)
+        for dataset, spec in group.items()
+    }
+
+
+def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
+    """The dataset's rows with cached gold, split by the holdout.
+
+    Rows whose gold scores are all equal are left out: they reward no ranking. With
+    ``only_cached`` rows without gold are left out too; without it they are kept.
+    """
+    adapter = get_adapter(dataset)
+    examples = with_cached_gold(
+        adapter.load(spec.path, spec.meta_eval_path), read_cache(spec.cache)
+    )
+    usable = _usable(dataset, spec, examples, options)
+    held_out = read_holdout(options.holdout)
+
+    def rows(split: str, held: bool) -> tuple[Row, ...]:
+        row_options = RowOptions(split, options.use_contrastive)
+        return tuple(
+            to_row(example, dataset, adapter.domain_type, row_options)
+            for example in usable
+            if (example.question_id in held_out) == held
+        )
+
+    return Pool(rows("train", held=False), rows("val", held=True))
+
+
+def _usable(
+    dataset: str, spec: DatasetSpec, examples: list[Example], options: PrepareOptions
+) -> list[Example]:
+    kept = [e for e in examples if has_gold(e) or not options.only_cached]
+    if options.only_cached:
+        removed = len(examples) - len(kept)
+        print(
+            f"  [only-cached] {dataset}: Kept {len(kept)}/{len(examples)} rows "
+            f"({removed} without precompute removed)"
+        )
+        if not kept:
+            raise UsageError(
+                f"No rows with precomputed data found for {dataset} in {spec.cache}. "
+                "Run precompute first."
+            )
+    telling = [e for e in kept if discriminates(e) or not has_gold(e)]
+    if len(telling) < len(kept):
+        print(f"  {dataset}: left out {len(kept) - len(telling)} rows with constant gold scores")
+    return telling
+
+
+def _write_phases(
+    name: str, preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
+) -> list[Path]:
+    train = {dataset: pool.train for dataset, pool in pools.items()}
+    written = []
+    for number, phase in enumerate(preset.phases, start=1):
+        rows = mix(train, phase_weights(preset, phase), options.total_items, options.seed + number)
+        path = options.output_dir / f"{preset.prefix}curriculum_phase{number}.parquet"
+        written.append(_write(path, rows, name, preset, options, "train"))
+    return written
+
+
+def _write_validation(
+    name: str, preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
+) -> list[Path]:
+    rows = [row for pool in pools.values() for row in pool.val]
+    rows.sort(key=lambda row: str(row["extra_info"]["question_id"]))
+    if not rows:
+        return []
+    total = min(options.val_items, len(rows))
+    chosen = mix({"val": rows}, {"val": 1.0}, total, options.seed)
+    path = options.output_dir / f"{preset.prefix}val.parquet"
+    return [_write(path, chosen, name, preset, options, "val")]
+
+
+def _write(
+    path: Path, rows: list[Row], name: str, preset: Preset, options: PrepareOptions, split: str
+) -> Path:
+    composition = dict(sorted(Counter(str(row["data_source"]) for row in rows).items()))
+    specs = preset.all_datasets().values()
+    inputs = [path for spec in specs for path in (spec.path, spec.meta_eval_path, spec.cache)]
+    facts = FileFacts(
+        preset=name,
+        split=split,
+        use_contrastive=options.use_contrastive,
+        holdout=str(options.holdout) if options.holdout is not None else None,
+        seed=options.seed,
+        composition=composition,
+        sources=fingerprints([*inputs, options.holdout]),
+    )
+    write_rows(path, rows, facts)
+    shares = ", ".join(f"{source} {count / len(rows):.0%}" for source, count in composition.items())
+    print(f"[{split}] Wrote {len(rows)} rows -> {path} ({shares})")
+    return path
+
+
+def list_presets(presets: PresetFile) -> str:
+    """The presets as text, the active one marked."""
+    blocks = []
+    for name, preset in presets.presets.items():
+        mark = "  <-- active" if name == presets.active_preset else ""
+        blocks.append(
+            f"{name}{mark}\n  {preset.description}\n  Recommended for: {preset.recommended_for}"
+        )
+    return "\n".join(blocks)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when written or listed, 2 for unusable input."""
+    args = _parser().parse_args(argv)
+    try:
+        args.command(args)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run_preset(args: argparse.Namespace) -> None:
+    presets = load_presets(args.presets)
+    if args.list:
+        print(list_presets(presets))
+        return
+    name, preset = presets.get(args.name)
+    prepare_preset(name, preset, _options(args, presets.holdout))
+
+
+def _run_single(args: argparse.Namespace) -> None:
+    spec = DatasetSpec(path=args.path, meta_eval_path=args.meta_eval_path, cache=args.cache)
+    preset = Preset(datasets={args.dataset: spec}, prefix=f"{args.dataset}_")
+    prepare_preset(args.dataset, preset, _options(args, args.holdout))
+
+
+def _run_curriculum(args: argparse.Namespace) -> None:
+    presets = load_presets(args.presets)
+    known = {
+        name: spec
+        for preset in presets.presets.values()
+        for name, spec in preset.all_datasets().items()
+    }
+    preset = Preset(
+        type="curriculum",
+        verifiable=_weighted(args.verif, known),
+        open=_weighted(args.open, known),
+        phases=[_phase(text) for text in args.phases],
+    )
+    prepare_preset("curriculum", preset, _options(args, presets.holdout))
+
+
+def _weighted(texts: Sequence[str], known: Mapping[str, DatasetSpec]) -> dict[str, DatasetSpec]:
+    weighted = {}
+    for text in texts:
+        name, _, weight = text.partition(":")
+        get_adapter(name)
+        spec = known.get(name, DatasetSpec())
+        weighted[name] = spec.model_copy(update={"weight": _number(weight or "1", text)})
+    return weighted
+
+
+def _phase(text: str) -> tuple[float, float]:
+    verifiable, separator, open_share = text.partition(":")
+    if not separator:
+        raise UsageError(f"--phases: '{text}' is not <verifiable>:<open>, e.g. 0.8:0.2")
+    return _number(verifiable, text), _number(open_share, text)
+
+
+def _number(value: str, text: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"'{value}' in '{text}' is not a number") from None
+
+
+def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
+    return PrepareOptions(
+        output_dir=args.output_dir,
+        seed=args.seed,
+        total_items=args.total_items,
+        only_cached=args.only_cached,
+        use_contrastive=contrastive_enabled(os.environ),
+        holdout=holdout,
+        val_items=args.val_items,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="engine.data.prepare",
+        description=__doc__,
+        epilog="USE_CONTRASTIVE=0 leaves the answer excerpts out of the prompts.",
+    )
+    commands = parser.add_subparsers(required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--output_dir", type=Path, default=Path("data/processed"))
+    shared.add_argument("--total_items", type=int, help="rows per training file (default: all)")
+    shared.add_argument("--val_items", type=int, default=64, help="most rows of the val file")
+    shared.add_argument("--seed", type=int, default=42)
+    shared.add_argument("--only-cached", action="store_true", help="drop rows without gold scores")
+    shared.add_argument("--presets", type=Path, default=DEFAULT_PRESETS, help="presets file")
+    preset = commands.add_parser("preset", parents=[shared], help="a named composition")
+    preset.add_argument("--name", help="default: the active preset")
+    preset.add_argument("--list", action="store_true", help="show the presets")
+    preset.set_defaults(command=_run_preset)
+    single = commands.add_parser("single", parents=[shared], help="one dataset")
+    single.add_argument("--dataset", required=True)
+    single.add_argument("--path", type=Path)
+    single.add_argument("--meta_eval_path", type=Path)
+    single.add_argument("--cache", type=Path)
+    single.add_argument("--holdout", type=Path, default=Path("data/sft/holdout_ids.json"))
+    single.set_defaults(command=_run_single)
+    curriculum = commands.add_parser("curriculum", parents=[shared], help="one file per phase")
+    curriculum.add_argument("--verif", nargs="+", required=True, metavar="NAME:WEIGHT")
+    curriculum.add_argument("--open", nargs="+", required=True, metavar="NAME:WEIGHT")
+    curriculum.add_argument("--phases", nargs="+", default=["0.8:0.2", "0.5:0.5", "0.2:0.8"])
+    curriculum.set_defaults(command=_run_curriculum)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""SFT examples (question -> gold rubric) and the one list of held-out questions.
+
+Questions with answers can earn a GRPO reward, questions without cannot. The default subset
+``no_answers`` therefore teaches the format on questions that GRPO and evaluation never use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine import jsonl
+from engine.data.holdout import write_holdout
+from engine.errors import UsageError
+from engine.rubrics.adapters import Example, get_adapter
+from engine.rubrics.adapters.healthbench import read_completions
+from engine.rubrics.prompts import rubric_messages
+
+Subset = Literal["all", "no_answers", "with_answers"]
+
+
+@dataclass(frozen=True)
+class SftSplit:
+    """Disjoint parts of a dataset: what SFT trains on, and the ids nobody trains on."""
+
+    train: tuple[Example, ...]
+    holdout_ids: tuple[str, ...]
+    with_answers: int
+    no_answers: int
+
+
+def split_for_sft(
+    examples: Sequence[Example],
+    answered: frozenset[str],
+    subset: Subset,
+    holdout_size: int,
+    seed: int,
+) -> SftSplit:
+    """Draw the holdout from the questions with answers, then the SFT subset from the rest.
+
+    With fewer such questions than ``holdout_size`` there is no holdout.
+    """
+    chooser = random.Random(seed)
+    have = [example for example in examples if example.question_id in answered]
+    lack = [example for example in examples if example.question_id not in answered]
+    chooser.shuffle(have)
+    size = holdout_size if len(have) >= holdout_size else 0
+    pools = {"all": have[size:] + lack, "no_answers": lack, "with_answers": have[size:]}
+    train = pools[subset]
+    chooser.shuffle(train)
+    held = tuple(example.question_id for example in have[:size])
+    return SftSplit(tuple(train), held, len(have), len(lack))
+
+
+def sft_record(example: Example) -> dict[str, Any]:
+    """One training line: the GRPO prompt without excerpts, and the gold rubric as the reply."""
+    reply = {"role": "assistant", "content": example.golden_rubric}
+    return {
+        "prompt_id": example.question_id,
+        "messages": [*rubric_messages(example.question, example.context), reply],
+        "category": example.category,
+    }
+
+
+def prepare_sft(
+    dataset: str,
+    oss_eval: Path | None,
+    meta_eval: Path | None,
+    output_dir: Path,
+    subset: Subset = "no_answers",
+    holdout_size: int = 500,
+    seed: int = 42,
+) -> SftSplit:
+    """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``."""
+    split = _load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed)
+    if not split.train:
+        raise UsageError(f"{dataset}: subset '{subset}' has no questions (see --stats)")
+    output_dir.mkdir(parents=True, exist_ok=True)
+    train, holdout = output_dir / "train.jsonl", output_dir / "holdout_ids.json"
+    lines = [json.dumps(sft_record(example), ensure_ascii=False) for example in split.train]
+    jsonl.write_atomic(train, "\n".join(lines) + "\n")
+    write_holdout(holdout, split.holdout_ids, seed, subset)
+    print(f"[sft] Wrote {len(split.train)} rows -> {train}")
+    print(f"[sft] Wrote {len(split.holdout_ids)} held-out ids -> {holdout}")
+    return split
+
+
+def _load_split(
+    dataset: str,
+    oss_eval: Path | None,
+    meta_eval: Path | None,
+    subset: Subset,
+    holdout_size: int,
+    seed: int,
+) -> SftSplit:
+    if meta_eval is not None and not meta_eval.is_file():
+        print(f"warning: {meta_eval} does not exist: no question has answers", file=sys.stderr)
+        meta_eval = None
+    examples = get_adapter(dataset).load(oss_eval, None)
+    answered = frozenset(read_completions(meta_eval, dataset))
+    split = split_for_sft(examples, answered, subset, holdout_size, seed)
+    if not split.holdout_ids and holdout_size:
+        print(
+            f"warning: {split.with_answers} questions with answers, fewer than "
+            f"--holdout_size {holdout_size}: no holdout",
+            file=sys.stderr,
+        )
+    return split
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when written, 2 for unusable input."""
+    args = _parser().parse_args(argv)
+    given = (args.dataset, args.oss_eval_path, args.meta_eval_path)
+    drawn = (args.subset, args.holdout_size, args.seed)
+    try:
+        if args.stats:
+            _print_stats(_load_split(*given, *drawn))
+        else:
+            prepare_sft(*given, args.output_dir, *drawn)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _print_stats(split: SftSplit) -> None:
+    lengths = sorted(len(example.golden_rubric) for example in split.train) or [0]
+    print(f"with answers: {split.with_answers}, without: {split.no_answers}")
+    print(f"held out: {len(split.holdout_ids)}, SFT rows: {len(split.train)}")
+    print(f"gold rubric characters: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="engine.data.prepare_sft", description=__doc__)
+    parser.add_argument("--dataset", default="healthbench")
+    parser.add_argument(
+        "--oss_eval_path", type=Path, default=Path("data/healthbench/oss_eval.jsonl")
+    )
+    parser.add_argument(
+        "--meta_eval_path", type=Path, default=Path("data/healthbench/oss_meta_eval.jsonl")
+    )
+    parser.add_argument("--output_dir", type=Path, default=Path("data/sft"))
+    parser.add_argument(
+        "--subset", choices=["all", "no_answers", "with_answers"], default="no_answers"
+    )
+    parser.add_argument("--holdout_size", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--stats", action="store_true", help="print sizes, write nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""A small world that trains in minutes: questions, graded answers, gold rubrics, a model.
+
+Everything follows from one seed and goes the way real data goes: HealthBench-like raw files,
+adapter, precompute, prepare_sft, prepare preset --only-cached, parquet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine import jsonl
+from engine.data.fingerprints import content_hash
+from engine.data.prepare import PrepareOptions, prepare_preset
+from engine.data.prepare_sft import prepare_sft
+from engine.data.presets import load_presets
+from engine.data.tiny_text import (
+    ASKERS,
+    ASPECTS,
+    CHATTER,
+    CONDITIONS,
+    GENERIC_CRITERIA,
+    WEIGHTS,
+    Aspect,
+)
+from engine.errors import UsageError
+from engine.rubrics.adapters import get_adapter
+from engine.rubrics.judge.offline import OfflineKeywordJudge
+from engine.rubrics.precompute import PrecomputePlan, precompute
+
+# Raise it when the same questions would give other files: another prompt, another judge.
+VERSION = 1
+ANSWERS_PER_QUESTION = 6
+SFT_QUESTIONS = 300
+HELD_OUT = 64
+# SFT learns from rubrics that were mostly written in haste: right in form, weak in content.
+SFT_CARE = (0.0, 0.0, 0.5, 1.0)
+# Which telling points an answer makes, from all to none: scores 1, .8, .6, .4, .2 and 0.
+_POINT_SETS = ((0, 1, 2, 3), (0, 1, 3), (0, 2), (1, 3), (2,), ())
+
+
+@dataclass(frozen=True)
+class TinyPaths:
+    """Where the world's files lie below one folder."""
+
+    root: Path
+    cache: Path
+
+    @property
+    def questions(self) -> Path:
+        return self.root / "questions.jsonl"
+
+    @property
+    def answers(self) -> Path:
+        return self.root / "meta_eval.jsonl"
+
+    @property
+    def sft(self) -> Path:
+        return self.root / "sft"
+
+    @property
+    def holdout(self) -> Path:
+        return self.sft / "holdout_ids.json"
+
+    @property
+    def processed(self) -> Path:
+        return self.root / "processed"
+
+    @property
+    def presets(self) -> Path:
+        return self.root / "presets.yaml"
+
+    @property
+    def model(self) -> Path:
+        return self.root / "model"
+
+    @property
+    def stamp(self) -> Path:
+        return self.root / "world.json"
+
+
+@dataclass(frozen=True)
+class TinyQuestion:
+    """A question with its gold rubric and, unless it is kept for SFT, its graded answers."""
+
+    prompt_id: str
+    text: str
+    aspect: Aspect
+    condition: str
+    criteria: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def tiny_paths(out: Path) -> TinyPaths:
+    """The layout below ``out``; the cache of gold scores lies with the other caches."""
+    return TinyPaths(out, out.parent / "cache" / f"{out.name}_precompute.jsonl")
+
+
+def make_questions(seed: int) -> list[TinyQuestion]:
+    """Every condition, aspect and asker once; the first ``SFT_QUESTIONS`` have no answers."""
+    chooser = random.Random(seed)
+    combinations = [
+        (condition, aspect, asker)
+        for condition in CONDITIONS
+        for aspect in ASPECTS
+        for asker in ASKERS
+    ]
+    chooser.shuffle(combinations)
+    return [
+        _question(number, *combination, chooser) for number, combination in enumerate(combinations)
+    ]
+
+
+def _question(
+    number: int, condition: str, aspect: Aspect, asker: str, chooser: random.Random
+) -> TinyQuestion:
+    asked = chooser.choice(aspect.questions).format(condition)
+    for_sft = number < SFT_QUESTIONS
+    return TinyQuestion(
+        prompt_id=f"tiny-{number:04d}",
+        text=f"{asker} {asked}".strip(),
+        aspect=aspect,
+        condition=condition,
+        criteria=_criteria(aspect, chooser.choice(SFT_CARE) if for_sft else 1.0, chooser),
+        answers=() if for_sft else _answers(condition, aspect, chooser),
+    )
+
+
+def _criteria(aspect: Aspect, care: float, chooser: random.Random) -> tuple[str, ...]:
+    """The telling criteria, each kept with probability ``care``, otherwise an empty phrase."""
+    phrases = chooser.choices(GENERIC_CRITERIA, k=len(WEIGHTS))
+    return tuple(
+        point.criterion if chooser.random() < care else phrase
+        for point, phrase in zip(aspect.points, phrases, strict=True)
+    )
+
+
+def _answers(condition: str, aspect: Aspect, chooser: random.Random) -> tuple[str, ...]:
+    texts = [_answer(condition, aspect, points, chooser) for points in _POINT_SETS]
+    chooser.shuffle(texts)
+    return tuple(texts)
+
+
+def _answer(condition: str, aspect: Aspect, points: Sequence[int], chooser: random.Random) -> str:
+    """Telling sentences and chatter in random order; five sentences, whatever they are worth."""
+    chatter = chooser.sample(CHATTER, 5 - len(points))
+    sentences = [aspect.points[index].sentence for index in points]
+    sentences += [text.format(condition) for text in chatter]
+    chooser.shuffle(sentences)
+    return " ".join(sentences)
+
+
+def question_record(question: TinyQuestion) -> dict[str, Any]:
+    """One line of the questions file, in HealthBench's layout."""
+    return {
+        "prompt_id": question.prompt_id,
+        "prompt": [{"role": "user", "content": question.text}],
+        "rubrics": [
+            {"criterion": f"{criterion}.", "points": weight, "tags": ["level:example"]}
+            for criterion, weight in zip(question.criteria, WEIGHTS, strict=True)
+        ],
+        "category": question.aspect.name,
+        "example_tags": [f"condition:{question.condition}"],
+    }
+
+
+def answer_records(question: TinyQuestion) -> Iterator[dict[str, Any]]:
+    """One line per answer, in the layout of HealthBench's meta evaluation."""
+    for index, answer in enumerate(question.answers):
+        yield {
+            "prompt_id": question.prompt_id,
+            "completion_id": f"{question.prompt_id}-{index}",
+            "completion": answer,
+            "category": question.aspect.name,
+        }
+
+
+def build_tiny_world(out: Path, seed: int = 0) -> TinyPaths:
+    """Make the world below ``out`` unless it is there already, made from ``seed``."""
+    paths = tiny_paths(out)
+    if _up_to_date(paths, seed):
+        print(f"[tiny] up to date -> {paths.root}")
+        return paths
+    paths.root.mkdir(parents=True, exist_ok=True)
+    paths.stamp.unlink(missing_ok=True)
+    paths.cache.unlink(missing_ok=True)
+    questions = make_questions(seed)
+    _write_lines(paths.questions, [question_record(question) for question in questions])
+    _write_lines(paths.answers, [line for q in questions for line in answer_records(q)])
+    _precompute(paths)
+    prepare_sft("tiny", paths.questions, paths.answers, paths.sft, "no_answers", HELD_OUT, seed)
+    _prepare(paths, seed)
+    jsonl.write_json(paths.stamp, _stamp(paths, seed))
+    return paths
+
+
+def _precompute(paths: TinyPaths) -> None:
+    examples = get_adapter("tiny").load(paths.questions, paths.answers)
+    answered = [example for example in examples if example.answers]
+    plan = PrecomputePlan(num_evals=1, max_answers=ANSWERS_PER_QUESTION)
+    report = asyncio.run(precompute(answered, OfflineKeywordJudge(), paths.cache, plan))
+    print(f"[precompute] {report.written} written -> {paths.cache}")
+
+
+def _prepare(paths: TinyPaths, seed: int) -> None:
+    dataset = {
+        "path": str(paths.questions),
+        "meta_eval_path": str(paths.answers),
+        "cache": str(paths.cache),
+    }
+    preset = {
+        "description": "Questions about twelve conditions, made by the project itself.",
+        "recommended_for": "trying everything without a GPU, a hub or an API key",
+        "datasets": {"tiny": dataset},
+        "prefix": "",
+    }
+    presets = {"active_preset": "tiny", "holdout": str(paths.holdout), "presets": {"tiny": preset}}
+    jsonl.write_atomic(paths.presets, yaml.safe_dump(presets, sort_keys=False))
+    name, loaded = load_presets(paths.presets).get("tiny")
+    # Excerpts would triple the prompt with words that SFT, which has none, never showed the model.
+    options = PrepareOptions(
+        paths.processed, seed, only_cached=True, use_contrastive=False, holdout=paths.holdout
+    )
+    prepare_preset(name, loaded, options)
+
+
+def _products(paths: TinyPaths) -> list[Path]:
+    return [
+        paths.questions,
+        paths.answers,
+        paths.cache,
+        paths.sft / "train.jsonl",
+        paths.holdout,
+        paths.processed / "train.parquet",
+        paths.processed / "val.parquet",
+    ]
+
+
+def _stamp(paths: TinyPaths, seed: int) -> dict[str, Any]:
+    hashes = {str(path): content_hash(path) for path in _products(paths)}
+    text = hashlib.sha256(repr(make_questions(seed)).encode()).hexdigest()
+    return {"version": VERSION, "seed": seed, "text": text, "sha256": hashes}
+
+
+def _up_to_date(paths: TinyPaths, seed: int) -> bool:
+    if not all(path.is_file() for path in _products(paths)):
+        return False
+    return jsonl.read_json(paths.stamp) == _stamp(paths, seed)
+
+
+def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    jsonl.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
+    print(f"[tiny] Wrote {len(records)} lines -> {path}")
+
+
+def _model_up_to_date(paths: TinyPaths) -> bool:
+    """A finished model that is not older than the world its tokenizer was trained on."""
+    weights = paths.model / "model.safetensors"
+    return weights.is_file() and weights.stat().st_mtime >= paths.stamp.stat().st_mtime
+
+
+def build_tiny_model(paths: TinyPaths, seed: int) -> int:
+    """Make the model, in a process of its own since data code never imports torch.
+
+    Returns that process's exit code.
+    """
+    command = [sys.executable, "-m", "engine.train.tiny_model"]
+    command += ["--world", str(paths.root), "--out", str(paths.model), "--seed", str(seed)]
+    return subprocess.run(command, check=False).returncode
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when everything is there, 1 when the model could not be made, 2 for bad input."""
+    parser = argparse.ArgumentParser(prog="engine.data.tiny_world", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("data/tiny"))
+    parser.add_argument("--no-model", action="store_true", help="data only (needs no torch)")
+    args = parser.parse_args(argv)
+    try:
+        paths = build_tiny_world(args.out, args.seed)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    wanted = not args.no_model and not _model_up_to_date(paths)
+    return 0 if not wanted or build_tiny_model(paths, args.seed) == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

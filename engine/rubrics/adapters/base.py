@@ -1,0 +1,106 @@
+"""What every dataset is turned into before any judge sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from engine import jsonl
+from engine.errors import UsageError
+
+DomainType = Literal["open_rubric", "verifiable"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question with what its dataset knows about it.
+
+    ``answers`` may be empty (none known yet). ``gold_scores`` is given only where the dataset
+    itself tells right from wrong; otherwise a judge computes it from ``golden_rubric``.
+    """
+
+    question_id: str
+    question: str
+    context: str
+    golden_rubric: str = ""
+    answers: tuple[str, ...] = ()
+    gold_scores: tuple[float, ...] = ()
+    ground_truth: str = ""
+    category: str = ""
+    subject: str = ""
+
+
+class Adapter(Protocol):
+    """Reads one dataset. ``answers_path`` is a second file with answers, where there is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def domain_type(self) -> DomainType: ...
+
+    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]: ...
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """Where a dataset lives on the Hugging Face hub; used only when no local file is given."""
+
+    repo: str
+    split: str = "train"
+    config: str | None = None
+    data_file: str | None = None
+
+
+def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dict[str, Any]]:
+    """Raw rows of a local JSONL file, or of the hub when ``path`` is None."""
+    if path is None:
+        return _hub_rows(hub, name)
+    if not path.is_file():
+        raise UsageError(f"{name}: {path} does not exist")
+    rows = list(jsonl.read(path))
+    if not rows:
+        raise UsageError(f"{name}: {path} has no JSON lines")
+    return rows
+
+
+def examples_of(
+    rows: Iterable[dict[str, Any]], name: str, make: Callable[[dict[str, Any], int], Example]
+) -> list[Example]:
+    """``make(row, index)`` of every row; UsageError names the first row it cannot read."""
+    examples = []
+    for index, row in enumerate(rows):
+        try:
+            examples.append(make(row, index))
+        except KeyError as error:
+            found = ", ".join(sorted(row)[:8])
+            raise UsageError(f"{name}: row {index + 1} has no {error} (it has {found})") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(f"{name}: row {index + 1} is malformed: {error}") from error
+    return examples
+
+
+def distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    """Non-blank texts in first-seen order, without repeats."""
+    return tuple(dict.fromkeys(text for text in texts if text and text.strip()))
+
+
+def _hub_rows(hub: HubSource | None, name: str) -> list[dict[str, Any]]:
+    if hub is None:
+        raise UsageError(f"{name}: give the path of a local JSONL file")
+    try:
+        import datasets
+    except ImportError as error:
+        raise UsageError(
+            f"{name}: without a local file the 'datasets' package is needed; "
+            f"install it or give the path of a JSONL copy of {hub.repo}"
+        ) from error
+    try:
+        loaded = datasets.load_dataset(
+            hub.repo, hub.config, split=hub.split, data_files=hub.data_file
+        )
+    except Exception as error:
+        raise UsageError(f"{name}: {hub.repo} could not be loaded: {error}") from error
+    return [dict(row) for row in loaded]

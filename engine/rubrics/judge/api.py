@@ -1,0 +1,193 @@
+"""A judge behind the OpenAI protocol: Azure OpenAI, OpenAI, or any compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+
+from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError
+from engine.rubrics.judge.credentials import Credentials, find_credentials
+from engine.rubrics.judge.retry import RETRYABLE, Backoff
+from engine.rubrics.judge.slots import Slots
+from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores
+from engine.rubrics.settings import JudgeSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: ScoringError
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One call: its scores or its failure, and the seconds spent waiting and calling."""
+
+    outcome: tuple[float, ...] | _Failure
+    waited_s: float
+    latency_s: float
+
+
+class ApiJudge:
+    """Grades all answers of a question in one chat completion, with retries of its own."""
+
+    def __init__(
+        self,
+        client: openai.AsyncOpenAI,
+        settings: JudgeSettings,
+        slots: Slots,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._slots = slots
+        self._backoff = backoff or Backoff()
+
+    async def evaluate_answers_batched(
+        self, question: str, answers: Sequence[str], rubric: str
+    ) -> JudgeResult:
+        """Try up to ``max_attempts`` times. A reply that cannot be read is a failed attempt and
+        never becomes zeros. The slot is free during the waits between attempts.
+        """
+        messages = judge_messages(question, answers, rubric)
+        waited = 0.0
+        attempt = 0
+        while True:
+            attempt += 1
+            tried = await self._try(messages, len(answers))
+            waited += tried.waited_s
+            if not isinstance(tried.outcome, _Failure):
+                return JudgeResult(tried.outcome, None, tried.latency_s, waited, attempt)
+            error = tried.outcome.error
+            last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
+            self._log(error, attempt, last)
+            if last:
+                return JudgeResult(None, error, None, waited, attempt)
+            await asyncio.sleep(
+                self._backoff.wait_s(attempt, error.kind, tried.outcome.retry_after_s)
+            )
+
+    async def aclose(self) -> None:
+        """Close the connections to the server."""
+        await self._client.close()
+
+    async def _try(self, messages: list[dict[str, str]], n_answers: int) -> _Try:
+        queued = time.perf_counter()
+        async with self._slots.held():
+            started = time.perf_counter()
+            outcome = await self._call(messages, n_answers)
+            return _Try(outcome, started - queued, time.perf_counter() - started)
+
+    async def _call(
+        self, messages: list[dict[str, str]], n_answers: int
+    ) -> tuple[float, ...] | _Failure:
+        try:
+            # The client's own limit counts silence between bytes; this one counts the whole call.
+            async with asyncio.timeout(self._settings.timeout_s):
+                reply = await self._client.chat.completions.create(**self._request(messages))
+            return read_scores(_content(reply), n_answers)
+        except (TimeoutError, openai.APITimeoutError):
+            limit = self._settings.timeout_s
+            return _Failure(ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)"))
+        except openai.OpenAIError as error:
+            return _classified(error, self._settings.model)
+        except ValueError as error:  # also a body that is not JSON, which the client lets through
+            return _Failure(ScoringError("parse", f"{error}"))
+        except Exception as error:  # whatever the HTTP client meets must cost one sample, not a run
+            return _Failure(ScoringError("other", f"{type(error).__name__}: {error}"))
+
+    def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": messages,
+            "max_completion_tokens": self._settings.max_tokens,
+        }
+        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter altogether
+            request["temperature"] = self._settings.temperature
+        return request
+
+    def _log(self, error: ScoringError, attempt: int, last: bool) -> None:
+        what = "judge: parse failure" if error.kind == "parse" else f"judge: {error.kind}"
+        then = "giving up" if last else "retrying"
+        limit = self._settings.max_attempts
+        log.warning("%s (attempt %d/%d, %s): %s", what, attempt, limit, then, error.message)
+
+
+def make_api_judge(
+    settings: JudgeSettings,
+    slots: Slots,
+    env: Mapping[str, str],
+    backoff: Backoff | None = None,
+) -> ApiJudge:
+    """A judge for ``settings.provider`` azure or openai; UsageError without credentials."""
+    client = _client(settings, find_credentials(settings, env))
+    return ApiJudge(client, settings, slots, backoff)
+
+
+def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOpenAI:
+    if settings.provider == "azure":
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=credentials.endpoint or "",
+            api_key=credentials.key,
+            api_version=credentials.api_version,
+            timeout=settings.timeout_s,
+            max_retries=0,
+        )
+    return openai.AsyncOpenAI(
+        base_url=credentials.endpoint,
+        api_key=credentials.key,
+        timeout=settings.timeout_s,
+        max_retries=0,
+    )
+
+
+def _content(reply: Any) -> str:
+    choices = getattr(reply, "choices", None)
+    if not choices:
+        raise ReplyError("the reply has no choices")
+    content = getattr(choices[0].message, "content", None)
+    if not content:
+        reason = choices[0].finish_reason
+        hint = "; raise judge.max_tokens" if reason == "length" else ""
+        raise ReplyError(f"the reply has no content (finish_reason {reason}{hint})")
+    return str(content)
+
+
+def _classified(error: openai.OpenAIError, model: str) -> _Failure:
+    message = " ".join(str(error).split())
+    if isinstance(error, openai.NotFoundError):
+        message = f"model '{model}' was not found: {message}"
+    return _Failure(ScoringError(_kind(error), message), _retry_after(error))
+
+
+def _kind(error: openai.OpenAIError) -> ErrorKind:
+    if isinstance(error, openai.APIConnectionError):
+        return "connection"
+    if isinstance(error, openai.APIResponseValidationError):
+        return "parse"
+    status = error.status_code if isinstance(error, openai.APIStatusError) else 0
+    named: dict[int, ErrorKind] = {
+        401: "auth",
+        403: "auth",
+        404: "not_found",
+        408: "timeout",
+        429: "rate_limit",
+    }
+    return named.get(status, "server" if status >= 500 else "other")
+
+
+def _retry_after(error: openai.OpenAIError) -> float | None:
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    try:
+        return max(0.0, float(error.response.headers.get("retry-after", "")))
+    except ValueError:
+        return None

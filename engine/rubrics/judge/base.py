@@ -1,0 +1,44 @@
+"""The one interface of every judge, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+ErrorKind = Literal[
+    "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other"
+]
+
+
+@dataclass(frozen=True)
+class ScoringError:
+    """Why a sample has no score. ``message`` is one line and never holds a credential."""
+
+    kind: ErrorKind
+    message: str
+
+
+@dataclass(frozen=True)
+class JudgeResult:
+    """Scores in answer order, each in [0, 1], or the error that prevented them; never both.
+
+    ``latency_s`` is the successful call alone; ``semaphore_wait_s`` sums the waits for a free
+    slot over all ``attempts``. Both are seconds.
+    """
+
+    scores: tuple[float, ...] | None
+    error: ScoringError | None
+    latency_s: float | None
+    semaphore_wait_s: float | None
+    attempts: int
+
+
+class Judge(Protocol):
+    """Scores all answers to a question with one rubric. Use one judge per event loop."""
+
+    async def evaluate_answers_batched(
+        self, question: str, answers: Sequence[str], rubric: str
+    ) -> JudgeResult: ...
+
+    async def aclose(self) -> None: ...

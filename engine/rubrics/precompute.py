@@ -1,0 +1,195 @@
+"""Gold scores, computed once: the judge scores every answer with the gold rubric.
+
+The cache is a JSONL file, one question per line, that only grows. A rerun skips the questions it
+holds; a question that fails is reported and left out, and never stops the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
+from engine.rubrics.judge import Judge, ScoringError, make_judge
+from engine.rubrics.settings import JudgeSettings
+
+
+@dataclass(frozen=True)
+class PrecomputePlan:
+    """How gold scores are made: ``num_evals`` independent judgements are averaged."""
+
+    num_evals: int = 3
+    max_answers: int = 6
+    limit: int = 0
+    max_concurrent: int = 10
+
+
+@dataclass(frozen=True)
+class PrecomputeReport:
+    """What one pass did; ``failed`` maps question ids to errors."""
+
+    written: int
+    already_cached: int
+    too_few_answers: int
+    failed: dict[str, ScoringError]
+
+
+async def precompute(
+    examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
+    """Append gold scores for every example that ``cache`` lacks, in question id order."""
+    done = cached_ids(cache)
+    missing = [example for example in examples if example.question_id not in done]
+    todo = sorted(missing, key=lambda example: example.question_id)[: plan.limit or None]
+    usable = [example for example in todo if len(example.answers) >= 2]
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    _end_torn_line(cache)
+    gate = asyncio.Semaphore(plan.max_concurrent)
+
+    async def one(example: Example) -> ScoringError | None:
+        async with gate:
+            gold = await _gold_scores(example, judge, plan)
+        if isinstance(gold, ScoringError):
+            print(f"failed {example.question_id}: {gold.kind}: {gold.message}", file=sys.stderr)
+            return gold
+        jsonl.append(cache, cache_record(example, gold))
+        return None
+
+    errors = await asyncio.gather(*(one(example) for example in usable))
+    failed = {
+        example.question_id: error
+        for example, error in zip(usable, errors, strict=True)
+        if error is not None
+    }
+    return PrecomputeReport(
+        written=len(usable) - len(failed),
+        already_cached=len(examples) - len(missing),
+        too_few_answers=len(todo) - len(usable),
+        failed=failed,
+    )
+
+
+def _end_torn_line(cache: Path) -> None:
+    """Keep a line cut by a crash from swallowing the next one."""
+    if cache.is_file() and (text := cache.read_bytes()) and not text.endswith(b"\n"):
+        with cache.open("ab") as handle:
+            handle.write(b"\n")
+
+
+def cached_ids(cache: Path) -> set[str]:
+    """Ids of the questions that ``cache`` already holds."""
+    return {str(record.get("question_id")) for record in jsonl.read(cache)}
+
+
+def cache_record(example: Example, gold: Sequence[float]) -> dict[str, Any]:
+    """One line of the cache."""
+    return {
+        "question_id": example.question_id,
+        "question": example.question,
+        "golden_rubric": example.golden_rubric,
+        "category": example.category,
+        "subject": example.subject,
+        "answers": list(example.answers[: len(gold)]),
+        "gold_scores": list(gold),
+    }
+
+
+async def _gold_scores(
+    example: Example, judge: Judge, plan: PrecomputePlan
+) -> list[float] | ScoringError:
+    if example.gold_scores:
+        return list(example.gold_scores)
+    if not example.golden_rubric.strip():
+        return ScoringError("data", "the dataset gives no gold rubric")
+    answers = example.answers[: plan.max_answers]
+    runs: list[tuple[float, ...]] = []
+    for _ in range(plan.num_evals):
+        try:
+            result = await judge.evaluate_answers_batched(
+                example.question, answers, example.golden_rubric
+            )
+        except Exception as error:  # one broken question must not end a night's batch
+            return ScoringError("other", f"{type(error).__name__}: {error}")
+        if result.scores is None:
+            return result.error or ScoringError("other", "the judge gave neither scores nor error")
+        runs.append(result.scores)
+    return [sum(scores) / len(runs) for scores in zip(*runs, strict=True)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when every question is cached, 1 when some failed, 2 for unusable input."""
+    try:
+        return _run(_parser().parse_args(argv))
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace) -> int:
+    adapter = get_adapter(args.dataset)
+    examples = adapter.load(args.dataset_path, args.meta_eval_path)
+    settings = JudgeSettings(
+        provider=args.provider,
+        model=args.model,
+        base_url=args.base_url,
+        max_concurrent=args.max_concurrent,
+        timeout_s=args.timeout_s,
+        max_tokens=args.max_tokens,
+    )
+    plan = PrecomputePlan(args.num_evals, args.max_answers, args.limit, args.max_concurrent)
+    cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
+    report = asyncio.run(_with_judge(examples, settings, cache, plan))
+    print(_summary(report, cache))
+    return 1 if report.failed else 0
+
+
+async def _with_judge(
+    examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
+    judge = make_judge(settings, None, os.environ)
+    try:
+        return await precompute(examples, judge, cache, plan)
+    finally:
+        await judge.aclose()
+
+
+def _summary(report: PrecomputeReport, cache: Path) -> str:
+    return (
+        f"[precompute] {report.written} written, {report.already_cached} already cached, "
+        f"{report.too_few_answers} with fewer than 2 answers, {len(report.failed)} failed "
+        f"-> {cache}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="engine.rubrics.precompute", description=__doc__)
+    parser.add_argument("--dataset", required=True, help=_names(ADAPTERS))
+    parser.add_argument("--dataset_path", type=Path, help="local JSONL (default: the hub)")
+    parser.add_argument("--meta_eval_path", type=Path, help="HealthBench completions")
+    parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
+    parser.add_argument("--provider", choices=["offline", "azure", "openai"], default="azure")
+    parser.add_argument("--model", default=os.environ.get("JUDGE_MODEL", "gpt-4o-mini"))
+    parser.add_argument("--base_url")
+    parser.add_argument("--num_evals", type=int, default=3)
+    parser.add_argument("--max_answers", type=int, default=6)
+    parser.add_argument("--limit", type=int, default=0, help="0 = all")
+    parser.add_argument("--max_concurrent", type=int, default=10)
+    parser.add_argument("--timeout_s", type=float, default=300.0)
+    parser.add_argument("--max_tokens", type=int, default=16000)
+    return parser
+
+
+def _names(options: Iterable[str]) -> str:
+    return "one of " + ", ".join(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

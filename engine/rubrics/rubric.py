@@ -1,0 +1,82 @@
+"""Rubrics as text: one item per line, ``Points: <number>, Item: <text>``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_NUMBER = r"(?P<points>[-+\u2212]?\d+(?:\.\d+)?)"
+_LEAD = r"^\s*(?:[-*\u2022+]\s+|\d+[.)]\s+)?"
+_POINTS = rf"(?:\*\*)?points?(?:\*\*)?\s*[:=](?:\*\*)?\s*{_NUMBER}"
+_ITEM = r"(?:\*\*)?item(?:\*\*)?\s*[:=](?:\*\*)?"
+_BREAK = r"\s*[,;|\u2014\u2013-]\s*"
+
+_FORWARD = re.compile(rf"{_LEAD}{_POINTS}{_BREAK}{_ITEM}(?P<text>.*)$", re.IGNORECASE)
+_REVERSED = re.compile(rf"{_LEAD}{_ITEM}(?P<text>.*?){_BREAK}{_POINTS}\s*$", re.IGNORECASE)
+_POINTS_ALONE = re.compile(rf"{_LEAD}{_POINTS}(?:{_BREAK})?\s*$", re.IGNORECASE)
+_ITEM_ALONE = re.compile(rf"{_LEAD}{_ITEM}(?P<text>.*)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RubricItem:
+    """One criterion. ``points`` may be negative (a fault) or fractional."""
+
+    points: float
+    criterion: str
+
+
+def parse_rubric(text: str) -> tuple[RubricItem, ...]:
+    """The items found in ``text``, in order; prose around them is ignored.
+
+    Lines that follow an item without a blank line continue it. Items without text are dropped.
+    """
+    found: list[tuple[float, list[str]]] = []
+    is_open = False
+    for line in text.splitlines():
+        header = _header(line)
+        if header is not None:
+            found.append((header[0], [header[1]]))
+        elif is_open and (alone := _ITEM_ALONE.match(line)) and not any(found[-1][1]):
+            found[-1][1].append(alone["text"])
+        elif is_open and line.strip():
+            found[-1][1].append(line)
+        is_open = bool(found) and bool(line.strip())
+    return tuple(item for points, parts in found if (item := _joined(points, parts)).criterion)
+
+
+def format_rubric(items: Iterable[RubricItem]) -> str:
+    """The canonical text of ``items``; ``parse_rubric`` reads it back unchanged."""
+    return "\n".join(f"Points: {_plain(item.points)}, Item: {item.criterion}" for item in items)
+
+
+def points_sum(items: Iterable[RubricItem]) -> float:
+    """Sum of all points, negative ones included; a rubric of this project sums to 10.0."""
+    return sum(item.points for item in items)
+
+
+def format_validity(text: str) -> float:
+    """Share of the non-empty lines that are complete item lines, 0 to 1; 0 for empty text."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    valid = sum(1 for line in lines if (head := _header(line)) is not None and head[1].strip())
+    return valid / len(lines) if lines else 0.0
+
+
+def _header(line: str) -> tuple[float, str] | None:
+    match = _FORWARD.match(line) or _REVERSED.match(line)
+    if match is not None:
+        return _value(match["points"]), match["text"]
+    alone = _POINTS_ALONE.match(line)
+    return (_value(alone["points"]), "") if alone is not None else None
+
+
+def _joined(points: float, parts: list[str]) -> RubricItem:
+    return RubricItem(points, " ".join(" ".join(parts).split()))
+
+
+def _value(number: str) -> float:
+    return float(number.replace("\u2212", "-"))
+
+
+def _plain(points: float) -> str:
+    return str(int(points)) if points == int(points) else f"{points:f}".rstrip("0")

@@ -1,0 +1,194 @@
+"""Presets become training files: gold only, no held-out question, proportions kept."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.data.contract import read_facts, read_rows, validate
+from engine.data.fingerprints import content_hash, overlap, question_ids
+from engine.data.holdout import write_holdout
+from engine.data.prepare import main
+from engine.data.presets import load_presets
+from engine.errors import UsageError
+from engine.rubrics.prompts import HIGH_LABEL
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory: 30 open questions (20 with gold), 40 choices (all with gold)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("USE_CONTRASTIVE", raising=False)
+    rubrics = [{"criterion": "Names it", "points": 10, "tags": []}]
+    with Path("open.jsonl").open("w") as questions, Path("open_cache.jsonl").open("w") as cache:
+        for number in range(30):
+            prompt = [{"role": "user", "content": f"Open question {number}?"}]
+            row = {"prompt_id": f"o{number:02d}", "prompt": prompt, "rubrics": rubrics}
+            questions.write(json.dumps(row) + "\n")
+            gold = {"answers": ["well done", "badly"], "gold_scores": [0.9, 0.2]}
+            if number < 20:
+                cache.write(json.dumps({"question_id": row["prompt_id"], **gold}) + "\n")
+    with Path("choice.jsonl").open("w") as choices:
+        for number in range(40):
+            options = {"A": "yes", "B": "no"}
+            row = {"question": f"Choice {number}?", "options": options, "answer_idx": "A"}
+            choices.write(json.dumps(row) + "\n")
+    write_holdout(Path("holdout.json"), ["o00", "o01", "o02", "o03", "medqa_0"], 42, "all")
+    Path("presets.yaml").write_text(yaml.safe_dump(PRESETS))
+    return tmp_path
+
+
+OPEN = {"weight": 1.0, "path": "open.jsonl", "cache": "open_cache.jsonl"}
+CHOICE = {"weight": 1.0, "path": "choice.jsonl"}
+PRESETS = {
+    "active_preset": "open_only",
+    "holdout": "holdout.json",
+    "presets": {
+        "open_only": {"description": "Open.", "datasets": {"healthbench": OPEN}},
+        "both": {"datasets": {"healthbench": OPEN, "medqa": CHOICE}},
+        "curriculum": {
+            "type": "curriculum",
+            "verifiable": {"medqa": CHOICE},
+            "open": {"healthbench": OPEN},
+            "phases": [[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]],
+        },
+    },
+}
+
+
+def prepare(*arguments: str) -> int:
+    shared = ["--presets", "presets.yaml", "--output_dir", "out", "--only-cached"]
+    return main([arguments[0], *shared, *arguments[1:]])
+
+
+def composition(path: str) -> Counter[str]:
+    return Counter(str(row["data_source"]) for row in read_rows(Path(path)))
+
+
+def test_only_rows_with_gold_are_kept(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert prepare("preset") == 0
+    assert len(validate(Path("out/mixed_train.parquet"))) == 16
+    printed = capsys.readouterr().out
+    assert "Kept 20/30 rows (10 without precompute removed)" in printed
+    assert "Wrote 16 rows -> out/mixed_train.parquet" in printed
+
+
+def test_held_out_questions_are_in_the_validation_file_alone(world: Path) -> None:
+    prepare("preset")
+    train, val = Path("out/mixed_train.parquet"), Path("out/mixed_val.parquet")
+    assert question_ids(val) == {"o00", "o01", "o02", "o03"}
+    assert overlap(train, val) == set()
+    assert {row["extra_info"]["split"] for row in read_rows(val)} == {"val"}
+
+
+def test_proportions_hold_after_rows_without_gold_are_gone(world: Path) -> None:
+    prepare("preset", "--name", "both")
+    assert composition("out/mixed_train.parquet") == {"healthbench": 16, "medqa": 16}
+
+
+def test_every_curriculum_phase_has_its_proportions_and_gold_only(world: Path) -> None:
+    assert prepare("preset", "--name", "curriculum", "--total_items", "20") == 0
+    shares = [composition(f"out/mixed_curriculum_phase{n}.parquet") for n in (1, 2, 3)]
+    assert [share["medqa"] for share in shares] == [16, 10, 4]
+    for number in (1, 2, 3):
+        path = Path(f"out/mixed_curriculum_phase{number}.parquet")
+        validate(path)
+        assert overlap(path, Path("out/mixed_val.parquet")) == set()
+
+
+def test_a_curriculum_can_be_given_on_the_command_line(world: Path) -> None:
+    arguments = ["--verif", "medqa:1", "--open", "healthbench:1", "--phases", "1:1"]
+    assert prepare("curriculum", *arguments) == 0
+    assert composition("out/mixed_curriculum_phase1.parquet") == {"healthbench": 16, "medqa": 16}
+
+
+def test_a_single_dataset(world: Path) -> None:
+    arguments = ["--dataset", "medqa", "--path", "choice.jsonl", "--holdout", "holdout.json"]
+    assert prepare("single", *arguments) == 0
+    assert len(validate(Path("out/medqa_train.parquet"))) == 39
+
+
+def test_use_contrastive_0_leaves_the_excerpts_out_and_is_recorded(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path("out/mixed_train.parquet")
+
+    def shown() -> tuple[bool, bool]:
+        prepare("preset")
+        facts = read_facts(path)
+        assert facts is not None
+        prompts = [row["prompt"][1]["content"] for row in read_rows(path)]
+        return facts.use_contrastive, any(HIGH_LABEL in prompt for prompt in prompts)
+
+    assert shown() == (True, True)
+    monkeypatch.setenv("USE_CONTRASTIVE", "0")
+    assert shown() == (False, False)
+
+
+def test_the_file_records_its_sources(world: Path) -> None:
+    prepare("preset")
+    facts = read_facts(Path("out/mixed_train.parquet"))
+    assert facts is not None
+    assert facts.composition == {"healthbench": 16}
+    assert facts.sources["open_cache.jsonl"] == content_hash(Path("open_cache.jsonl"))
+    assert set(facts.sources) == {"open.jsonl", "open_cache.jsonl", "holdout.json"}
+
+
+def test_rows_with_constant_gold_are_left_out(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flat = {"question_id": "o25", "answers": ["a", "b"], "gold_scores": [0.5, 0.5]}
+    with Path("open_cache.jsonl").open("a") as cache:
+        cache.write(json.dumps(flat) + "\n")
+    prepare("preset")
+    assert "left out 1 rows with constant gold scores" in capsys.readouterr().out
+    assert "o25" not in question_ids(Path("out/mixed_train.parquet"))
+
+
+def test_no_gold_at_all_is_an_error_and_writes_nothing(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("open_cache.jsonl").unlink()
+    assert prepare("preset") == 2
+    assert "No rows with precomputed data found" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_an_unknown_preset_gets_a_suggestion(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare("preset", "--name", "curriculm") == 2
+    assert "did you mean 'curriculum'" in capsys.readouterr().err
+
+
+def test_the_list_marks_the_active_preset(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert prepare("preset", "--list") == 0
+    assert "open_only  <-- active" in capsys.readouterr().out
+
+
+def test_the_shipped_presets_are_the_four_documented_ones() -> None:
+    presets = load_presets(Path(__file__).parents[3] / "configs/training_presets.yaml")
+    assert list(presets.presets) == ["open_only", "verifiable_only", "curriculum", "full_mix"]
+    assert presets.active_preset == "open_only"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("presets: [", "presets.yaml: "),
+        ("active_preset: a\npresets: {a: {datasets: {medqa: {wieght: 1}}}}", "wieght"),
+        ("active_preset: a\npresets: {a: {}}", "needs 'datasets'"),
+        ("active_preset: b\npresets: {a: {datasets: {medqa: {}}}}", "preset 'b' does not exist"),
+        ("active_preset: a\npresets: {a: {datasets: {medqu: {}}}}", "did you mean 'medqa'"),
+    ],
+)
+def test_a_broken_presets_file_is_one_clear_line(text: str, complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "presets.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_presets(path)
+    assert complaint in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,102 @@
+"""SFT data and the one holdout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.data.holdout import read_holdout
+from engine.data.prepare_sft import main, prepare_sft
+from engine.errors import UsageError
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Twenty questions with completions and five without."""
+    questions, completions = tmp_path / "oss_eval.jsonl", tmp_path / "meta_eval.jsonl"
+    rubrics = [{"criterion": "Names it", "points": 10, "tags": []}]
+    with questions.open("w") as handle:
+        for number in range(25):
+            prompt = [{"role": "user", "content": f"Question {number}?"}]
+            row = {"prompt_id": f"q{number:02d}", "prompt": prompt, "rubrics": rubrics}
+            handle.write(json.dumps(row) + "\n")
+    with completions.open("w") as handle:
+        for number in range(20):
+            handle.write(json.dumps({"prompt_id": f"q{number:02d}", "completion": "x"}) + "\n")
+    return questions, completions
+
+
+def prepared(files: tuple[Path, Path], out: Path, **options: Any) -> tuple[set[str], set[str]]:
+    prepare_sft("healthbench", *files, out, holdout_size=options.pop("holdout", 4), **options)
+    train = {str(record["prompt_id"]) for record in jsonl.read(out / "train.jsonl")}
+    return train, set(read_holdout(out / "holdout_ids.json"))
+
+
+@pytest.mark.parametrize(("subset", "rows"), [("all", 21), ("no_answers", 5), ("with_answers", 16)])
+def test_subsets_never_touch_the_holdout(
+    subset: str, rows: int, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, holdout = prepared(files, tmp_path / "sft", subset=subset)
+    assert (len(train), len(holdout)) == (rows, 4)
+    assert not train & holdout
+
+
+def test_every_subset_has_the_same_holdout(files: tuple[Path, Path], tmp_path: Path) -> None:
+    subsets = ("all", "no_answers", "with_answers")
+    drawn = [prepared(files, tmp_path / name, subset=name)[1] for name in subsets]
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+def test_a_rerun_writes_the_same_bytes(files: tuple[Path, Path], tmp_path: Path) -> None:
+    prepared(files, tmp_path / "one")
+    prepared(files, tmp_path / "two")
+    for name in ("train.jsonl", "holdout_ids.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_row_is_a_conversation_that_ends_with_the_gold_rubric(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    prepared(files, tmp_path / "sft")
+    record = next(jsonl.read(tmp_path / "sft" / "train.jsonl"))
+    assert [message["role"] for message in record["messages"]] == ["system", "user", "assistant"]
+    assert record["messages"][2]["content"] == "Points: 10, Item: Names it"
+
+
+def test_too_few_answered_questions_mean_no_holdout_and_a_warning(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, holdout = prepared(files, tmp_path / "sft", holdout=21, subset="all")
+    assert (len(train), len(holdout)) == (25, 0)
+    assert "no holdout" in capsys.readouterr().err
+
+
+def test_without_completions_every_question_is_for_sft(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = (files[0], tmp_path / "gone.jsonl")
+    train, _ = prepared(gone, tmp_path / "sft")
+    assert len(train) == 25
+    assert "gone.jsonl does not exist" in capsys.readouterr().err
+
+
+def test_an_empty_subset_writes_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
+    lone = tmp_path / "lone.jsonl"
+    lone.write_text(files[0].read_text().splitlines()[0] + "\n")
+    with pytest.raises(UsageError, match="'no_answers' has no questions"):
+        prepare_sft("healthbench", lone, files[1], tmp_path / "sft")
+    assert not (tmp_path / "sft").exists()
+
+
+def test_stats_write_nothing(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "sft"
+    paths = ["--oss_eval_path", str(files[0]), "--meta_eval_path", str(files[1])]
+    assert main([*paths, "--output_dir", str(out), "--holdout_size", "4", "--stats"]) == 0
+    assert "with answers: 20, without: 5" in capsys.readouterr().out
+    assert not out.exists()

@@ -1,0 +1,118 @@
+"""A real HTTP server that speaks enough of the OpenAI protocol to be a judge."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+GOOD = json.dumps(
+    {
+        "evaluations": [
+            {"answer_id": "a1", "total_score": 0.9},
+            {"answer_id": "a2", "total_score": 0.1},
+        ]
+    }
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of the server: a completion with ``content``, or ``body``, or ``raw`` bytes."""
+
+    status: int = 200
+    content: str | None = GOOD
+    body: dict[str, Any] | None = None
+    raw: bytes | None = None
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    finish_reason: str = "stop"
+
+
+class JudgeServer(ThreadingHTTPServer):
+    """Gives its ``replies`` in turn, then good ones; remembers requests and the busiest moment."""
+
+    daemon_threads = True
+
+    def __init__(self, replies: list[Reply], every: Reply) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.replies = deque(replies)
+        self.every = every
+        self.requests: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.in_flight = 0
+        self.busiest = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def enter(self, path: str, request: dict[str, Any]) -> Reply:
+        with self.lock:
+            self.paths.append(path)
+            self.requests.append(request)
+            self.in_flight += 1
+            self.busiest = max(self.busiest, self.in_flight)
+            return self.replies.popleft() if self.replies else self.every
+
+    def leave(self) -> None:
+        with self.lock:
+            self.in_flight -= 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: JudgeServer
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        reply = self.server.enter(self.path, json.loads(self.rfile.read(length)))
+        time.sleep(reply.delay_s)
+        self.server.leave()
+        payload = reply.raw or json.dumps(reply.body or _completion(reply)).encode()
+        try:
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", reply.content_type)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return None
+
+
+def _completion(reply: Reply) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.content}
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "judge",
+        "choices": [choice],
+    }
+
+
+@contextmanager
+def judge_server(*replies: Reply, every: Reply | None = None) -> Iterator[JudgeServer]:
+    """A running server on a free loopback port."""
+    server = JudgeServer(list(replies), every or Reply())
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

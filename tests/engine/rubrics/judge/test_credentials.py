@@ -1,0 +1,58 @@
+"""Which environment variables sign a judge in."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import UsageError
+from engine.rubrics.judge.credentials import find_credentials
+from engine.rubrics.settings import JudgeSettings
+
+AZURE = JudgeSettings(provider="azure")
+OPENAI = JudgeSettings(provider="openai")
+KEY = "k-1234567890abcd"
+
+
+@pytest.mark.parametrize(
+    ("family", "env"),
+    [
+        ("AZURE_OPENAI", {"AZURE_OPENAI_ENDPOINT": "https://x", "AZURE_OPENAI_API_KEY": KEY}),
+        ("AZURE_API", {"AZURE_API_BASE": "https://x", "AZURE_API_KEY": KEY}),
+    ],
+)
+def test_both_azure_families_work(family: str, env: dict[str, str]) -> None:
+    found = find_credentials(AZURE, env)
+    assert (found.family, found.endpoint, found.key) == (family, "https://x", KEY)
+    assert found.api_version == "2024-12-01-preview"
+
+
+def test_carriage_returns_of_an_env_file_are_removed() -> None:
+    env = {"AZURE_API_BASE": "https://x\r", "AZURE_API_KEY": f"{KEY}\r\n"}
+    assert find_credentials(AZURE, env).endpoint == "https://x"
+
+
+@pytest.mark.parametrize(
+    ("settings", "env", "message"),
+    [
+        (AZURE, {}, "set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY"),
+        (AZURE, {"AZURE_OPENAI_ENDPOINT": "https://x"}, "AZURE_OPENAI_API_KEY is not"),
+        (AZURE, {"AZURE_API_KEY": KEY}, "AZURE_API_BASE is not"),
+        (OPENAI, {}, "OPENAI_API_KEY not set"),
+        (OPENAI, {"OPENAI_API_KEY": "  "}, "OPENAI_API_KEY not set"),
+    ],
+)
+def test_what_is_missing_is_named(
+    settings: JudgeSettings, env: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        find_credentials(settings, env)
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    settings = JudgeSettings(provider="openai", base_url="http://127.0.0.1:8000/v1")
+    assert find_credentials(settings, {}).endpoint == "http://127.0.0.1:8000/v1"
+
+
+def test_the_key_is_never_printed() -> None:
+    found = find_credentials(OPENAI, {"OPENAI_API_KEY": KEY})
+    assert KEY not in f"{found} {found!r} {found.masked_key()}"

@@ -1,0 +1,79 @@
+"""Replies of judge models are read generously, but a missing score is never a zero."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores
+
+FIRST = '{"answer_id": "a1", "total_score": 0.9}'
+SECOND = '{"answer_id": "a2", "total_score": 0.2}'
+REPLY = f'{{"evaluations": [{FIRST}, {SECOND}]}}'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        REPLY,
+        f"```json\n{REPLY}\n```",
+        f"```\n{REPLY}\n```",
+        f"Here you are: {REPLY} Anything else?",
+        REPLY[:-1],
+        REPLY[:-2],
+        REPLY[:-2] + ', {"answer_id": "a3", "total_sc',
+        '[{"answer_id": "a2", "total_score": "0.2"}, {"answer_id": "A1", "total_score": 0.9}]',
+    ],
+)
+def test_scores_are_found_in(reply: str) -> None:
+    assert read_scores(reply, 2) == (0.9, 0.2)
+
+
+def test_scores_are_kept_between_0_and_1() -> None:
+    assert read_scores(REPLY.replace("0.9", "1.4").replace("0.2", "-3"), 2) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        ("", "no evaluations"),
+        ("I cannot grade this.", "no evaluations"),
+        ("{}", "no evaluations"),
+        ('{"evaluations": []}', "no evaluations"),
+        (REPLY[:60], "no score for a2"),
+        ('{"evaluations": [{"answer_id": "a1", "total_score": 1}]}', "no score for a2"),
+        (REPLY.replace("0.2", "null"), "no score for a2"),
+        (REPLY.replace("0.2", "true"), "no score for a2"),
+        (REPLY.replace("0.2", "NaN"), "no score for a2"),
+        (REPLY.replace("0.2", '"high"'), "no score for a2"),
+    ],
+)
+def test_a_reply_without_every_score_is_refused(reply: str, complaint: str) -> None:
+    with pytest.raises(ReplyError, match=complaint):
+        read_scores(reply, 2)
+
+
+def test_the_request_holds_question_answers_and_rubric() -> None:
+    text = judge_messages("Why?", ["one", "two"], "Points: 1, Item: x")[1]["content"]
+    assert text.startswith(
+        "Question: Why?\n\n--- Answer a1 ---\none\n\n--- Answer a2 ---\ntwo\n\n"
+        "--- Rubric ---\nPoints: 1, Item: x"
+    )
+
+
+@given(st.text())
+def test_any_text_gives_scores_or_a_reply_error(text: str) -> None:
+    try:
+        scores = read_scores(text, 1)
+    except ReplyError:
+        return
+    assert len(scores) == 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_every_complete_reply_is_read_exactly(scores: list[float]) -> None:
+    entries = [{"answer_id": f"a{i}", "total_score": s} for i, s in enumerate(scores, start=1)]
+    assert read_scores(json.dumps({"evaluations": entries}), len(scores)) == tuple(scores)

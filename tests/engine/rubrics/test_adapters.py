@@ -1,0 +1,160 @@
+"""Each dataset's own layout becomes the same kind of example."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import UsageError
+from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
+from engine.rubrics.adapters.math_word import last_boxed, wrong_variants
+
+
+def lines(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def load(name: str, tmp_path: Path, *records: dict[str, Any]) -> list[Example]:
+    return get_adapter(name).load(lines(tmp_path / "data.jsonl", *records))
+
+
+HEALTH = {
+    "prompt_id": "p1",
+    "prompt": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}],
+    "rubrics": [
+        {"criterion": "Names the\ndose", "points": 7, "tags": ["level:example"]},
+        {"criterion": "Invents", "points": -3, "tags": ["level:example"]},
+        {"criterion": "Shared by many", "points": 5, "tags": ["level:cluster"]},
+    ],
+    "ideal_completions_data": {
+        "ideal_completion": "ideal",
+        "ideal_completions_ref_completions": ["ref", "one"],
+    },
+}
+
+
+def test_healthbench_reads_conversation_and_example_level_rubric(tmp_path: Path) -> None:
+    (example,) = load("healthbench", tmp_path, HEALTH)
+    assert example.question == "user: Hi\n\nassistant: Yes?"
+    assert example.golden_rubric == "Points: 7, Item: Names the dose\nPoints: -3, Item: Invents"
+
+
+def test_healthbench_keeps_cluster_items_when_there_are_no_others(tmp_path: Path) -> None:
+    (example,) = load("healthbench", tmp_path, {**HEALTH, "rubrics": HEALTH["rubrics"][2:]})
+    assert example.golden_rubric == "Points: 5, Item: Shared by many"
+
+
+def test_healthbench_answers_are_completions_then_ideals_without_repeats(tmp_path: Path) -> None:
+    questions = lines(tmp_path / "questions.jsonl", HEALTH)
+    completions = lines(
+        tmp_path / "meta.jsonl",
+        {"prompt_id": "p1", "completion": "one"},
+        {"prompt_id": "p1", "completion": "one"},
+        {"prompt_id": "p1", "completion": "two"},
+    )
+    (example,) = get_adapter("healthbench").load(questions, completions)
+    assert example.answers == ("one", "two", "ideal", "ref")
+
+
+def test_healthbench_questions_without_completions_are_left_to_sft(tmp_path: Path) -> None:
+    questions = lines(tmp_path / "questions.jsonl", HEALTH)
+    completions = lines(tmp_path / "meta.jsonl", {"prompt_id": "other", "completion": "one"})
+    (example,) = get_adapter("healthbench").load(questions, completions)
+    assert example.answers == ()
+
+
+def test_frontierscience_takes_the_rubric_as_it_is(tmp_path: Path) -> None:
+    (example,) = load(
+        "frontierscience",
+        tmp_path,
+        {"problem": "Derive it", "answer": "Points: 10, Item: x", "subject": "physics"},
+    )
+    assert (example.question_id, example.golden_rubric) == ("0", "Points: 10, Item: x")
+    assert "physics" in example.context
+
+
+@pytest.mark.parametrize(("cop", "letter"), [(0, "A"), (1, "B"), (2, "C"), (3, "D")])
+def test_medmcqa_counts_its_options_from_zero(cop: int, letter: str, tmp_path: Path) -> None:
+    row = {"question": "?", "opa": "a", "opb": "b", "opc": "c", "opd": "d", "cop": cop}
+    (example,) = load("medmcqa", tmp_path, row)
+    right = example.answers[example.gold_scores.index(1.0)]
+    assert right == f"{letter}. {letter.lower()}"
+    assert example.ground_truth == letter.lower()
+
+
+@pytest.mark.parametrize("cop", [4, -1, "2", None])
+def test_medmcqa_refuses_an_option_that_does_not_exist(cop: object, tmp_path: Path) -> None:
+    row = {"question": "?", "opa": "a", "opb": "b", "opc": "c", "opd": "d", "cop": cop}
+    with pytest.raises(UsageError, match="must be 0, 1, 2 or 3"):
+        load("medmcqa", tmp_path, row)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_medqa_options_may_be_an_object_or_its_json(as_text: bool, tmp_path: Path) -> None:
+    options = {"B": "second", "A": "first"}
+    row = {
+        "question": "?",
+        "options": json.dumps(options) if as_text else options,
+        "answer_idx": "B",
+    }
+    (example,) = load("medqa", tmp_path, row)
+    assert example.answers == ("A. first", "B. second")
+    assert example.gold_scores == (0.0, 1.0)
+
+
+def test_gsm8k_takes_the_result_after_the_hashes(tmp_path: Path) -> None:
+    (example,) = load("gsm8k", tmp_path, {"question": "2+2?", "answer": "2 and 2 is 4.\n#### 4"})
+    assert example.ground_truth == "4"
+    assert example.gold_scores.count(1.0) == 1 and len(example.answers) >= 3
+
+
+def test_math_takes_the_last_boxed_result(tmp_path: Path) -> None:
+    solution = r"First \boxed{1}, then \boxed{\frac{1}{2}}."
+    row = {"problem": "?", "solution": solution, "level": "Level 5", "type": "Algebra"}
+    (example,) = load("math", tmp_path, row)
+    assert example.ground_truth == r"\frac{1}{2}"
+
+
+@pytest.mark.parametrize("text", ["", "no box", r"\boxed{never closed"])
+def test_no_boxed_result(text: str) -> None:
+    assert last_boxed(text) == ""
+
+
+def test_a_wrong_variant_leaves_the_reasoning_as_it_was() -> None:
+    assert wrong_variants("4 + 4 = 8", "4")[0] == "4 + 4 = 8\nFinal answer: 5"
+
+
+@pytest.mark.parametrize("name", [n for n in ADAPTERS if n not in ("healthbench", "tiny")])
+def test_a_row_without_its_fields_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"{name}: row 1 has no '\w+' \(it has other\)"):
+        load(name, tmp_path, {"other": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "complaint"),
+    [
+        ("healthbench", {**HEALTH, "prompt": "Hi"}, "row 1 is malformed"),
+        ("healthbench", {**HEALTH, "rubrics": [{"criterion": "x"}]}, "row 1 has no 'points'"),
+        ("medqa", {"question": "?", "options": "{torn", "answer_idx": "A"}, "row 1 is malformed"),
+        ("medqa", {"question": "?", "options": {"A": "x"}, "answer_idx": "E"}, "'E' is not an opt"),
+    ],
+)
+def test_a_malformed_row_is_one_clear_line(
+    name: str, row: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        load(name, tmp_path, row)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"medqa: .*gone\.jsonl does not exist"):
+        get_adapter("medqa").load(tmp_path / "gone.jsonl")
+
+
+def test_an_unknown_dataset_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError, match="did you mean 'healthbench'"):
+        get_adapter("helthbench")

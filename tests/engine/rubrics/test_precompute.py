@@ -1,0 +1,147 @@
+"""Gold scores are computed once, and a failure costs one question only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.rubrics.adapters import Example
+from engine.rubrics.judge import JudgeResult, ScoringError
+from engine.rubrics.precompute import PrecomputePlan, PrecomputeReport, main, precompute
+
+RUBRIC = "Points: 10, Item: x"
+
+
+class ScriptedJudge:
+    """Scores the first answer 1, 0.5, 0, ... on successive calls; fails on marked questions."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def evaluate_answers_batched(
+        self, question: str, answers: Sequence[str], rubric: str
+    ) -> JudgeResult:
+        self.calls.append(question)
+        if "raise" in question:
+            raise OSError("disk on fire")
+        if "fail" in question:
+            return JudgeResult(None, ScoringError("parse", "not JSON"), None, 0.0, 3)
+        first = max(0.0, 1.0 - 0.5 * (self.calls.count(question) - 1))
+        return JudgeResult((first, *[0.0] * (len(answers) - 1)), None, 0.1, 0.0, 1)
+
+    async def aclose(self) -> None:
+        return None
+
+
+def example(name: str, answers: int = 2, rubric: str = RUBRIC) -> Example:
+    texts = tuple(f"answer {number}" for number in range(answers))
+    return Example(name, f"question {name}", "", golden_rubric=rubric, answers=texts)
+
+
+def run(
+    cache: Path, *examples: Example, judge: ScriptedJudge | None = None, **plan: int
+) -> PrecomputeReport:
+    chosen = judge or ScriptedJudge()
+    return asyncio.run(precompute(examples, chosen, cache, PrecomputePlan(**plan)))
+
+
+def test_gold_is_the_mean_of_several_judgements(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("a"), num_evals=3)
+    (record,) = jsonl.read(cache)
+    assert record["gold_scores"] == [0.5, 0.0]
+    assert record["answers"] == ["answer 0", "answer 1"]
+
+
+def test_a_second_pass_asks_nothing_and_changes_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("a"), example("b"))
+    before, judge = cache.read_bytes(), ScriptedJudge()
+    report = run(cache, example("a"), example("b"), judge=judge)
+    assert (report.written, report.already_cached) == (0, 2)
+    assert judge.calls == [] and cache.read_bytes() == before
+
+
+@pytest.mark.parametrize(("bad", "kind"), [("fail", "parse"), ("raise", "other")])
+def test_a_failed_question_is_left_out_and_the_rest_is_done(
+    bad: str, kind: str, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    report = run(cache, example("a"), example(bad), example("z"))
+    assert [record["question_id"] for record in jsonl.read(cache)] == ["a", "z"]
+    assert report.failed[bad].kind == kind
+
+
+def test_a_failed_question_is_tried_again_next_time(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("fail"))
+    judge = ScriptedJudge()
+    run(cache, example("fail"), judge=judge)
+    assert judge.calls == ["question fail"]
+
+
+def test_a_line_torn_by_a_crash_does_not_harm_the_next(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("a"))
+    with cache.open("a") as handle:
+        handle.write('{"question_id": "b", "gold_sc')
+    run(cache, example("a"), example("b"))
+    assert [record["question_id"] for record in jsonl.read(cache)] == ["a", "b"]
+
+
+def test_questions_with_one_answer_are_left_out(tmp_path: Path) -> None:
+    report = run(tmp_path / "cache.jsonl", example("a", answers=1))
+    assert (report.written, report.too_few_answers) == (0, 1)
+
+
+def test_only_the_first_answers_are_judged(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("a", answers=9), max_answers=6)
+    (record,) = jsonl.read(cache)
+    assert len(record["answers"]) == len(record["gold_scores"]) == 6
+
+
+def test_known_gold_needs_no_judge(tmp_path: Path) -> None:
+    cache, judge = tmp_path / "cache.jsonl", ScriptedJudge()
+    known = Example("m", "?", "", answers=("A. x", "B. y"), gold_scores=(0.0, 1.0))
+    run(cache, known, judge=judge)
+    assert judge.calls == [] and next(jsonl.read(cache))["gold_scores"] == [0.0, 1.0]
+
+
+def test_a_question_without_gold_rubric_fails_alone(tmp_path: Path) -> None:
+    report = run(tmp_path / "cache.jsonl", example("a", rubric=""), example("b"))
+    assert report.failed["a"].kind == "data" and report.written == 1
+
+
+def test_limit_takes_the_first_missing_questions(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    run(cache, example("c"), example("a"), example("b"), limit=2)
+    assert sorted(str(record["question_id"]) for record in jsonl.read(cache)) == ["a", "b"]
+
+
+def test_the_command_writes_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "medqa.jsonl"
+    row = {"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}
+    data.write_text(json.dumps(row) + "\n")
+    cache = tmp_path / "out" / "cache.jsonl"
+    arguments = ["--dataset", "medqa", "--dataset_path", str(data), "--output_cache", str(cache)]
+    assert main([*arguments, "--provider", "offline"]) == 0
+    assert "1 written" in capsys.readouterr().out
+    assert cache.is_file()
+
+
+def test_the_command_needs_credentials_only_in_its_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    data = tmp_path / "fs.jsonl"
+    data.write_text(json.dumps({"problem": "?", "answer": RUBRIC}) + "\n")
+    arguments = ["--dataset", "frontierscience", "--dataset_path", str(data)]
+    assert main([*arguments, "--provider", "openai"]) == 2
+    assert "OPENAI_API_KEY not set" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""From a rubric to a reward, with every failure as data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from engine.rubrics.judge import JudgeResult, ScoringError
+from engine.rubrics.judge.offline import OfflineKeywordJudge
+from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
+from engine.rubrics.settings import RewardSettings
+
+ITEM = RewardItem(
+    "q1",
+    "How do I treat a cold?",
+    ("Drink water and rest.", "Drink water.", "No idea."),
+    (1.0, 0.6, 0.0),
+)
+
+
+class BrokenJudge:
+    """A judge whose every call fails."""
+
+    async def evaluate_answers_batched(
+        self, question: str, answers: Sequence[str], rubric: str
+    ) -> JudgeResult:
+        return JudgeResult(None, ScoringError("parse", "not JSON"), None, 0.25, 4)
+
+    async def aclose(self) -> None:
+        return None
+
+
+def scored(rubric: str, item: RewardItem = ITEM, judge: object = None) -> RolloutScore:
+    chosen = judge if isinstance(judge, BrokenJudge) else OfflineKeywordJudge()
+    return asyncio.run(score_rollout(rubric, item, chosen, RewardSettings()))
+
+
+def test_a_rubric_that_ranks_like_gold_earns_full_alignment() -> None:
+    score = scored("Points: 6, Item: Recommends water\nPoints: 4, Item: Advises rest")
+    assert score.parts is not None and score.parts.alignment == pytest.approx(1.0)
+    assert score.judge_scores == (1.0, 0.6, 0.0)
+
+
+def test_a_rubric_without_items_earns_the_degenerate_reward() -> None:
+    assert scored("I like this question.").reward == pytest.approx(-0.3)
+
+
+def test_an_empty_rubric_needs_no_judge() -> None:
+    score = scored("  \n", judge=BrokenJudge())
+    assert score.reward == pytest.approx(-0.3)
+    assert score.attempts == 0
+
+
+def test_a_failing_judge_gives_no_reward_instead_of_zeros() -> None:
+    score = scored("Points: 1, Item: x", judge=BrokenJudge())
+    assert score.reward is None
+    assert score.judge_scores is None
+    assert score.error == ScoringError("parse", "not JSON")
+    assert (score.semaphore_wait_s, score.attempts) == (0.25, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "domain"), [("healthbench", "open-domain"), ("medqa", "verifiable")]
+)
+def test_a_row_without_gold_is_a_data_error(source: str, domain: str) -> None:
+    item = RewardItem.from_extra_info(source, {"question_id": "q7", "question": "?"})
+    error = scored("Points: 1, Item: x", item).error
+    assert error is not None and error.kind == "data"
+    assert error.message == (
+        f"Missing precomputed answers/gold_scores for {domain} question 'q7'. "
+        "Run precompute before training. All rows must have precomputed data."
+    )
+
+
+def test_answers_and_gold_of_different_length_are_a_data_error() -> None:
+    error = scored("x", RewardItem("q7", "?", ("a", "b"), (1.0,))).error
+    assert error == ScoringError("data", "question 'q7' has 2 answers but 1 gold_scores")
+
+
+def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:
+    record = scored("Points: 1, Item: Recommends water").to_record()
+    assert set(record) == {
+        "question_id",
+        "rubric",
+        "gold_scores",
+        "reward",
+        "parts",
+        "judge_scores",
+        "judge_latency_s",
+        "semaphore_wait_s",
+        "attempts",
+        "duration_s",
+        "error",
+        "n_chars",
+    }
+    assert set(record["parts"]) == {
+        "alignment",
+        "length_penalty",
+        "info_value",
+        "defense_penalty",
+    }
+    assert record["n_chars"] == len("Points: 1, Item: Recommends water")
