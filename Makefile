@@ -21,7 +21,7 @@ test: $(STAMP) lint types contracts
 	@$(BIN)/python -m pytest tests --durations=10
 
 check: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow"
+	@$(BIN)/python -m pytest tests -m "not slow" -n 2
 
 lint: $(STAMP)
 	@$(BIN)/ruff check engine grubrics_tui tests benchmarks
