@@ -1,5 +1,8 @@
 # `make run` and `make test` do all their set-up themselves and are quick the second time.
-PYTHON ?= $(shell command -v python3.12 || command -v python3.11 || command -v python3)
+# The first interpreter that runs and is of a version the tests passed with.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null \
+	&& echo $$p && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
@@ -40,8 +43,7 @@ $(SFT): | $(STAMP) $(WORLD)
 	@$(BIN)/grubrics-tui launch sft_tiny --wait
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v not in ((3, 11), (3, 12)) and \
-		"grubrics-tui needs Python 3.11 or 3.12, and %s is %d.%d; try: make PYTHON=python3.12" % ((sys.executable,) + v))'
+	@test -n "$(PYTHON)" || { echo "grubrics-tui needs Python 3.11 or 3.12; try: make PYTHON=/path/to/python3.12" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once; some minutes, about 2 GB) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
