@@ -202,6 +202,28 @@ def stop(
 
 
 @app.command()
+def reap(
+    yes: Annotated[bool, typer.Option("--yes", help="End them")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show processes that ended runs left behind; --yes ends exactly those."""
+    from engine.runs.reaper import leftovers
+    from engine.runs.reaper import reap as end
+
+    found = leftovers(runs_root(runs))
+    ended = end(found) if yes else []
+    lines = [
+        f"{one.process.pid:>8}  {one.run:<36} {one.rss / 2**20:8.0f} MiB"
+        f"  gpu {one.gpu_bytes / 2**20:.0f} MiB  ports {list(one.ports)}  {one.reason}"
+        for one in found
+    ]
+    verdict = f"ended {len(ended)}" if yes else f"{len(found)} left behind; --yes ends them"
+    text = "\n".join([*lines, verdict]) if found else "nothing is left behind"
+    _answer({"leftovers": [one.to_json() for one in found], "ended": ended}, text, as_json)
+
+
+@app.command()
 def log(
     run: RunArgument,
     append: Annotated[bool, typer.Option("--append", help="Append it to the log file")] = False,

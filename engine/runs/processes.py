@@ -126,15 +126,30 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(entry.name), int(fields[_PARENT])
 
 
+def marked() -> Iterator[tuple[Identity, Path]]:
+    """Every live process of any run, with the attempt directory it was started for."""
+    for pid, _ in _parents():
+        folder = _attempt_dir(pid)
+        if folder is not None and (identity := identify(pid)) is not None:
+            yield identity, folder
+
+
 def _carries(pid: int, run: RunDir) -> bool:
+    folder = _attempt_dir(pid)
+    return folder is not None and folder.parent == run.path.resolve()
+
+
+def _attempt_dir(pid: int) -> Path | None:
+    """The mark of a run's process: its id and attempt directory, in the environment."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
-        return False
-    variables = environment.split(b"\0")
-    folder = f"{ATTEMPT_DIR_VARIABLE}={run.path.resolve()}/attempt_".encode()
-    has_id = f"{RUN_ID_VARIABLE}={run.id}".encode() in variables
-    return has_id and any(variable.startswith(folder) for variable in variables)
+        return None
+    pairs = (entry.partition(b"=") for entry in environment.split(b"\0"))
+    variables = {name: value for name, _, value in pairs}
+    folder = Path(os.fsdecode(variables.get(ATTEMPT_DIR_VARIABLE.encode(), b"")))
+    run_id = os.fsdecode(variables.get(RUN_ID_VARIABLE.encode(), b""))
+    return folder if run_id and folder.parent.name == run_id else None
 
 
 def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:

@@ -107,6 +107,11 @@ class Gpu:
             ),
         }
 
+    def held(self) -> dict[int, int]:
+        """Bytes by pid, of the processes that this namespace can see."""
+        users = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        return {user.pid: user.usedGpuMemory or 0 for user in users or ()}
+
     def _held_by(self, pids: set[int]) -> int | None:
         """Bytes of the run's processes; None where a container hides other namespaces' pids."""
         users = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
@@ -120,6 +125,15 @@ class Gpu:
             return question()
         except self._nvml.NVMLError:
             return None
+
+
+def gpu_memory() -> dict[int, int]:
+    """Bytes of GPU memory by pid, over all devices."""
+    total: dict[int, int] = {}
+    for gpu in open_gpus():
+        for pid, held in gpu.held().items():
+            total[pid] = total.get(pid, 0) + held
+    return total
 
 
 def open_gpus() -> list[Gpu]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,6 +92,29 @@ def busy_port() -> Iterator[int]:
 def test_a_busy_port(project: Project, busy_port: int) -> None:
     line = refused(project, "sft_tiny", f"training.master_port={busy_port}")
     assert str(busy_port) in line
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system without a free byte."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    mount = tmp_path / "full"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(mount)]
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("this machine does not let tests mount")
+    with contextlib.suppress(OSError), (mount / "ballast").open("wb", buffering=0) as ballast:
+        while ballast.write(b"x" * 4096):
+            pass
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_full_disk(project: Project, full_disk: Path) -> None:
+    line = refused(project, "grpo_tiny", MODEL, "--runs", str(full_disk / "runs"))
+    assert str(full_disk) in line
+    assert [path.name for path in full_disk.iterdir()] == ["ballast"]
 
 
 def test_a_run_name_that_cannot_be_a_folder(project: Project) -> None:

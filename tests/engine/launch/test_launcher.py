@@ -1,0 +1,82 @@
+"""A launch appears whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.launcher import launch, manifest, plan
+from engine.launch.recipe import Recipe, load_recipe
+
+RECIPE = """
+grubrics: {kind: grpo, device: cpu}
+data: {train_files: none.parquet, train_batch_size: 4}
+trainer: {default_local_dir: checkpoints/x}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    path = tmp_path / "try.yaml"
+    path.write_text(RECIPE)
+    return load_recipe(str(path), ["data.train_batch_size=8"], {"JUDGE_MAX_CONCURRENT": "3"})
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that fills up while the manifest is written."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield mount
+    with contextlib.suppress(subprocess.CalledProcessError):
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_disk_that_fills_up_during_the_launch_leaves_nothing(
+    recipe: Recipe, full_disk: Path
+) -> None:
+    with pytest.raises(UsageError, match="No space left on device; nothing was launched"):
+        launch(plan(recipe, "try", full_disk))
+    assert list(full_disk.iterdir()) == []
+
+
+def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: Path) -> None:
+    argv = plan(recipe, "try", tmp_path).argv
+    assert argv[1:] == (
+        "-m",
+        "engine.train.grpo",
+        "--config",
+        str(recipe.path),
+        "data.train_batch_size=8",
+    )
+
+
+def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path: Path) -> None:
+    config = manifest(plan(recipe, "try", tmp_path))["config"]
+    assert config["data.train_batch_size"] == {"value": 8, "origin": "cli"}
+    assert config["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
+    assert config["trainer.default_local_dir"]["origin"] == "file"
+    assert config["judge.provider"]["origin"] == "default"
+
+
+def test_runs_of_the_same_second_get_names_of_their_own(recipe: Recipe, tmp_path: Path) -> None:
+    first = plan(recipe, None, tmp_path)
+    first.directory.mkdir()
+    assert plan(recipe, None, tmp_path).run_id != first.run_id
+
+
+@pytest.mark.parametrize("name", ["../up", "a b", "$(id)", "a/b", "-rf", "x" * 101, "a\nb"])
+def test_a_name_that_is_no_plain_folder_name_is_refused(
+    recipe: Recipe, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(UsageError):
+        plan(recipe, name, tmp_path)
