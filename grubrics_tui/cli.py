@@ -202,6 +202,28 @@ def stop(
 
 
 @app.command()
+def resume(
+    run: RunArgument,
+    from_step: Annotated[
+        int | None, typer.Option("--from", help="Step of a complete checkpoint [default: the last]")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run that ended early, from its last complete checkpoint."""
+    from engine.launch.resume import resume as go_on
+
+    found = find_run(runs_root(runs), run)
+    step = go_on(found, from_step)
+    state = _wait(found, as_json) if wait else observed_state(found)
+    answer = {"run": found.id, "from_step": step, "attempt": state.attempt, "state": state.state}
+    _answer(answer, f"from step {step}: {_outcome(found, state)}", as_json)
+    if wait and not _went_well(state):
+        raise typer.Exit(1)
+
+
+@app.command()
 def reap(
     yes: Annotated[bool, typer.Option("--yes", help="End them")] = False,
     runs: RunsOption = None,

@@ -48,6 +48,21 @@ def tracked_step(folder: Path) -> int | None:
         return None
 
 
+def complete_steps(folder: Path, since: float = 0.0) -> dict[int, Path]:
+    """The step folders of verl below ``folder`` that are whole and not older than ``since``.
+
+    A folder later than the tracker's step is half written, whatever it holds.
+    """
+    last = tracked_step(folder)
+    written = [] if last is None else [step for step in _written_steps(folder) if step <= last]
+    paths = {step: folder / f"global_step_{step}" for step in written}
+    return {
+        step: path
+        for step, path in paths.items()
+        if path.stat().st_mtime >= since and _step_problem(path) is None
+    }
+
+
 def size_bytes(folder: Path) -> int:
     """Bytes of all files below ``folder``."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -7,15 +7,18 @@ import math
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import jsonl
-from engine.runs.processes import members
+from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state, recorded_state
+from engine.watch.train_log import read_steps
 from tests.e2e.project import CLI, Project
 
 pytestmark = pytest.mark.slow
@@ -158,3 +161,38 @@ def test_ray_leaves_no_folder_behind(run: RunDir) -> None:
     console = run.attempt(1).console.read_text(errors="replace")
     assert "Traceback" not in console
     assert not list(Path("/tmp").glob(f"*{run.id}*"))
+
+
+def test_a_killed_run_is_resumed_as_one_history(
+    tiny_world: Project, trained_sft: dict[str, Any]
+) -> None:
+    tiny_world.json(
+        "launch",
+        "grpo_tiny",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=2",
+        "trainer.experiment_name=resumed",
+        "trainer.val_before_train=false",
+        "--name",
+        "resumed",
+    )
+    run = RunDir(tiny_world.path / "runs" / "resumed")
+    wait_until(lambda: any(step.step == 2 for step in read_steps(run.train_log)))
+    trainer = recorded_state(run).trainer  # type: ignore[union-attr]
+    assert trainer is not None
+    send(trainer, signal.SIGKILL)
+    wait_until(lambda: observed_state(run).has_ended)
+    assert observed_state(run).reason.startswith("killed by SIGKILL")  # type: ignore[union-attr]
+
+    answer = tiny_world.json("resume", run.id, "--wait")
+    assert (answer["from_step"], answer["attempt"], answer["state"]) == (2, 2, "finished")
+    found = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
+    assert [step for step, _ in found] == [1, 2, 3, 4]
+    assert members(run) == []
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
