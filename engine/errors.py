@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable
 
 
 class UsageError(Exception):
@@ -24,3 +26,30 @@ def unknown_name(what: str, given: str, options: Iterable[str]) -> UsageError:
         return UsageError(f"{what} '{given}' does not exist; did you mean '{close}'?")
     shown = ", ".join(sorted(known)[:8]) or "none"
     return UsageError(f"{what} '{given}' does not exist; known: {shown}")
+
+
+def guarded(main: Callable[[], int]) -> int:
+    """Run a command's ``main``; what its user or disk caused becomes one line and exit code 2.
+
+    A reader of a pipe that has seen enough is no error.
+    """
+    try:
+        return main()
+    except BrokenPipeError:
+        # Python would complain about the pipe once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except UsageError as error:
+        return _refuse(str(error))
+    except RecursionError:
+        return _refuse("the input is nested too deeply")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror or error}")
+    except UnicodeError as error:
+        return _refuse(f"text that cannot be read or written here: {error}")
+
+
+def _refuse(line: str) -> int:
+    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+    return 2

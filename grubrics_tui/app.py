@@ -129,7 +129,9 @@ class GrubricsApp(App[None]):
         self.push_screen(LogEntryScreen(message.run, self.log_path))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No screen offers the way to itself."""
+        """No screen offers the way to itself, and none leads away from a half-written entry."""
+        if action in ("show_runs", "show_checklist") and isinstance(self.screen, LogEntryScreen):
+            return False
         shown = {"show_checklist": ChecklistScreen, "show_runs": RunsScreen}.get(action)
         return shown is None or not isinstance(self.screen, shown)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.errors import UsageError
+from engine.errors import guarded
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import RunState, describe, observed_state
 
@@ -198,7 +198,7 @@ def stop(
 
     done = stop_run(find_run(runs_root(runs), run), after_checkpoint=after_checkpoint)
     _answer(done.to_json(), done.message, as_json)
-    raise typer.Exit(0 if done.ended else 1)
+    raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 
 
 @app.command()
@@ -296,7 +296,7 @@ def _wait(run: RunDir, as_json: bool) -> RunState:
         return follow(run, say)
     except KeyboardInterrupt:
         say(f"stopping {run.id} ...")
-        say(stop_run(run).message)
+        stop_run(run)
         return observed_state(run)
 
 
@@ -330,12 +330,9 @@ def _print_json(value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Entry point of the console script: a person's mistake is one line and exit code 2."""
-    try:
-        app()
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough; that is no error.
-        sys.stderr.close()
-        sys.exit(0)
+    sys.exit(guarded(_run))
+
+
+def _run() -> int:
+    app()
+    return 0

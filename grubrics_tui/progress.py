@@ -11,6 +11,7 @@ from engine.runs.state import RunState, describe
 from engine.watch import metrics
 from engine.watch.live import RunWatch, Update
 from engine.watch.train_log import Step
+from grubrics_tui.formats import seconds
 
 _POLL_S = 0.3
 
@@ -27,7 +28,7 @@ def updates(run: RunDir) -> Iterator[Update]:
 
 
 def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
-    """Say one line per step and per change of state until the run ends; returns its last state."""
+    """Say one line per step and per change of state; returns the state the run ended in."""
     said = ""
     durations: list[float] = []
     for update in updates(run):
@@ -36,10 +37,9 @@ def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
             say(phrase)
             said = phrase
         for step in update.steps:
-            if (seconds := step.metrics.get(metrics.STEP_TIME)) is not None:
-                durations.append(seconds)
+            if (duration := step.metrics.get(metrics.STEP_TIME)) is not None:
+                durations.append(duration)
             say(step_line(step, update.state.total_steps, eta_s(step, update.state, durations)))
-    say(describe(update.state))
     return update.state
 
 
@@ -59,9 +59,9 @@ def eta_s(step: Step, state: RunState, durations: list[float]) -> float | None:
     return max(0, state.total_steps - step.step) * median(durations)
 
 
-def clock(seconds: float) -> str:
+def clock(duration: float) -> str:
     """Seconds as ``m:ss`` or ``h:mm:ss``."""
-    minutes, second = divmod(round(seconds), 60)
+    minutes, second = divmod(round(duration), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
@@ -81,8 +81,8 @@ def _numbers(step: Step) -> Iterator[str]:
         ("wait", metrics.SEMAPHORE_WAIT),
         ("step", metrics.STEP_TIME),
     ):
-        if (seconds := values.get(name)) is not None:
-            yield f"{label} {seconds:.2f} s"
+        if (duration := values.get(name)) is not None:
+            yield f"{label} {seconds(duration)}"
 
 
 def _signed(value: float | None) -> str:

@@ -107,7 +107,10 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
         run = RunDir(staging)
         run.attempt(1).path.mkdir()
         jsonl.write_json(run.manifest, manifest(launch_plan))
-        write_state(run, RunState("starting", total_steps=launch_plan.total_steps))
+        write_state(
+            run,
+            RunState("starting", heartbeat=time.time(), total_steps=launch_plan.total_steps),
+        )
         log_event(run, "config", changes=_changes(launch_plan.recipe))
         staging.rename(launch_plan.directory)
     except BaseException:

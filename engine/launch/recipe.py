@@ -14,8 +14,16 @@ from pydantic import ValidationError
 from yaml import YAMLError
 
 from engine.errors import UsageError, nearest, unknown_name
-from engine.launch.keys import flatten, is_open, type_complaint, unflatten, verl_defaults
+from engine.launch.keys import (
+    flatten,
+    hidden_type_complaint,
+    is_open,
+    type_complaint,
+    unflatten,
+    verl_defaults,
+)
 from engine.launch.schema import Kind, own_defaults, own_sections
+from engine.launch.secrets import refuse_secret
 
 Origin = Literal["default", "file", "cli", "environment"]
 
@@ -97,9 +105,12 @@ def load_recipe(
     path = find_config(name_or_path)
     file_values = _read_file(path)
     kind = _kind(path, file_values)
+    cli_values = dict(_parse_override(text) for text in overrides)
+    if cli_values.get("grubrics.kind", kind) != kind:
+        raise UsageError(f"{path}: grubrics.kind={kind} is fixed; choose another config")
     layers: list[tuple[Origin, dict[str, Any]]] = [
         ("file", file_values),
-        ("cli", dict(_parse_override(text) for text in overrides)),
+        ("cli", cli_values),
         ("environment", _environment_values(kind, os.environ if env is None else env)),
     ]
     return _merge(path, kind, tuple(overrides), layers)
@@ -117,6 +128,7 @@ def _merge(
         for key, value in layer.items():
             key = ALIASES.get(key, key)
             _check_key(where, key, value, defaults)
+            refuse_secret(where, key, value)
             if origin != "file":
                 before.setdefault(key, merged.get(key))
             _put(merged, origins, key, value, origin)
@@ -193,7 +205,7 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
     if key in defaults:
-        expected = type_complaint(value, defaults[key])
+        expected = hidden_type_complaint(key, value) or type_complaint(value, defaults[key])
         if expected is not None:
             raise UsageError(f"{where}: {key}={value!r} must be {expected}")
         return

@@ -42,6 +42,7 @@ def resume(run: RunDir, from_step: int | None = None) -> int:
                 "starting",
                 attempt=attempt["number"],
                 step=step,
+                heartbeat=time.time(),
                 total_steps=manifest.get("total_steps"),
             ),
         )

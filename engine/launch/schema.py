@@ -12,7 +12,7 @@ Kind = Literal["sft", "grpo"]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ProjectSection(Section):

@@ -46,7 +46,7 @@ def step_plan(recipe: Recipe) -> StepPlan | None:
     """The plan, or None while the training file is missing or unreadable."""
     try:
         return _grpo_plan(recipe) if recipe.kind == "grpo" else _sft_plan(recipe)
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, ZeroDivisionError):
         return None
 
 

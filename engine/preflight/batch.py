@@ -231,4 +231,5 @@ def _divisor(whole: int, limit: int) -> int:
 
 
 def _divisors(whole: int) -> list[int]:
-    return [d for d in range(1, whole + 1) if whole % d == 0]
+    small = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
+    return sorted({*small, *(whole // d for d in small)})

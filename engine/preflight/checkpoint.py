@@ -13,13 +13,15 @@ from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import is_hub_name, local_folder, model_key, model_name
 from engine.records.checkpoints import TRACKER, tracked_step
 from engine.records.model_folder import missing_parts
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
 
 ID = "checkpoint"
 
 
 def check(subject: Subject) -> Check:
     """The model folder's parts, and checkpoints that an earlier run left in this one's way."""
-    found = [*_model(subject), *_resume(subject.recipe)]
+    found = [*_model(subject), *_shared(subject), *_resume(subject.recipe)]
     name = model_name(subject.recipe)
     folder = local_folder(name, subject.env)
     where = f"{name} is complete" if folder else f"{name} will be downloaded from the hub"
@@ -63,6 +65,23 @@ def _making(folder: Path) -> str | None:
         if recipe.kind == "sft" and Path(checkpoint_dir(recipe)) == folder.parent:
             return f"grubrics-tui launch {recipe.name}"
     return "grubrics-tui launch sft_healthbench"
+
+
+def _shared(subject: Subject) -> Iterator[Check]:
+    """Two runs that save into one folder destroy each other's checkpoints."""
+    recipe = subject.recipe
+    folder = Path(checkpoint_dir(recipe)).absolute()
+    for info in list_runs(subject.runs):
+        if not info.state.has_ended and _saves_into(RunDir(subject.runs / info.id), folder):
+            key = "training.output_dir" if recipe.kind == "sft" else "trainer.experiment_name"
+            fix = f"wait for it, grubrics-tui stop {info.id}, or another {key}"
+            yield fail(ID, f"{folder} is being written by run '{info.id}'", fix)
+
+
+def _saves_into(run: RunDir, folder: Path) -> bool:
+    manifest = run.read_manifest()
+    theirs = Path(str(manifest.get("cwd") or ""), str(manifest.get("checkpoint_dir") or ""))
+    return theirs.absolute() == folder
 
 
 def _resume(recipe: Recipe) -> Iterator[Check]:

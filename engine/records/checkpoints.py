@@ -9,8 +9,12 @@ from typing import Any
 
 from engine.records.model_folder import missing_parts
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, recorded_state
 
 TRACKER = "latest_checkpointed_iteration.txt"
+
+# File systems and the supervisor read different clocks.
+_CLOCK_SLACK_S = 5.0
 
 _STEP_FOLDER = re.compile(r"global_step_(\d+)")
 _SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_(\d+)\.pt")
@@ -36,8 +40,13 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
     if folder is None:
         return CheckpointReport(False, f"{run.manifest}: names no checkpoint directory")
     if manifest.get("kind") == "sft":
-        return _final_model(folder / "final", _created(manifest))
-    return _newest_step(folder, _created(manifest))
+        report, mark = _final_model(folder / "final", _created(manifest)), folder / "final"
+    else:
+        report, mark = _newest_step(folder, _created(manifest)), folder / TRACKER
+    ended = (recorded_state(run) or RunState("lost")).ended
+    if report.complete and ended is not None and mark.stat().st_mtime > ended + _CLOCK_SLACK_S:
+        return CheckpointReport(False, f"{folder}: overwritten by a later run")
+    return report
 
 
 def tracked_step(folder: Path) -> int | None:

@@ -36,6 +36,8 @@ def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
     the run has an entry already (unless ``force``) or the file cannot be read or written.
     """
     path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: not a regular file; nothing was written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent):

@@ -16,7 +16,7 @@ class JudgeSettings(BaseModel):
     the limit of one call; reasoning models need about 300.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     provider: Provider = "offline"
     model: str = "gpt-4o-mini"
@@ -35,7 +35,7 @@ class RewardSettings(BaseModel):
     it was made with, so a run can be checked against it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     lambda_len: float = Field(0.1, ge=0)
     lambda_info: float = Field(0.3, ge=0)

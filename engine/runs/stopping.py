@@ -6,12 +6,13 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.runs.processes import members
+from engine.runs.processes import end, members
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state
 
 _LONGEST_S = 60.0
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,20 @@ class Stopped:
 def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     """Stop a run; with ``after_checkpoint`` only ask, and return at once.
 
-    Stopping a run that has ended does nothing and says so.
+    Of a run that is over, what it left behind is ended: a lost run has no supervisor to do it.
     """
-    state = observed_state(run)
-    pids = [process.pid for process in members(run)]
+    state, left = observed_state(run), members(run)
     if not state.has_ended:
         ask_stop(run, after_checkpoint=after_checkpoint)
         if not after_checkpoint:
             _await_end(run)
+    elif left:
+        end(left, _PATIENCE_S)
     state = observed_state(run)
-    return Stopped(
-        run.id, state.has_ended, state.state, state.reason, pids, f"{run.id}  {describe(state)}"
-    )
+    ended = state.has_ended and not members(run)
+    pids = [process.pid for process in left]
+    message = f"{run.id}  {describe(state)}"
+    return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 
 def _await_end(run: RunDir) -> None:

@@ -78,7 +78,8 @@ class LogEntryScreen(CockpitScreen):
         self._leaving = False
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll():
+        # Focus must stay in a field: outside one, letters are keys of the whole program.
+        with VerticalScroll(can_focus=False):
             for name, title in ONE_LINE:
                 field = Input(id=name)
                 field.border_title = title

@@ -80,6 +80,11 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("judge.timeout_s=-1", "judge.timeout_s=-1"),
         ("just-a-word", "is not key=value"),
         ("data.seed=[1,", "cannot be read as YAML"),
+        ("trainer.total_training_steps=abc", "must be an integer or null"),
+        ("data.train_files=null", "must be a file or a list of files"),
+        ("grubrics.kind=sft", "grubrics.kind=grpo is fixed"),
+        ("judge.timeout_s=.inf", "judge.timeout_s=inf"),
+        ("supervision.interrupt_patience_s=.inf", "supervision.interrupt_patience_s=inf"),
     ],
 )
 def test_a_bad_override_is_one_line_that_names_it(
@@ -122,3 +127,26 @@ def test_a_missing_config_names_the_nearest(
     with pytest.raises(UsageError, match="did you mean 'grpo_tiny'"):
         load("grpo_tinny")
     assert load("grpo_tiny").name == "grpo_tiny"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "judge.base_url=http://user:hunter2@host/v1",
+        "judge.base_url=http://user:hun@ter2@host/v1",
+        "judge.base_url=http://host/v1?subscription-key=hunter2",
+        "judge.base_url=http://host/v1#access_token=hunter2",
+        "ray_kwargs.ray_init.runtime_env.env_vars.MY_API_KEY=hunter2",
+        "ray_kwargs.ray_init.runtime_env.env_vars.HF_TOKEN=hunter2",
+        "ray_kwargs.ray_init.runtime_env.env_vars.DB_PASSWORD=hunter2",
+    ],
+)
+def test_a_secret_in_an_override_is_refused_and_not_repeated(config: str, override: str) -> None:
+    with pytest.raises(UsageError, match="set it in the environment instead") as caught:
+        load(config, override)
+    assert "ter2" not in str(caught.value)
+
+
+def test_an_ordinary_endpoint_is_no_secret(config: str) -> None:
+    recipe = load(config, "judge.base_url=http://127.0.0.1:8000/v1", "judge.max_tokens=5")
+    assert recipe.get("judge.base_url") == "http://127.0.0.1:8000/v1"

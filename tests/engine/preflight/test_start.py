@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from engine import jsonl
 from engine.preflight.ports import obstacle
+from engine.runs.processes import identify
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project, write_model
 
 
@@ -196,3 +201,14 @@ def test_space_for_a_model_of_unknown_size_is_not_guessed(project: Project) -> N
 def test_a_hub_models_name_tells_its_size(project: Project) -> None:
     check = project.checks("sft", "model.path=owner/Model-0.5B", "lora.r=8")["disk"]
     assert "about 3.8 GiB" in check.message
+
+
+def test_a_folder_that_another_run_saves_into_is_refused(project: Project) -> None:
+    other = RunDir(project.root / "runs" / "other")
+    other.path.mkdir(parents=True)
+    folder = project.recipe().get("trainer.default_local_dir")
+    jsonl.write_json(other.manifest, {"cwd": str(Path.cwd()), "checkpoint_dir": folder})
+    write_state(other, RunState("running", supervisor=identify(os.getpid())))
+    found = project.checks()["checkpoint"]
+    assert found.status == "fail"
+    assert "is being written by run 'other'" in found.message

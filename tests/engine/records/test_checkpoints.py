@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine import jsonl
 from engine.records.checkpoints import TRACKER, check_checkpoint
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
 from tests.engine.records.runs import CREATED, make_run
+
+
+def just_ended(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
+    """A finished run that ended a moment ago, so what lies on the disk is its own."""
+    run = make_run(root, kind, **manifest)
+    write_state(run, RunState("finished", ended=time.time()))
+    return run
 
 
 def save_step(root: Path, step: int, ranks: int = 1) -> Path:
@@ -40,14 +52,14 @@ def save_final(root: Path) -> Path:
 def test_a_tracked_step_is_complete(tmp_path: Path) -> None:
     folder = save_step(tmp_path, 20, ranks=2)
     track(tmp_path, 20)
-    report = check_checkpoint(make_run(tmp_path))
+    report = check_checkpoint(just_ended(tmp_path))
     assert report.complete
     assert (report.path, report.step, report.size_bytes) == (folder, 20, 52)
 
 
 def test_a_step_without_the_tracker_is_incomplete(tmp_path: Path) -> None:
     save_step(tmp_path, 20)
-    report = check_checkpoint(make_run(tmp_path))
+    report = check_checkpoint(just_ended(tmp_path))
     assert not report.complete and report.path is None
     assert f"{TRACKER} was not written" in report.message
 
@@ -56,7 +68,7 @@ def test_a_half_written_step_after_a_complete_one_is_not_used(tmp_path: Path) ->
     folder = save_step(tmp_path, 10)
     track(tmp_path, 10)
     (tmp_path / "checkpoints/global_step_20/actor").mkdir(parents=True)
-    report = check_checkpoint(make_run(tmp_path))
+    report = check_checkpoint(just_ended(tmp_path))
     assert report.complete and report.path == folder
     assert "global_step_20 is only half written" in report.message
 
@@ -74,43 +86,43 @@ def test_a_tracked_step_that_lacks_a_file_is_incomplete(
     folder = save_step(tmp_path, 20, ranks=2)
     track(tmp_path, 20)
     (folder / missing).unlink()
-    report = check_checkpoint(make_run(tmp_path))
+    report = check_checkpoint(just_ended(tmp_path))
     assert not report.complete and reason in report.message
 
 
 def test_a_tracker_may_name_a_step_that_was_deleted(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     track(tmp_path, 20)
-    assert "does not exist" in check_checkpoint(make_run(tmp_path)).message
+    assert "does not exist" in check_checkpoint(just_ended(tmp_path)).message
 
 
 def test_what_an_earlier_run_left_is_not_this_runs(tmp_path: Path) -> None:
     save_step(tmp_path, 20)
     os.utime(track(tmp_path, 20), (CREATED - 60, CREATED - 60))
-    report = check_checkpoint(make_run(tmp_path))
+    report = check_checkpoint(just_ended(tmp_path))
     assert not report.complete and "none from this run" in report.message
 
 
 def test_a_run_that_saved_nothing_says_so(tmp_path: Path) -> None:
-    assert "no checkpoint was written" in check_checkpoint(make_run(tmp_path)).message
+    assert "no checkpoint was written" in check_checkpoint(just_ended(tmp_path)).message
 
 
 def test_a_run_without_a_manifest_has_no_checkpoint(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
+    run = just_ended(tmp_path)
     run.manifest.unlink()
     assert not check_checkpoint(run).complete
 
 
 def test_the_final_model_of_sft_is_complete(tmp_path: Path) -> None:
     folder = save_final(tmp_path)
-    report = check_checkpoint(make_run(tmp_path, kind="sft"))
+    report = check_checkpoint(just_ended(tmp_path, kind="sft"))
     assert report.complete and report.path == folder
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_final_model_that_lacks_a_part_is_incomplete(tmp_path: Path, missing: str) -> None:
     (save_final(tmp_path) / missing).unlink()
-    report = check_checkpoint(make_run(tmp_path, kind="sft"))
+    report = check_checkpoint(just_ended(tmp_path, kind="sft"))
     assert not report.complete and missing in report.message
 
 
@@ -120,6 +132,23 @@ def test_shards_of_the_weights_must_all_be_there(tmp_path: Path) -> None:
     index = '{"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}'
     (folder / "model.safetensors.index.json").write_text(index)
     (folder / "one.safetensors").write_text("")
-    assert not check_checkpoint(make_run(tmp_path, kind="sft")).complete
+    assert not check_checkpoint(just_ended(tmp_path, kind="sft")).complete
     (folder / "two.safetensors").write_text("")
-    assert check_checkpoint(make_run(tmp_path / "again", kind="sft", cwd=str(tmp_path))).complete
+    assert check_checkpoint(just_ended(tmp_path / "again", kind="sft", cwd=str(tmp_path))).complete
+
+
+def test_a_checkpoint_that_a_later_run_wrote_is_not_this_runs(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "runs" / "first")
+    run.path.mkdir(parents=True)
+    folder = tmp_path / "checkpoints"
+    config = {"trainer.default_local_dir": {"value": str(folder), "origin": "file"}}
+    jsonl.write_json(run.manifest, {"kind": "grpo", "created": 0, "config": config})
+    actor = folder / "global_step_4" / "actor"
+    actor.mkdir(parents=True)
+    (actor / "model_world_size_1_rank_0.pt").write_bytes(b"x")
+    (actor.parent / "data.pt").write_bytes(b"x")
+    (folder / TRACKER).write_text("4")
+    write_state(run, RunState("finished", ended=time.time()))
+    assert check_checkpoint(run).complete
+    write_state(run, RunState("finished", ended=time.time() - 3600))
+    assert check_checkpoint(run).message == f"{folder}: overwritten by a later run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -130,3 +131,11 @@ def test_no_text_can_add_a_heading_or_pass_for_another_run(
     lines = render(replace(entry, decision=decision)).splitlines()
     assert [line for line in lines if line.startswith("#")] == lines[:1]
     assert sum(line.startswith("- **Run:**") for line in lines) <= 1
+
+
+def test_a_log_that_is_no_regular_file_is_left_alone(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="not a regular file"):
+        append_entry(pipe, ENTRY)
+    assert pipe.is_fifo()

@@ -147,3 +147,16 @@ def test_the_trainer_knows_its_run_and_has_a_session_of_its_own(
     assert f"GRUBRICS_RUN_ID={run.id}".encode() in environment
     assert os.getsid(trainer.pid) != os.getsid(0)
     stop_run(run)
+
+
+def test_stopping_a_lost_run_ends_what_is_left_of_it(start: Callable[..., RunDir]) -> None:
+    run = start("--sleep", "0.2", steps=500)
+    wait_for(logged(run, 1))
+    supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]
+    assert supervisor is not None
+    send(supervisor, signal.SIGKILL)
+    wait_for(lambda: observed_state(run).state == "lost")
+    done = stop_run(run)
+    assert done.ended
+    assert len(done.pids) == 1
+    assert members(run) == []
