@@ -8,10 +8,16 @@ import fcntl
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
+_LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
+_LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
@@ -54,10 +60,16 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """One JSONL line as a dict, or None when it is torn or not an object."""
+    """One JSONL line as a dict, or None when it is torn, nested too deeply or not an object.
+
+    Half a surrogate pair, which no file or terminal could take, becomes a question mark.
+    """
     try:
-        record = json.loads(line)
-    except ValueError:
+        record = json.loads(line.decode("utf-8-sig"))
+        if _ESCAPED_SURROGATE.search(line):
+            whole = json.dumps(record, ensure_ascii=False).encode(errors="replace")
+            record = json.loads(whole)
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
@@ -88,6 +100,39 @@ def write_atomic(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def number(value: Any) -> float | None:
+    """A field that should be a number; None for anything else, a NaN and an infinity included."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= _LARGEST else None
+
+
+def integer(value: Any) -> int | None:
+    """A field that should be an integer; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) <= _LARGEST_INTEGER else None
+
+
+def moment(value: Any) -> float | None:
+    """A field that should be a time in Unix seconds; None when no calendar could show it."""
+    found = number(value)
+    return found if found is not None and 0 <= found <= _LAST_MOMENT else None
+
+
+def line(value: Any) -> str | None:
+    """A field that should be a line of text; None for anything else.
+
+    Control and invisible formatting characters, which could move a cursor or turn text around,
+    become spaces.
+    """
+    if not isinstance(value, str):
+        return None
+    if value.isprintable():
+        return value
+    return " ".join("".join(c if c.isprintable() else " " for c in value).split())
 
 
 def finite(value: Any) -> Any:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from engine.data.rows import read_cache
-from engine.errors import UsageError
+from engine.errors import UsageError, guarded
+from engine.rubrics.gold import finite_scores
 
 LOW_STD = 0.05
 ENOUGH_PCT = 90.0
@@ -76,23 +77,20 @@ def analyze_cache(path: Path) -> SignalQuality:
     """The quality of one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist; make it with python -m engine.rubrics.precompute")
-    quality = analyze(record.get("gold_scores") or () for record in read_cache(path).values())
+    records = read_cache(path).values()
+    quality = analyze(finite_scores(record.get("gold_scores")) for record in records)
     if quality.total == 0:
         raise UsageError(f"{path} holds no gold scores")
     return quality
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 for enough useful signal, 1 for too little, 2 for unusable input."""
+    """Exit 0 for enough useful signal, 1 for too little; UsageError for unusable input."""
     parser = argparse.ArgumentParser(prog="engine.data.analyze", description=__doc__)
     parser.add_argument("cache", type=Path, help="a precompute cache (JSONL)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
-    try:
-        quality = analyze_cache(args.cache)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    quality = analyze_cache(args.cache)
     print(json.dumps(asdict(quality)) if args.json else _text(quality))
     return 0 if quality.signal_useful_pct >= ENOUGH_PCT else 1
 
@@ -109,4 +107,4 @@ def _text(quality: SignalQuality) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import UsageError, nearest
+from engine.errors import UsageError
+from engine.rubrics.gold import gold_problem
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 EXTRA_INFO = pa.struct(
@@ -72,8 +73,12 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
     table = pa.Table.from_pylist(numbered, schema=SCHEMA.with_metadata(metadata))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
-    pq.write_table(table, temporary)
-    temporary.replace(path)
+    try:
+        pq.write_table(table, temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -91,24 +96,6 @@ def read_facts(path: Path) -> FileFacts | None:
         return None
 
 
-def validate(path: Path) -> list[Row]:
-    """The rows of a file that GRPO can train on; UsageError naming the first thing wrong.
-
-    Checked: the file exists and has rows, the columns and their types, every prompt asks its
-    question, every row has answers with gold scores.
-    """
-    schema = _opened(path).schema_arrow
-    _check_columns(path, schema)
-    rows = read_rows(path)
-    if not rows:
-        raise UsageError(f"{path}: no rows")
-    for number, row in enumerate(rows):
-        problem = row_problem(row)
-        if problem is not None:
-            raise UsageError(f"{path}: row {number}: {problem}")
-    return rows
-
-
 def row_problem(row: Row) -> str | None:
     """Why one row cannot be trained on, or None."""
     extra = row["extra_info"] or {}
@@ -123,38 +110,8 @@ def row_problem(row: Row) -> str | None:
     answers, gold = extra.get("answers") or [], extra.get("gold_scores") or []
     if not answers or not gold:
         return f"no answers/gold_scores for '{extra.get('question_id')}'; run precompute first"
-    if len(answers) != len(gold):
-        return f"{len(answers)} answers but {len(gold)} gold_scores"
-    if any(score is None for score in gold):
-        return f"gold_scores of '{extra.get('question_id')}' hold null"
-    return None
-
-
-def _check_columns(path: Path, schema: pa.Schema) -> None:
-    for wanted in SCHEMA:
-        if wanted.name not in schema.names:
-            close = nearest(wanted.name, schema.names)
-            hint = f"; did you mean '{close}'?" if close else f" (it has {', '.join(schema.names)})"
-            raise UsageError(f"{path}: no column '{wanted.name}'{hint}")
-    prompt = schema.field("prompt").type
-    if not _is_messages(prompt):
-        raise UsageError(
-            f"{path}: column 'prompt' is {prompt}, not a list of {{role, content}}; "
-            "a chat template renders text as an empty prompt: prepare the file again"
-        )
-    for name in ("reward_model", "extra_info"):
-        if not pa.types.is_struct(schema.field(name).type):
-            raise UsageError(
-                f"{path}: column '{name}' is {schema.field(name).type}, not a struct; "
-                "prepare the file again"
-            )
-
-
-def _is_messages(kind: pa.DataType) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return False
-    inner = kind.value_type
-    return pa.types.is_struct(inner) and {"role", "content"} <= {part.name for part in inner}
+    problem = gold_problem(answers, gold)
+    return None if problem is None else f"'{extra.get('question_id')}' has {problem}"
 
 
 def _opened(path: Path) -> pq.ParquetFile:

@@ -8,15 +8,19 @@ from pathlib import Path
 from engine import jsonl
 from engine.errors import UsageError
 
+_MAKE = "make it with python -m engine.data.prepare_sft"
+
 
 def read_holdout(path: Path | None) -> frozenset[str]:
-    """Held-out question ids; empty when there is no file yet."""
-    if path is None or not path.is_file():
+    """Held-out question ids; none when no file is named. UsageError when it is missing."""
+    if path is None:
         return frozenset()
+    if not path.is_file():
+        raise UsageError(f"holdout {path} does not exist; {_MAKE}")
     record = jsonl.read_json(path)
     ids = record.get("holdout_ids") if record is not None else None
     if not isinstance(ids, list):
-        raise UsageError(f"{path}: no list 'holdout_ids'; make it with engine.data.prepare_sft")
+        raise UsageError(f"{path}: no list 'holdout_ids'; {_MAKE}")
     return frozenset(str(entry) for entry in ids)
 
 

@@ -7,6 +7,7 @@ mixed, so the proportions of a preset hold in the file that is written.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections import Counter
@@ -27,9 +28,11 @@ from engine.data.rows import (
     to_row,
     with_cached_gold,
 )
-from engine.errors import UsageError
+from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
 from engine.rubrics.prompts import contrastive_enabled
+
+DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")
 
 
 @dataclass(frozen=True)
@@ -53,22 +56,35 @@ class Pool:
     val: tuple[Row, ...]
 
 
+@dataclass(frozen=True)
+class PlannedFile:
+    """One file's rows, drawn before any file is written."""
+
+    path: Path
+    split: str
+    rows: list[Row]
+
+
 def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[Path]:
-    """Write the preset's training file (one per phase for a curriculum) and validation file."""
+    """Write the preset's training file (one per phase for a curriculum) and validation file.
+
+    All files are composed before the first is written, so unusable input leaves none.
+    """
     print(f"=== Preset: {name} ===")
     pools = {
         dataset: load_pool(dataset, spec, options)
         for dataset, spec in preset.all_datasets().items()
     }
+    train = {dataset: pool.train for dataset, pool in pools.items()}
     if preset.type == "curriculum":
-        written = _write_phases(name, preset, pools, options)
+        files = _phase_files(preset, train, options)
     else:
         weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
         path = options.output_dir / f"{preset.prefix}train.parquet"
-        train = {dataset: pool.train for dataset, pool in pools.items()}
         rows = mix(train, weights, options.total_items, options.seed)
-        written = [_write(path, rows, name, preset, options, "train")]
-    return written + _write_validation(name, preset, pools, options)
+        files = [PlannedFile(path, "train", rows)]
+    files += _validation_files(preset, pools, options)
+    return [_write(file, name, preset, options) for file in files]
 
 
 def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float]:
@@ -125,21 +141,20 @@ def _usable(
     return telling
 
 
-def _write_phases(
-    name: str, preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
-) -> list[Path]:
-    train = {dataset: pool.train for dataset, pool in pools.items()}
-    written = []
+def _phase_files(
+    preset: Preset, train: Mapping[str, Sequence[Row]], options: PrepareOptions
+) -> list[PlannedFile]:
+    files = []
     for number, phase in enumerate(preset.phases, start=1):
         rows = mix(train, phase_weights(preset, phase), options.total_items, options.seed + number)
         path = options.output_dir / f"{preset.prefix}curriculum_phase{number}.parquet"
-        written.append(_write(path, rows, name, preset, options, "train"))
-    return written
+        files.append(PlannedFile(path, "train", rows))
+    return files
 
 
-def _write_validation(
-    name: str, preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
-) -> list[Path]:
+def _validation_files(
+    preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
+) -> list[PlannedFile]:
     rows = [row for pool in pools.values() for row in pool.val]
     rows.sort(key=lambda row: str(row["extra_info"]["question_id"]))
     if not rows:
@@ -147,28 +162,27 @@ def _write_validation(
     total = min(options.val_items, len(rows))
     chosen = mix({"val": rows}, {"val": 1.0}, total, options.seed)
     path = options.output_dir / f"{preset.prefix}val.parquet"
-    return [_write(path, chosen, name, preset, options, "val")]
+    return [PlannedFile(path, "val", chosen)]
 
 
-def _write(
-    path: Path, rows: list[Row], name: str, preset: Preset, options: PrepareOptions, split: str
-) -> Path:
-    composition = dict(sorted(Counter(str(row["data_source"]) for row in rows).items()))
+def _write(file: PlannedFile, name: str, preset: Preset, options: PrepareOptions) -> Path:
+    composition = dict(sorted(Counter(str(row["data_source"]) for row in file.rows).items()))
     specs = preset.all_datasets().values()
     inputs = [path for spec in specs for path in (spec.path, spec.meta_eval_path, spec.cache)]
     facts = FileFacts(
         preset=name,
-        split=split,
+        split=file.split,
         use_contrastive=options.use_contrastive,
         holdout=str(options.holdout) if options.holdout is not None else None,
         seed=options.seed,
         composition=composition,
         sources=fingerprints([*inputs, options.holdout]),
     )
-    write_rows(path, rows, facts)
-    shares = ", ".join(f"{source} {count / len(rows):.0%}" for source, count in composition.items())
-    print(f"[{split}] Wrote {len(rows)} rows -> {path} ({shares})")
-    return path
+    write_rows(file.path, file.rows, facts)
+    total = len(file.rows)
+    shares = ", ".join(f"{source} {count / total:.0%}" for source, count in composition.items())
+    print(f"[{file.split}] Wrote {total} rows -> {file.path} ({shares})")
+    return file.path
 
 
 def list_presets(presets: PresetFile) -> str:
@@ -183,13 +197,9 @@ def list_presets(presets: PresetFile) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when written or listed, 2 for unusable input."""
+    """Exit 0 when written or listed; UsageError for unusable input."""
     args = _parser().parse_args(argv)
-    try:
-        args.command(args)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    args.command(args)
     return 0
 
 
@@ -205,7 +215,8 @@ def _run_preset(args: argparse.Namespace) -> None:
 def _run_single(args: argparse.Namespace) -> None:
     spec = DatasetSpec(path=args.path, meta_eval_path=args.meta_eval_path, cache=args.cache)
     preset = Preset(datasets={args.dataset: spec}, prefix=f"{args.dataset}_")
-    prepare_preset(args.dataset, preset, _options(args, args.holdout))
+    default = DEFAULT_HOLDOUT if DEFAULT_HOLDOUT.is_file() else None
+    prepare_preset(args.dataset, preset, _options(args, args.holdout or default))
 
 
 def _run_curriculum(args: argparse.Namespace) -> None:
@@ -243,12 +254,18 @@ def _phase(text: str) -> tuple[float, float]:
 
 def _number(value: str, text: str) -> float:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         raise UsageError(f"'{value}' in '{text}' is not a number") from None
+    if not 0 <= number < math.inf:
+        raise UsageError(f"'{value}' in '{text}' must be finite and at least 0")
+    return number
 
 
 def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
+    for name in ("total_items", "val_items"):
+        if (given := getattr(args, name)) is not None and given < 1:
+            raise UsageError(f"--{name} {given} must be at least 1")
     return PrepareOptions(
         output_dir=args.output_dir,
         seed=args.seed,
@@ -283,7 +300,7 @@ def _parser() -> argparse.ArgumentParser:
     single.add_argument("--path", type=Path)
     single.add_argument("--meta_eval_path", type=Path)
     single.add_argument("--cache", type=Path)
-    single.add_argument("--holdout", type=Path, default=Path("data/sft/holdout_ids.json"))
+    single.add_argument("--holdout", type=Path, help=f"default: {DEFAULT_HOLDOUT} if it exists")
     single.set_defaults(command=_run_single)
     curriculum = commands.add_parser("curriculum", parents=[shared], help="one file per phase")
     curriculum.add_argument("--verif", nargs="+", required=True, metavar="NAME:WEIGHT")
@@ -294,4 +311,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

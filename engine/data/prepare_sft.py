@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from engine import jsonl
 from engine.data.holdout import write_holdout
-from engine.errors import UsageError
+from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
 from engine.rubrics.adapters.healthbench import read_completions
 from engine.rubrics.prompts import rubric_messages
@@ -99,6 +99,8 @@ def _load_split(
     holdout_size: int,
     seed: int,
 ) -> SftSplit:
+    if holdout_size < 0:
+        raise UsageError(f"--holdout_size {holdout_size} must be at least 0")
     if meta_eval is not None and not meta_eval.is_file():
         print(f"warning: {meta_eval} does not exist: no question has answers", file=sys.stderr)
         meta_eval = None
@@ -115,18 +117,14 @@ def _load_split(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when written, 2 for unusable input."""
+    """Exit 0 when written or counted; UsageError for unusable input."""
     args = _parser().parse_args(argv)
     given = (args.dataset, args.oss_eval_path, args.meta_eval_path)
     drawn = (args.subset, args.holdout_size, args.seed)
-    try:
-        if args.stats:
-            _print_stats(_load_split(*given, *drawn))
-        else:
-            prepare_sft(*given, args.output_dir, *drawn)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if args.stats:
+        _print_stats(_load_split(*given, *drawn))
+    else:
+        prepare_sft(*given, args.output_dir, *drawn)
     return 0
 
 
@@ -157,4 +155,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

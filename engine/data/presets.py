@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -13,13 +13,15 @@ from engine.rubrics.adapters import get_adapter
 
 DEFAULT_PRESETS = Path("configs/training_presets.yaml")
 
+Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
 
 class DatasetSpec(BaseModel):
     """One dataset of a preset. Paths are relative to the working directory."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weight: float = Field(1.0, ge=0)
+    weight: Share = 1.0
     path: Path | None = None
     meta_eval_path: Path | None = None
     cache: Path | None = None
@@ -39,7 +41,7 @@ class Preset(BaseModel):
     datasets: dict[str, DatasetSpec] = {}
     verifiable: dict[str, DatasetSpec] = {}
     open: dict[str, DatasetSpec] = {}
-    phases: list[tuple[float, float]] = []
+    phases: list[tuple[Share, Share]] = []
     prefix: str = "mixed_"
 
     @model_validator(mode="after")

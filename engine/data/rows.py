@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from engine import jsonl
 from engine.data.contract import Row
 from engine.rubrics.adapters import DomainType, Example
+from engine.rubrics.gold import finite_scores, gold_problem
 from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
 
 
@@ -23,10 +23,15 @@ class RowOptions:
 
 
 def read_cache(path: Path | None) -> dict[str, dict[str, Any]]:
-    """Cached gold scores by question id; the first record of an id counts. Missing = empty."""
+    """Cached gold scores by question id; the first usable record of an id counts.
+
+    A missing file is empty.
+    """
     cache: dict[str, dict[str, Any]] = {}
     for record in jsonl.read(path) if path is not None else ():
-        cache.setdefault(str(record.get("question_id", record.get("prompt_id"))), record)
+        question_id = str(record.get("question_id", record.get("prompt_id")))
+        if question_id not in cache or not finite_scores(cache[question_id].get("gold_scores")):
+            cache[question_id] = record
     return cache
 
 
@@ -38,8 +43,8 @@ def with_cached_gold(
 
 
 def has_gold(example: Example) -> bool:
-    """Whether every answer of the example has a gold score, and there is an answer."""
-    return bool(example.answers) and len(example.answers) == len(example.gold_scores)
+    """Whether the example's gold scores can be trained on."""
+    return gold_problem(example.answers, example.gold_scores) is None
 
 
 def discriminates(example: Example) -> bool:
@@ -82,12 +87,5 @@ def _merged(example: Example, record: Mapping[str, Any] | None) -> Example:
     return replace(
         example,
         answers=tuple(record.get("answers") or ()),
-        gold_scores=_finite(record.get("gold_scores")),
+        gold_scores=finite_scores(record.get("gold_scores")),
     )
-
-
-def _finite(scores: Any) -> tuple[float, ...]:
-    """The scores, or none of them when any is missing: a gap must not become a zero."""
-    listed = scores if isinstance(scores, list) else []
-    sound = all(isinstance(score, int | float) and math.isfinite(score) for score in listed)
-    return tuple(float(score) for score in listed) if sound else ()

@@ -34,7 +34,7 @@ from engine.data.tiny_text import (
     WEIGHTS,
     Aspect,
 )
-from engine.errors import UsageError
+from engine.errors import guarded
 from engine.rubrics.adapters import get_adapter
 from engine.rubrics.judge.offline import OfflineKeywordJudge
 from engine.rubrics.precompute import PrecomputePlan, precompute
@@ -281,20 +281,16 @@ def build_tiny_model(paths: TinyPaths, seed: int) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when everything is there, 1 when the model could not be made, 2 for bad input."""
+    """Exit 0 when everything is there, 1 when the model could not be made."""
     parser = argparse.ArgumentParser(prog="engine.data.tiny_world", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("data/tiny"))
     parser.add_argument("--no-model", action="store_true", help="data only (needs no torch)")
     args = parser.parse_args(argv)
-    try:
-        paths = build_tiny_world(args.out, args.seed)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    paths = build_tiny_world(args.out, args.seed)
     wanted = not args.no_model and not _model_up_to_date(paths)
     return 0 if not wanted or build_tiny_model(paths, args.seed) == 0 else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

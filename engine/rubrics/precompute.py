@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,15 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from engine import jsonl
-from engine.errors import UsageError
+from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
+from engine.rubrics.gold import FEWEST_ANSWERS, finite_scores
 from engine.rubrics.judge import Judge, ScoringError, make_judge
 from engine.rubrics.settings import JudgeSettings
+
+_LEAST = {
+    "num_evals": 1,
+    "max_answers": FEWEST_ANSWERS,
+    "limit": 0,
+    "max_concurrent": 1,
+    "max_tokens": 1,
+}
 
 
 @dataclass(frozen=True)
 class PrecomputePlan:
-    """How gold scores are made: ``num_evals`` independent judgements are averaged."""
+    """How gold scores are made: ``num_evals`` independent judgements are averaged.
+
+    ``limit`` is the most questions one pass scores, 0 for all.
+    """
 
     num_evals: int = 3
     max_answers: int = 6
@@ -48,8 +61,8 @@ async def precompute(
     """Append gold scores for every example that ``cache`` lacks, in question id order."""
     done = cached_ids(cache)
     missing = [example for example in examples if example.question_id not in done]
-    todo = sorted(missing, key=lambda example: example.question_id)[: plan.limit or None]
-    usable = [example for example in todo if len(example.answers) >= 2]
+    usable = [example for example in missing if len(example.answers) >= FEWEST_ANSWERS]
+    todo = sorted(usable, key=lambda example: example.question_id)[: plan.limit or None]
     cache.parent.mkdir(parents=True, exist_ok=True)
     _end_torn_line(cache)
     gate = asyncio.Semaphore(plan.max_concurrent)
@@ -63,16 +76,16 @@ async def precompute(
         jsonl.append(cache, cache_record(example, gold))
         return None
 
-    errors = await asyncio.gather(*(one(example) for example in usable))
+    errors = await asyncio.gather(*(one(example) for example in todo))
     failed = {
         example.question_id: error
-        for example, error in zip(usable, errors, strict=True)
+        for example, error in zip(todo, errors, strict=True)
         if error is not None
     }
     return PrecomputeReport(
-        written=len(usable) - len(failed),
+        written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),
-        too_few_answers=len(todo) - len(usable),
+        too_few_answers=len(missing) - len(usable),
         failed=failed,
     )
 
@@ -85,8 +98,12 @@ def _end_torn_line(cache: Path) -> None:
 
 
 def cached_ids(cache: Path) -> set[str]:
-    """Ids of the questions that ``cache`` already holds."""
-    return {str(record.get("question_id")) for record in jsonl.read(cache)}
+    """Ids of the questions for which ``cache`` holds usable gold scores."""
+    return {
+        str(record.get("question_id"))
+        for record in jsonl.read(cache)
+        if finite_scores(record.get("gold_scores"))
+    }
 
 
 def cache_record(example: Example, gold: Sequence[float]) -> dict[str, Any]:
@@ -125,16 +142,13 @@ async def _gold_scores(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when every question is cached, 1 when some failed, 2 for unusable input."""
-    try:
-        return _run(_parser().parse_args(argv))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-
-
-def _run(args: argparse.Namespace) -> int:
+    """Exit 0 when every question is cached, 1 when some failed; UsageError for unusable input."""
+    args = _parser().parse_args(argv)
+    _check_numbers(args)
     adapter = get_adapter(args.dataset)
+    cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
+    if cache.exists() and not cache.is_file():
+        raise UsageError(f"--output_cache {cache} is not a regular file")
     examples = adapter.load(args.dataset_path, args.meta_eval_path)
     settings = JudgeSettings(
         provider=args.provider,
@@ -145,10 +159,17 @@ def _run(args: argparse.Namespace) -> int:
         max_tokens=args.max_tokens,
     )
     plan = PrecomputePlan(args.num_evals, args.max_answers, args.limit, args.max_concurrent)
-    cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
     report = asyncio.run(_with_judge(examples, settings, cache, plan))
     print(_summary(report, cache))
     return 1 if report.failed else 0
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    for name, least in _LEAST.items():
+        if (given := getattr(args, name)) < least:
+            raise UsageError(f"--{name} {given} must be at least {least}")
+    if not 0 < args.timeout_s < math.inf:
+        raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
 
 
 async def _with_judge(
@@ -192,4 +213,4 @@ def _names(options: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main))

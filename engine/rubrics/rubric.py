@@ -50,18 +50,6 @@ def format_rubric(items: Iterable[RubricItem]) -> str:
     return "\n".join(f"Points: {_plain(item.points)}, Item: {item.criterion}" for item in items)
 
 
-def points_sum(items: Iterable[RubricItem]) -> float:
-    """Sum of all points, negative ones included; a rubric of this project sums to 10.0."""
-    return sum(item.points for item in items)
-
-
-def format_validity(text: str) -> float:
-    """Share of the non-empty lines that are complete item lines, 0 to 1; 0 for empty text."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    valid = sum(1 for line in lines if (head := _header(line)) is not None and head[1].strip())
-    return valid / len(lines) if lines else 0.0
-
-
 def _header(line: str) -> tuple[float, str] | None:
     match = _FORWARD.match(line) or _REVERSED.match(line)
     if match is not None:

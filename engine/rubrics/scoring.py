@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from engine.rubrics.gold import gold_problem
 from engine.rubrics.judge.base import Judge, JudgeResult, ScoringError
 from engine.rubrics.reward import RewardParts, reward_parts, total_reward
 from engine.rubrics.settings import RewardSettings
@@ -32,7 +34,7 @@ class RewardItem:
             question=str(extra.get("question", "")),
             answers=tuple(extra["answers"]) if extra.get("answers") is not None else (),
             gold_scores=(
-                tuple(float(score) for score in extra["gold_scores"])
+                tuple(math.nan if score is None else float(score) for score in extra["gold_scores"])
                 if extra.get("gold_scores") is not None
                 else ()
             ),
@@ -48,12 +50,8 @@ class RewardItem:
                 f"'{self.question_id}'. Run precompute before training. "
                 "All rows must have precomputed data."
             )
-        if len(self.answers) != len(self.gold_scores):
-            return (
-                f"question '{self.question_id}' has {len(self.answers)} answers "
-                f"but {len(self.gold_scores)} gold_scores"
-            )
-        return None
+        problem = gold_problem(self.answers, self.gold_scores)
+        return None if problem is None else f"question '{self.question_id}' has {problem}"
 
 
 @dataclass(frozen=True)

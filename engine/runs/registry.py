@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine import jsonl
 from engine.runs.index import Index, encode
 from engine.runs.index import stamp as stamp_of
 from engine.runs.rundir import RunDir, folder_names
@@ -67,12 +68,12 @@ def _stamps(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _record(run: RunDir) -> dict[str, Any]:
-    """What the list needs of a run: small, and as its files say it."""
+    """What the list needs of a run: small, and safe to show whatever its files say."""
     manifest, state = run.read_manifest(), recorded_state(run)
     return {
-        "recipe": str(manifest.get("recipe", "?")),
-        "kind": str(manifest.get("kind", "?")),
-        "created": manifest.get("created"),
+        "recipe": jsonl.line(manifest.get("recipe")) or "?",
+        "kind": jsonl.line(manifest.get("kind")) or "?",
+        "created": jsonl.moment(manifest.get("created")),
         "state": None if state is None else asdict(state),
     }
 

@@ -113,7 +113,7 @@ def check_id(run_id: str) -> str:
 def find_run(root: Path, run_id: str) -> RunDir:
     """The run called ``run_id``, or one whose id starts so when only one does."""
     exact = root / run_id
-    if run_id and "/" not in run_id and (exact / "manifest.json").exists():
+    if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
         return RunDir(exact)
     known = run_ids(root)
     starting = [name for name in known if run_id and name.startswith(run_id)]
@@ -130,9 +130,12 @@ def run_ids(root: Path) -> list[str]:
 
 
 def folder_names(root: Path) -> list[str]:
-    """The folders in ``root`` that can be runs, sorted; a missing ``root`` has none."""
+    """The folders in ``root`` that can be runs by their names (see ``check_id``), sorted.
+
+    A missing ``root`` has none.
+    """
     try:
         with os.scandir(root) as entries:
-            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and e.is_dir())
     except FileNotFoundError:
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -15,6 +15,9 @@ from engine.runs.rundir import RunDir
 StateName = Literal[
     "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost"
 ]
+
+_STARTUP_S = 60.0
+"""A supervisor takes over within seconds of the run's first state."""
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
 
@@ -45,6 +48,20 @@ class RunState:
         return dataclasses.replace(self, **changes)
 
 
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    "reason": jsonl.line,
+    "waiting_for": jsonl.line,
+    "trainer": Identity.from_json,
+    "supervisor": Identity.from_json,
+    "heartbeat": jsonl.moment,
+    "started": jsonl.moment,
+    "ended": jsonl.moment,
+    "exit_code": jsonl.integer,
+    "signal": jsonl.line,
+    "step": jsonl.integer,
+    "total_steps": jsonl.integer,
+}
+
 UNREADABLE = RunState("lost", reason="no readable state.json")
 
 
@@ -59,14 +76,15 @@ def recorded_state(run: RunDir) -> RunState | None:
 
 
 def state_from_json(raw: Mapping[str, Any] | None) -> RunState | None:
-    """A state as ``write_state`` wrote it; unknown keys are skipped, foreign objects are None."""
+    """A state as ``write_state`` wrote it; None when ``raw`` is something else.
+
+    Unknown keys are skipped, and a field of the wrong type counts as missing. Texts are safe to
+    show.
+    """
     if raw is None or raw.get("state") not in get_args(StateName):
         return None
-    known = {field.name for field in dataclasses.fields(RunState)}
-    values = {key: value for key, value in raw.items() if key in known}
-    for key in ("trainer", "supervisor"):
-        values[key] = Identity.from_json(values.get(key))
-    return RunState(**values)
+    values = {key: read(raw.get(key)) for key, read in _FIELDS.items()}
+    return RunState(raw["state"], attempt=jsonl.integer(raw.get("attempt")) or 1, **values)
 
 
 def observed_state(run: RunDir) -> RunState:
@@ -78,9 +96,15 @@ def observed_state(run: RunDir) -> RunState:
 def observe(state: RunState) -> RunState:
     """A recorded state, checked against the processes of this machine.
 
-    A run whose supervisor is gone without having said how the run ended is ``lost``.
+    A run whose supervisor never came, or is gone without having said how the run ended, is
+    ``lost``.
     """
-    if state.has_ended or state.supervisor is None or alive(state.supervisor):
+    if state.has_ended:
+        return state
+    if state.supervisor is None:
+        young = time.time() - (state.heartbeat or 0.0) < _STARTUP_S
+        return state if young else state.evolve(state="lost", reason="its supervisor never started")
+    if alive(state.supervisor):
         return state
     quiet = _since(state.heartbeat)
     return state.evolve(state="lost", reason=f"its supervisor is gone; last sign of life {quiet}")

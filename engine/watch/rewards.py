@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from engine import jsonl
 from engine.watch import metrics
 
 Record = dict[str, Any]
@@ -79,7 +80,7 @@ def _numbers(records: Iterable[Record], key: str) -> list[float]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return jsonl.number(value) is not None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -41,9 +41,9 @@ def series(steps: Sequence[Step], metric: str) -> Series:
 def _steps_of_file(path: Path) -> list[Step]:
     steps = []
     for record in jsonl.read(path):
-        data = record.get("data")
-        if isinstance(data, dict) and isinstance(record.get("step"), int):
-            steps.append(Step(record["step"], 1, 0.0, verl_metrics(data)))
+        data, number = record.get("data"), jsonl.integer(record.get("step"))
+        if isinstance(data, dict) and number is not None:
+            steps.append(Step(number, 1, 0.0, verl_metrics(data)))
         elif (step := Step.from_json(record)) is not None:
             steps.append(step)
     if not steps:

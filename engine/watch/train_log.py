@@ -44,11 +44,13 @@ class Step:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Step | None:
-        step, values = raw.get("step"), raw.get("metrics")
-        if not isinstance(step, int) or not isinstance(values, dict):
+        """The step of a line, or None; what is no metric, or no number, is left out."""
+        step, values = jsonl.integer(raw.get("step")), raw.get("metrics")
+        if step is None or not isinstance(values, dict):
             return None
-        attempt, moment = int(raw.get("attempt") or 1), float(raw.get("t") or 0.0)
-        return cls(step, attempt, moment, values, raw.get("redone") is True)
+        attempt = jsonl.integer(raw.get("attempt")) or 1
+        moment = jsonl.moment(raw.get("t")) or 0.0
+        return cls(step, attempt, moment, numbers(values), raw.get("redone") is True)
 
 
 class StepJoiner:
@@ -78,10 +80,10 @@ class StepJoiner:
             if record is None:
                 continue
             split = self._validation if record.get("split") == "val" else self._train
-            split[_as_int(record.get("step"))].append(record)
+            split[jsonl.integer(record.get("step"))].append(record)
 
     def _join(self, record: Record) -> Step | None:
-        number, data = _as_int(record.get("step")), record.get("data")
+        number, data = jsonl.integer(record.get("step")), record.get("data")
         if number is None or not isinstance(data, dict):
             return None
         values = verl_metrics(data)
@@ -93,8 +95,13 @@ class StepJoiner:
 
 def verl_metrics(data: Mapping[str, Any]) -> Metrics:
     """verl's numbers under canonical names; verl writes NaN and infinities as null."""
+    return {metrics.canonical(name): value for name, value in numbers(data).items()}
+
+
+def numbers(data: Mapping[str, Any]) -> Metrics:
+    """The numbers and nulls of ``data``; a NaN or infinity is None, any other value is dropped."""
     return {
-        metrics.canonical(name): None if value is None else float(value)
+        jsonl.line(name) or "": jsonl.number(value)
         for name, value in data.items()
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
     }
@@ -127,7 +134,3 @@ def _add_gpu_phase(values: Metrics) -> None:
         return
     save = values.get("timing_s/save_checkpoint") or 0.0
     values[metrics.GPU_PHASE] = max(0.0, step - reward - save)
-
-
-def _as_int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

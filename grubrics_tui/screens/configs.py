@@ -9,6 +9,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets.option_list import Option
 
+from engine.jsonl import line
 from grubrics_tui.actions import bindings
 from grubrics_tui.configs import ConfigFile, list_configs
 from grubrics_tui.widgets.choices import Choices
@@ -72,5 +73,6 @@ class ConfigsScreen(ModalScreen[str]):
 
 
 def _line(config: ConfigFile, width: int) -> Content:
-    name = Content.styled(config.name.ljust(width), "bold")
-    return name + Content.styled(f"{config.kind:<6}{config.description}", "$quiet")
+    name = Content.styled((line(config.name) or "").ljust(width), "bold")
+    about = line(f"{config.kind:<6}{config.description}") or ""
+    return name + Content.styled(about, "$quiet")

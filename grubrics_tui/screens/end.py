@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer
 
+from engine.jsonl import line
 from engine.runs.rundir import RunDir
 from engine.watch.live import RunWatch, Update
 from grubrics_tui.actions import bindings
@@ -111,8 +112,8 @@ def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:
         facts.append(("duration", entry.duration))
-    for line in entry.result.splitlines()[1:]:
-        label, _, text = line.removeprefix("- ").partition(": ")
+    for item in entry.result.splitlines()[1:]:
+        label, _, text = item.removeprefix("- ").partition(": ")
         facts.append((label, text) if text else ("reached", label))
     return facts
 
@@ -120,7 +121,7 @@ def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
 def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
     look = ("✓ complete", "$success") if report.complete else ("✗ not usable", "$error")
     facts: list[Fact] = [("state", Content.styled(look[0], f"bold {look[1]}"))]
-    facts.append(("found", report.message))
+    facts.append(("found", line(report.message) or ""))
     if report.complete:
         facts.append(("size", memory(report.size_bytes)))
     return facts

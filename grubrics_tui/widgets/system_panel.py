@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
+from engine.jsonl import integer, line, moment, number
 from grubrics_tui.drawing.braille import Point
 from grubrics_tui.drawing.plot import Line, Plot
 from grubrics_tui.drawing.scale import Range
@@ -42,26 +43,26 @@ class SystemPanel(Panel):
 
 def headline(sample: Sample) -> str:
     """What the panel is about: the GPU's name, or that there is none."""
-    gpus = sample.get("gpus") or []
+    gpus = _gpus(sample)
     if not gpus:
         return "no GPU"
-    name = str(gpus[0].get("name", "GPU"))
+    name = line(gpus[0].get("name")) or "GPU"
     return name if len(gpus) == 1 else f"{len(gpus)} x {name}"
 
 
 def gauges(sample: Sample) -> list[Gauge]:
-    gpus = sample.get("gpus") or []
+    gpus = _gpus(sample)
     if gpus:
         return [gauge for gpu in gpus for gauge in _gpu_gauges(gpu)]
-    run = sample.get("run") or {}
-    cores, whole = sample.get("cpu_count") or 1, sample.get("mem_total")
-    host, own = _number(sample.get("cpu_percent")), _number(run.get("cpu_percent"))
-    used = _number(sample.get("mem_used"))
-    held = _number(run.get("pss")) or _number(run.get("rss"))
-    total = memory(_number(whole))
+    run = _object(sample.get("run"))
+    cores, whole = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
+    host, own = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
+    used = number(sample.get("mem_used"))
+    held = number(run.get("pss")) or number(run.get("rss"))
+    total, pids = memory(whole), integer(run.get("pids")) or 0
     return [
         Gauge("cpu host", _ratio(host, 100), f"{cores} cores", _BUSY),
-        Gauge("cpu run", _ratio(own, 100 * cores), f"{run.get('pids', 0)} processes", _BUSY),
+        Gauge("cpu run", _ratio(own, 100 * cores), f"{pids} processes", _BUSY),
         Gauge("memory host", _ratio(used, whole), f"{memory(used)} of {total}", _FULL),
         Gauge("memory run", _ratio(held, whole), memory(held), _FULL),
     ]
@@ -69,22 +70,22 @@ def gauges(sample: Sample) -> list[Gauge]:
 
 def system_plot(samples: Sequence[Sample]) -> Plot:
     """Busy and full shares in percent over the samples, newest at the right."""
-    with_gpu = bool(samples[-1].get("gpus"))
-    busy = _gpu_busy if with_gpu else lambda s: _percent(_ratio(_number(s.get("cpu_percent")), 100))
+    with_gpu = bool(_gpus(samples[-1]))
+    busy = _gpu_busy if with_gpu else lambda s: _percent(_ratio(number(s.get("cpu_percent")), 100))
     full = (
         _gpu_full
         if with_gpu
-        else lambda s: _percent(_ratio(_number(s.get("mem_used")), s.get("mem_total")))
+        else lambda s: _percent(_ratio(number(s.get("mem_used")), number(s.get("mem_total"))))
     )
     lines = (Line(_line(samples, full), _FULL), Line(_line(samples, busy), _BUSY))
     return Plot(lines, y=Range(0.0, 100.0), x_label="{} min")
 
 
 def _gpu_gauges(gpu: Sample) -> list[Gauge]:
-    index = gpu.get("index", 0)
-    util, total = _number(gpu.get("util")), _number(gpu.get("mem_total"))
-    used, own = _number(gpu.get("mem_used")), _number(gpu.get("run_mem"))
-    power, heat = _number(gpu.get("power_w")), _number(gpu.get("temp_c"))
+    index = integer(gpu.get("index")) or 0
+    util, total = number(gpu.get("util")), number(gpu.get("mem_total"))
+    used, own = number(gpu.get("mem_used")), number(gpu.get("run_mem"))
+    power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
     state = ", ".join(
         text
         for text in (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
@@ -105,17 +106,17 @@ def _gpu_gauges(gpu: Sample) -> list[Gauge]:
 
 def _line(samples: Sequence[Sample], share: Callable[[Sample], float | None]) -> list[Point]:
     """Minutes since the first sample against a share."""
-    start = _number(samples[0].get("t")) or 0.0
-    return [(round(((_number(s.get("t")) or 0.0) - start) / 60, 2), share(s)) for s in samples]
+    start = moment(samples[0].get("t")) or 0.0
+    return [(round(((moment(s.get("t")) or 0.0) - start) / 60, 2), share(s)) for s in samples]
 
 
 def _gpu_busy(sample: Sample) -> float | None:
-    return _mean([_ratio(_number(gpu.get("util")), 100) for gpu in sample.get("gpus") or []])
+    return _mean([_ratio(number(gpu.get("util")), 100) for gpu in _gpus(sample)])
 
 
 def _gpu_full(sample: Sample) -> float | None:
-    gpus = sample.get("gpus") or []
-    return _mean([_ratio(_number(gpu.get("mem_used")), gpu.get("mem_total")) for gpu in gpus])
+    gpus = _gpus(sample)
+    return _mean([_ratio(number(g.get("mem_used")), number(g.get("mem_total"))) for g in gpus])
 
 
 def _mean(shares: Sequence[float | None]) -> float | None:
@@ -127,9 +128,14 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else share * 100
 
 
-def _ratio(value: float | None, whole: Any) -> float | None:
-    return None if value is None or not whole else value / whole
+def _ratio(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else number(value / whole)
 
 
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) else None
+def _gpus(sample: Sample) -> list[Sample]:
+    found = sample.get("gpus")
+    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
+
+
+def _object(value: Any) -> Sample:
+    return value if isinstance(value, dict) else {}

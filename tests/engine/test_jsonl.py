@@ -7,7 +7,9 @@ import json
 import math
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +52,39 @@ def test_lines_of_concurrent_writers_never_mix(tmp_path: Path) -> None:
 def test_no_line_breaks_the_reader(line: bytes) -> None:
     record = jsonl.parse_line(line)
     assert record is None or isinstance(record, dict)
+
+
+def test_a_line_nested_too_deeply_is_no_record() -> None:
+    assert jsonl.parse_line(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}") is None
+
+
+@pytest.mark.parametrize("half", [rb"\ud800", rb"\uDFFF"])
+def test_half_a_surrogate_pair_becomes_a_question_mark(half: bytes) -> None:
+    assert jsonl.parse_line(b'{"a": "x' + half + b'"}') == {"a": "x?"}
+
+
+def test_a_whole_surrogate_pair_is_one_character() -> None:
+    assert jsonl.parse_line(rb'{"a": "\ud83d\ude00"}') == {"a": "\U0001f600"}
+
+
+@pytest.mark.parametrize("value", [True, "1", [1], None, math.nan, math.inf, 10**400])
+def test_what_is_no_finite_number_reads_as_none(value: Any) -> None:
+    assert jsonl.number(value) is None
+    assert jsonl.integer(value) is None
+    assert jsonl.moment(value) is None
+
+
+def test_a_time_that_no_calendar_shows_reads_as_none() -> None:
+    assert jsonl.moment(1e15) is None
+    assert jsonl.moment(-1) is None
+    assert jsonl.moment(1_700_000_000) == 1.7e9
+
+
+@given(st.text())
+def test_a_line_of_text_has_nothing_that_moves_or_hides_text(text: str) -> None:
+    shown = jsonl.line(text)
+    assert shown is not None
+    assert shown.isprintable()
 
 
 def test_an_atomic_write_that_fails_leaves_the_old_file_alone(tmp_path: Path) -> None:

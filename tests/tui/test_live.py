@@ -9,6 +9,7 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
+from engine import jsonl
 from engine.runs.requests import pending_stop
 from grubrics_tui.screens.live import LiveScreen
 
@@ -120,6 +121,20 @@ async def test_a_hostile_console_stays_text(run: SampleRun, runs: Path) -> None:
     run.print(b"\x1b]0;owned\x07\x1b[2J\x1b[31m[red]not markup[/red] $error", b"x" * 10_000)
     async with running(runs) as driver:
         await driver.shows("[red]not markup[/red] $error", "xxx…")
+
+
+async def test_records_of_the_wrong_shape_do_not_take_the_screen_down(
+    run: SampleRun, runs: Path
+) -> None:
+    metrics = {"reward/mean": "high", "reward/std": True, "timing_s/step": [1]}
+    jsonl.append(run.run.train_log, {"step": 13, "attempt": "x", "t": [], "metrics": metrics})
+    for sample in ({"gpus": [1]}, {"gpus": {"a": 1}}, {"run": 5}, {"t": "now", "cpu_count": "2"}):
+        jsonl.append(run.run.attempt(1).system, sample)
+    state = {"state": "failed", "step": "13", "total_steps": [], "started": "now", "attempt": {}}
+    jsonl.write_json(run.run.state, {**state, "reason": "a\x1b[2J\u202eb\nc"})
+    async with running(runs) as driver:
+        await driver.press("r", "enter")
+        await driver.shows("failed: a [2J b c", "memory host", "step –/–")
 
 
 async def test_a_gpu_is_shown_with_what_this_run_holds_of_it(runs: Path) -> None:

@@ -24,10 +24,6 @@ class Credentials:
     key: str = field(repr=False)
     api_version: str | None = None
 
-    def masked_key(self) -> str:
-        """Enough of the key to recognise it, and no more."""
-        return f"{self.key[:2]}…{self.key[-2:]}" if len(self.key) >= 12 else "…"
-
 
 def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credentials:
     """The credentials of ``settings.provider``; UsageError names the variables that are missing.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.data.analyze import analyze, classify, main
+from engine.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -44,5 +45,17 @@ def test_the_command_answers_whether_90_percent_are_useful(
     assert json.loads(capsys.readouterr().out)["signal_useful_pct"] == 10 * useful
 
 
+def test_gold_that_is_not_finite_is_no_gold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    lines = ['{"question_id": "a", "gold_scores": [0.1, 0.9]}']
+    lines += ['{"question_id": "b", "gold_scores": [NaN, 0.9]}']
+    cache.write_text("\n".join(lines) + "\n")
+    assert main([str(cache), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total"] == 1
+
+
 def test_a_missing_cache_is_unusable_input(tmp_path: Path) -> None:
-    assert main([str(tmp_path / "gone.jsonl")]) == 2
+    with pytest.raises(UsageError, match="does not exist"):
+        main([str(tmp_path / "gone.jsonl")])

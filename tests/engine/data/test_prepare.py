@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.data.contract import read_facts, read_rows, validate
-from engine.data.fingerprints import content_hash, overlap, question_ids
+from engine.data.contract import read_facts, read_rows
+from engine.data.fingerprints import content_hash
 from engine.data.holdout import write_holdout
 from engine.data.prepare import main
 from engine.data.presets import load_presets
-from engine.errors import UsageError
+from engine.errors import UsageError, guarded
 from engine.rubrics.prompts import HIGH_LABEL
 
 
@@ -60,18 +60,25 @@ PRESETS = {
 }
 
 
+BY_HAND = ["curriculum", "--verif", "medqa:1", "--open", "healthbench:1"]
+
+
 def prepare(*arguments: str) -> int:
     shared = ["--presets", "presets.yaml", "--output_dir", "out", "--only-cached"]
-    return main([arguments[0], *shared, *arguments[1:]])
+    return guarded(lambda: main([arguments[0], *shared, *arguments[1:]]))
 
 
 def composition(path: str) -> Counter[str]:
     return Counter(str(row["data_source"]) for row in read_rows(Path(path)))
 
 
+def question_ids(path: Path) -> set[str]:
+    return {str(row["extra_info"]["question_id"]) for row in read_rows(path)}
+
+
 def test_only_rows_with_gold_are_kept(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prepare("preset") == 0
-    assert len(validate(Path("out/mixed_train.parquet"))) == 16
+    assert len(read_rows(Path("out/mixed_train.parquet"))) == 16
     printed = capsys.readouterr().out
     assert "Kept 20/30 rows (10 without precompute removed)" in printed
     assert "Wrote 16 rows -> out/mixed_train.parquet" in printed
@@ -81,7 +88,7 @@ def test_held_out_questions_are_in_the_validation_file_alone(world: Path) -> Non
     prepare("preset")
     train, val = Path("out/mixed_train.parquet"), Path("out/mixed_val.parquet")
     assert question_ids(val) == {"o00", "o01", "o02", "o03"}
-    assert overlap(train, val) == set()
+    assert not question_ids(train) & question_ids(val)
     assert {row["extra_info"]["split"] for row in read_rows(val)} == {"val"}
 
 
@@ -96,8 +103,8 @@ def test_every_curriculum_phase_has_its_proportions_and_gold_only(world: Path) -
     assert [share["medqa"] for share in shares] == [16, 10, 4]
     for number in (1, 2, 3):
         path = Path(f"out/mixed_curriculum_phase{number}.parquet")
-        validate(path)
-        assert overlap(path, Path("out/mixed_val.parquet")) == set()
+        assert all(row["extra_info"]["gold_scores"] for row in read_rows(path))
+        assert not question_ids(path) & question_ids(Path("out/mixed_val.parquet"))
 
 
 def test_a_curriculum_can_be_given_on_the_command_line(world: Path) -> None:
@@ -109,7 +116,7 @@ def test_a_curriculum_can_be_given_on_the_command_line(world: Path) -> None:
 def test_a_single_dataset(world: Path) -> None:
     arguments = ["--dataset", "medqa", "--path", "choice.jsonl", "--holdout", "holdout.json"]
     assert prepare("single", *arguments) == 0
-    assert len(validate(Path("out/medqa_train.parquet"))) == 39
+    assert len(read_rows(Path("out/medqa_train.parquet"))) == 39
 
 
 def test_use_contrastive_0_leaves_the_excerpts_out_and_is_recorded(
@@ -149,6 +156,55 @@ def test_rows_with_constant_gold_are_left_out(
     assert "o25" not in question_ids(Path("out/mixed_train.parquet"))
 
 
+@pytest.mark.parametrize("gold", ["[0.1, NaN]", "[0.1, 1e999]", f"[0.1, 1{'0' * 400}]", "[0.1]"])
+def test_rows_whose_gold_cannot_rank_the_answers_are_left_out(gold: str, world: Path) -> None:
+    with Path("open_cache.jsonl").open("a") as cache:
+        cache.write(f'{{"question_id": "o25", "answers": ["a", "b"], "gold_scores": {gold}}}\n')
+    assert prepare("preset") == 0
+    assert "o25" not in question_ids(Path("out/mixed_train.parquet"))
+
+
+def test_gold_scored_again_replaces_the_unusable(world: Path) -> None:
+    with Path("open_cache.jsonl").open("a") as cache:
+        for gold in ([0.1, None], [0.1, 0.9]):
+            record = {"question_id": "o25", "answers": ["a", "b"], "gold_scores": gold}
+            cache.write(json.dumps(record) + "\n")
+    prepare("preset")
+    assert "o25" in question_ids(Path("out/mixed_train.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["preset", "--total_items", "0"], "--total_items 0 must be at least 1"),
+        (["preset", "--val_items", "-1"], "--val_items -1 must be at least 1"),
+        ([*BY_HAND, "--phases", "nan:1"], "'nan' in 'nan:1' must be finite"),
+        ([*BY_HAND, "--phases", "1:inf"], "'inf' in '1:inf' must be finite"),
+        ([*BY_HAND, "--phases", "1:1", "2:-1"], "'-1' in '2:-1' must be finite and at least 0"),
+        ([*BY_HAND, "--phases", "1:1", "0:0"], "must sum to more than 0"),
+        (["single", "--dataset", "medqa", "--holdout", "gone.json"], "holdout gone.json does not"),
+    ],
+)
+def test_impossible_choices_are_one_line_and_write_nothing(
+    arguments: list[str], complaint: str, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = ["--path", "choice.jsonl"] if arguments[0] == "single" else []
+    assert prepare(*arguments, *paths) == 2
+    assert complaint in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_named_holdout_that_is_missing_says_how_to_make_it(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("holdout.json").unlink()
+    assert prepare("preset") == 2
+    error = capsys.readouterr().err
+    assert "holdout holdout.json does not exist" in error
+    assert "python -m engine.data.prepare_sft" in error
+    assert not Path("out").exists()
+
+
 def test_no_gold_at_all_is_an_error_and_writes_nothing(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +238,7 @@ def test_the_shipped_presets_are_the_four_documented_ones() -> None:
         ("presets: [", "presets.yaml: "),
         ("active_preset: a\npresets: {a: {datasets: {medqa: {wieght: 1}}}}", "wieght"),
         ("active_preset: a\npresets: {a: {}}", "needs 'datasets'"),
+        ("active_preset: a\npresets: {a: {datasets: {medqa: {weight: .nan}}}}", "finite number"),
         ("active_preset: b\npresets: {a: {datasets: {medqa: {}}}}", "preset 'b' does not exist"),
         ("active_preset: a\npresets: {a: {datasets: {medqu: {}}}}", "did you mean 'medqa'"),
     ],

@@ -92,6 +92,14 @@ def test_an_empty_subset_writes_nothing(files: tuple[Path, Path], tmp_path: Path
     assert not (tmp_path / "sft").exists()
 
 
+def test_a_holdout_of_less_than_nothing_is_refused(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="--holdout_size -1 must be at least 0"):
+        prepared(files, tmp_path / "sft", holdout=-1)
+    assert not (tmp_path / "sft").exists()
+
+
 def test_stats_write_nothing(
     files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,12 +8,11 @@ import pytest
 
 from engine import jsonl
 from engine.data.analyze import analyze_cache
-from engine.data.contract import read_facts, validate
-from engine.data.fingerprints import overlap, question_ids
+from engine.data.contract import read_facts, read_rows, row_problem
 from engine.data.tiny_text import ASPECTS, CHATTER, CONDITIONS, GENERIC_CRITERIA
 from engine.data.tiny_world import TinyPaths, build_tiny_world
 from engine.rubrics.judge.offline import content_words, satisfaction
-from engine.rubrics.rubric import format_validity, parse_rubric, points_sum
+from engine.rubrics.rubric import format_rubric, parse_rubric
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +20,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TinyPaths:
     return build_tiny_world(tmp_path_factory.mktemp("data") / "tiny", seed=0)
 
 
+def question_ids(path: Path) -> set[str]:
+    return {str(row["extra_info"]["question_id"]) for row in read_rows(path)}
+
+
 def test_training_and_validation_files_are_usable_and_disjoint(world: TinyPaths) -> None:
     train, val = world.processed / "train.parquet", world.processed / "val.parquet"
-    assert len(validate(train)) >= 300
-    assert len(validate(val)) == 64
-    assert overlap(train, val) == set()
+    assert len(read_rows(train)) >= 300
+    assert len(read_rows(val)) == 64
+    assert [row_problem(row) for row in read_rows(train) + read_rows(val) if row_problem(row)] == []
+    assert not question_ids(train) & question_ids(val)
 
 
 def test_sft_shares_no_question_with_grpo(world: TinyPaths) -> None:
@@ -37,12 +41,12 @@ def test_sft_shares_no_question_with_grpo(world: TinyPaths) -> None:
 def test_sft_teaches_rubrics_that_sum_to_ten(world: TinyPaths) -> None:
     for record in jsonl.read(world.sft / "train.jsonl"):
         rubric = record["messages"][2]["content"]
-        assert format_validity(rubric) == 1.0
-        assert points_sum(parse_rubric(rubric)) == 10.0
+        assert format_rubric(parse_rubric(rubric)) == rubric
+        assert sum(item.points for item in parse_rubric(rubric)) == 10.0
 
 
 def test_every_question_has_six_answers_of_graded_quality(world: TinyPaths) -> None:
-    for row in validate(world.processed / "train.parquet"):
+    for row in read_rows(world.processed / "train.parquet"):
         gold = row["extra_info"]["gold_scores"]
         assert sorted(gold) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine import jsonl
+from engine.errors import UsageError
 from engine.rubrics.adapters import Example
 from engine.rubrics.judge import JudgeResult, ScoringError
 from engine.rubrics.precompute import PrecomputePlan, PrecomputeReport, main, precompute
@@ -124,6 +125,45 @@ def test_limit_takes_the_first_missing_questions(tmp_path: Path) -> None:
     assert sorted(str(record["question_id"]) for record in jsonl.read(cache)) == ["a", "b"]
 
 
+def test_limit_does_not_count_questions_that_cannot_be_scored(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    report = run(cache, example("a", answers=1), example("b"), limit=1)
+    assert [record["question_id"] for record in jsonl.read(cache)] == ["b"]
+    assert report.too_few_answers == 1
+
+
+@pytest.mark.parametrize("gold", ["[]", "[null, 1.0]", "[NaN, 1.0]", "[1e999, 1.0]"])
+def test_a_cached_question_without_usable_gold_is_scored_again(gold: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cache.write_text(f'{{"question_id": "a", "gold_scores": {gold}}}\n')
+    report = run(cache, example("a"))
+    assert (report.written, report.already_cached) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        ("--num_evals=0", "--num_evals 0 must be at least 1"),
+        ("--max_answers=1", "--max_answers 1 must be at least 2"),
+        ("--limit=-1", "--limit -1 must be at least 0"),
+        ("--max_concurrent=0", "--max_concurrent 0 must be at least 1"),
+        ("--max_tokens=0", "--max_tokens 0 must be at least 1"),
+        ("--timeout_s=0", "--timeout_s 0.0 must be finite and more than 0"),
+        ("--timeout_s=nan", "--timeout_s nan must be finite and more than 0"),
+    ],
+)
+def test_impossible_numbers_are_refused(argument: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        main(["--dataset", "medqa", argument])
+
+
+@pytest.mark.parametrize("cache", ["/dev/null", "."])
+def test_a_cache_that_is_no_regular_file_is_refused_before_anything_is_read(cache: str) -> None:
+    arguments = ["--dataset", "medqa", "--dataset_path", "gone.jsonl", "--output_cache", cache]
+    with pytest.raises(UsageError, match=f"--output_cache {cache} is not a regular file"):
+        main(arguments)
+
+
 def test_the_command_writes_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "medqa.jsonl"
     row = {"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}
@@ -136,12 +176,12 @@ def test_the_command_writes_a_cache(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_command_needs_credentials_only_in_its_environment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     data = tmp_path / "fs.jsonl"
     data.write_text(json.dumps({"problem": "?", "answer": RUBRIC}) + "\n")
     arguments = ["--dataset", "frontierscience", "--dataset_path", str(data)]
-    assert main([*arguments, "--provider", "openai"]) == 2
-    assert "OPENAI_API_KEY not set" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="OPENAI_API_KEY not set"):
+        main([*arguments, "--provider", "openai"])

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rubrics.rubric import (
-    RubricItem,
-    format_rubric,
-    format_validity,
-    parse_rubric,
-    points_sum,
-)
+from engine.rubrics.rubric import RubricItem, format_rubric, parse_rubric
 
 ONE = (RubricItem(2.5, "Names the dose"),)
 
@@ -59,18 +53,6 @@ def test_prose_and_items_without_text_are_left_out() -> None:
 @pytest.mark.parametrize("text", ["", "   \n\n", "no rubric here", "Points: many, Item: x"])
 def test_text_without_items_gives_none(text: str) -> None:
     assert parse_rubric(text) == ()
-
-
-def test_points_sum_counts_negative_items() -> None:
-    assert points_sum(parse_rubric("Points: 8, Item: a\nPoints: -3, Item: b")) == 5.0
-
-
-def test_format_validity_is_the_share_of_item_lines() -> None:
-    assert format_validity("My rubric\nPoints: -1, Item: a\n\nPoints: 2, Item: b\nend") == 0.5
-
-
-def test_format_validity_of_nothing_is_zero() -> None:
-    assert format_validity("") == 0.0
 
 
 words = st.text(

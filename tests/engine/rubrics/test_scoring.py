@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -77,6 +78,19 @@ def test_a_row_without_gold_is_a_data_error(source: str, domain: str) -> None:
 def test_answers_and_gold_of_different_length_are_a_data_error() -> None:
     error = scored("x", RewardItem("q7", "?", ("a", "b"), (1.0,))).error
     assert error == ScoringError("data", "question 'q7' has 2 answers but 1 gold_scores")
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, None])
+def test_gold_that_is_not_finite_is_a_data_error(wrong: float | None) -> None:
+    extra = {"question_id": "q7", "answers": ["a", "b"], "gold_scores": [1.0, wrong]}
+    error = scored("x", RewardItem.from_extra_info("healthbench", extra)).error
+    message = "question 'q7' has gold_scores that hold null, NaN or infinity"
+    assert error == ScoringError("data", message)
+
+
+def test_a_single_answer_has_no_ranking_and_is_a_data_error() -> None:
+    error = scored("x", RewardItem("q7", "?", ("a",), (1.0,))).error
+    assert error == ScoringError("data", "question 'q7' has fewer than 2 answers to rank")
 
 
 def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:

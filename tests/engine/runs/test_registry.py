@@ -82,6 +82,31 @@ def test_a_run_that_said_running_but_has_no_supervisor_is_lost(root: Path, index
     assert list_runs(root, index)[0].state.state == "lost"
 
 
+@pytest.mark.parametrize("moment", ["yesterday", [1], True, 1e300])
+def test_a_run_with_a_senseless_date_is_listed_last(
+    root: Path, index: Index, moment: object
+) -> None:
+    run = RunDir(root / "run-2")
+    jsonl.write_json(run.manifest, {"recipe": "tiny", "kind": "grpo", "created": moment})
+    jsonl.write_json(run.state, {"state": "finished", "started": moment})
+    assert ids(root, index) == ["run-1", "run-0", "run-2"]
+
+
+def test_a_recipe_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
+    (root / "run-2" / "state.json").unlink()
+    jsonl.write_json(RunDir(root / "run-2").manifest, {"recipe": "a\x1b[2Jb", "kind": ["grpo"]})
+    info = next(info for info in list_runs(root, index) if info.id == "run-2")
+    assert (info.recipe, info.kind) == ("a [2Jb", "?")
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\u202eb", "two\nlines", "-x", "x" * 101])
+def test_a_folder_that_no_run_could_be_named_after_is_no_run(
+    root: Path, index: Index, name: str
+) -> None:
+    make_run(root, name, started=9.0)
+    assert ids(root, index) == ["run-2", "run-1", "run-0"]
+
+
 def test_a_folder_without_manifest_or_state_is_no_run(root: Path, index: Index) -> None:
     (root / "notes").mkdir()
     assert "notes" not in ids(root, index)

@@ -113,6 +113,28 @@ def test_a_redone_step_replaces_the_earlier_one() -> None:
     assert [(step.step, step.attempt) for step in found] == [(1, 1), (2, 1), (3, 2), (4, 2)]
 
 
+def test_only_numbers_and_nulls_are_metrics() -> None:
+    values = {"a": 1, "b": None, "c": "0.5", "d": True, "e": [1], "f": 10**400, "g\x1b[2J": 2.0}
+    step = Step.from_json({"step": 1, "metrics": values})
+    assert step is not None
+    assert step.metrics == {"a": 1.0, "b": None, "f": None, "g [2J": 2.0}
+
+
+@pytest.mark.parametrize("wrong", ["x", [1], {"a": 1}, True, 10**400])
+def test_a_wrong_attempt_or_time_costs_only_itself(wrong: Any) -> None:
+    raw = {"step": 1, "attempt": wrong, "t": wrong, "metrics": {}}
+    assert Step.from_json(raw) == Step(1, 1, 0.0, {})
+
+
+@pytest.mark.parametrize("wrong", [None, "1", True, 1.5])
+def test_a_line_without_a_step_number_is_no_step(wrong: Any) -> None:
+    assert Step.from_json({"step": wrong, "metrics": {}}) is None
+
+
+def test_a_huge_reward_is_no_reward() -> None:
+    assert reward_metrics([rollout("a", 1e308), rollout("a", 0.5)])["reward/mean"] == 0.5
+
+
 def test_the_mark_of_a_redone_step_survives_the_file() -> None:
     step = Step(3, 2, 1.0, {"reward/mean": 0.2}, redone=True)
     assert Step.from_json(step.to_json()) == step

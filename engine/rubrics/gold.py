@@ -1,0 +1,31 @@
+"""Which gold scores can be trained on. The one rule for caches, parquet rows and rewards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+FEWEST_ANSWERS = 2
+
+
+def gold_problem(answers: Sequence[str], gold: Sequence[float | None]) -> str | None:
+    """Why ``gold`` cannot rank ``answers``, or None."""
+    if len(answers) != len(gold):
+        return f"{len(answers)} answers but {len(gold)} gold_scores"
+    if len(answers) < FEWEST_ANSWERS:
+        return f"fewer than {FEWEST_ANSWERS} answers to rank"
+    if not all(_finite(score) for score in gold):
+        return "gold_scores that hold null, NaN or infinity"
+    return None
+
+
+def finite_scores(scores: Any) -> tuple[float, ...]:
+    """The scores, or none of them when any is missing: a gap must not become a zero."""
+    listed = scores if isinstance(scores, list) else []
+    return tuple(map(float, listed)) if all(map(_finite, listed)) else ()
+
+
+def _finite(score: Any) -> bool:
+    # A comparison, unlike math.isfinite, also stands whole numbers too large for a float.
+    return isinstance(score, int | float) and abs(score) <= sys.float_info.max

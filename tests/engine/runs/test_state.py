@@ -1,0 +1,62 @@
+"""What a run's ``state.json`` says, whoever wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.runs.processes import Identity
+from engine.runs.state import RunState, describe, observe, state_from_json
+
+FIELDS = [field.name for field in dataclasses.fields(RunState)]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def test_a_state_survives_its_file() -> None:
+    supervisor = Identity(7, 8, "boot")
+    state = RunState("running", "slow", attempt=2, supervisor=supervisor, started=1.0, step=3)
+    assert state_from_json(dataclasses.asdict(state)) == state
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), VALUES))
+def test_any_object_reads_as_a_state_that_can_be_described(raw: dict[str, Any]) -> None:
+    state = state_from_json({**raw, "state": "lost"})
+    assert state is not None
+    assert describe(observe(state)).isprintable()
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "state"])
+@pytest.mark.parametrize("value", [True, [1], {"a": 1}, 10**400])
+def test_a_field_of_the_wrong_type_counts_as_missing(name: str, value: Any) -> None:
+    assert state_from_json({"state": "running", name: value}) == RunState("running")
+
+
+@pytest.mark.parametrize("state", ["paused", 5, ["running"], None])
+def test_an_unknown_state_is_none(state: Any) -> None:
+    assert state_from_json({"state": state}) is None
+
+
+def test_control_and_bidi_characters_of_a_reason_are_gone() -> None:
+    state = state_from_json({"state": "failed", "reason": "a\x1b[2J\x00b\nc\u202ed\x07"})
+    assert state is not None
+    assert state.reason == "a [2J b c d"
+
+
+@pytest.mark.parametrize("heartbeat", [None, 1.0e9])
+def test_a_run_whose_supervisor_never_came_is_lost(heartbeat: float | None) -> None:
+    state = observe(RunState("starting", heartbeat=heartbeat))
+    assert (state.state, state.reason) == ("lost", "its supervisor never started")
+
+
+def test_a_run_that_was_just_made_may_wait_for_its_supervisor() -> None:
+    state = RunState("starting", heartbeat=time.time())
+    assert observe(state) == state

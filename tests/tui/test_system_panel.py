@@ -1,0 +1,35 @@
+"""The machine panel, whatever a sample holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grubrics_tui.drawing.plot import render
+from grubrics_tui.widgets.system_panel import Sample, gauges, headline, system_plot
+
+KEYS = ("t", "cpu_percent", "cpu_count", "mem_used", "mem_total", "run")
+GPU_KEYS = ("index", "name", "util", "mem_used", "mem_total", "run_mem", "power_w", "temp_c")
+WRONG = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([1])
+GPUS = st.lists(WRONG | st.dictionaries(st.sampled_from(GPU_KEYS), WRONG), max_size=2)
+SAMPLES = st.builds(
+    lambda fields, gpus: {**fields, "gpus": gpus},
+    st.dictionaries(st.sampled_from(KEYS), WRONG),
+    WRONG | GPUS | st.just({"a": 1}),
+)
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=4))
+def test_any_samples_are_drawn(samples: list[Sample]) -> None:
+    assert headline(samples[-1]).isprintable()
+    assert all(gauge.label.isprintable() for gauge in gauges(samples[-1]))
+    assert len(render(system_plot(samples), 40, 8)) == 8
+
+
+@pytest.mark.parametrize("sample", [{"gpus": [1]}, {"gpus": {"a": 1}}, {"run": 5}])
+def test_what_is_no_gpu_is_left_out(sample: dict[str, Any]) -> None:
+    assert headline(sample) == "no GPU"
+    assert gauges(sample)[0].label == "cpu host"
