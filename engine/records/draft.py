@@ -12,7 +12,7 @@ from engine.records.entry import LogEntry
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
 from engine.watch import metrics
-from engine.watch.train_log import Step, read_steps
+from engine.watch.train_log import Step, history, read_steps
 
 WINDOW = 10
 """Steps at each end of a run that a mean is taken over."""
@@ -27,7 +27,7 @@ def draft_entry(run: RunDir) -> LogEntry:
         date=_date(state.started or _number(manifest.get("created"))),
         config=_config(manifest),
         duration=_duration(state),
-        result=_listed(_result(state, _history(run))),
+        result=_listed(_result(state, history(read_steps(run.train_log)))),
         directory=str(run.path),
         checkpoint=check_checkpoint(run).message,
     )
@@ -58,12 +58,6 @@ def _duration(state: RunState) -> str:
     minutes, seconds = divmod(round(state.ended - state.started), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
-
-
-def _history(run: RunDir) -> list[Step]:
-    """Every step once, in order: a step that was redone counts as it was done last."""
-    latest = {step.step: step for step in read_steps(run.train_log)}
-    return [latest[number] for number in sorted(latest)]
 
 
 def _result(state: RunState, steps: Sequence[Step]) -> list[str]:
