@@ -51,5 +51,10 @@ def guarded(main: Callable[[], int]) -> int:
 
 
 def _refuse(line: str) -> int:
-    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+    print(f"error: {_inert(' '.join(line.split()))}", file=sys.stderr)
     return 2
+
+
+def _inert(text: str) -> str:
+    """What a person typed comes back in errors: escape sequences must not act on the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

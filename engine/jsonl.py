@@ -62,10 +62,11 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 def parse_line(line: bytes) -> dict[str, Any] | None:
     """One JSONL line as a dict, or None when it is torn, nested too deeply or not an object.
 
-    Half a surrogate pair, which no file or terminal could take, becomes a question mark.
+    Half a surrogate pair, which no file or terminal could take, becomes a question mark. Zeros
+    before the line are the hole that truncating a file leaves in front of its writer.
     """
     try:
-        record = json.loads(line.decode("utf-8-sig"))
+        record = json.loads(line.lstrip(b"\0").decode("utf-8-sig"))
         if _ESCAPED_SURROGATE.search(line):
             whole = json.dumps(record, ensure_ascii=False).encode(errors="replace")
             record = json.loads(whole)
@@ -100,6 +101,22 @@ def write_atomic(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def overwrite_json(path: Path, value: Any) -> None:
+    """Write over a file that exists, for when there is no room for a second one.
+
+    One short write into the room the file has: a reader sees the old or the new text.
+    """
+    text = (json.dumps(finite(value), ensure_ascii=False) + "\n").encode()
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        status = os.fstat(descriptor)
+        if len(text) > status.st_blocks * 512:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.pwrite(descriptor, text.rjust(status.st_size), 0)
+    finally:
+        os.close(descriptor)
 
 
 def number(value: Any) -> float | None:

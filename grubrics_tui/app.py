@@ -10,6 +10,7 @@ from pathlib import Path
 from textual import on, work
 from textual.app import App, SystemCommand
 from textual.message import Message
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.runs.registry import RunInfo, active_run
@@ -17,10 +18,11 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.actions import actions_of, bindings
 from grubrics_tui.formats import step_of
-from grubrics_tui.navigation import OpenLogEntry, OpenRun, OpenVerdict
+from grubrics_tui.navigation import OpenLeftovers, OpenLogEntry, OpenRun, OpenVerdict, Tell
 from grubrics_tui.screens.checklist import ChecklistScreen
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.help import HelpScreen
+from grubrics_tui.screens.leftovers import LeftoversScreen
 from grubrics_tui.screens.live import LiveScreen
 from grubrics_tui.screens.log_entry import LogEntryScreen
 from grubrics_tui.screens.runs import RunsScreen
@@ -107,7 +109,16 @@ class GrubricsApp(App[None]):
             self._show(LiveScreen(RunDir(self.runs_root / message.active.id)))
 
     def action_show_runs(self) -> None:
-        self._show(RunsScreen(self.runs_root))
+        """The list, above the screen that asked for it: ``back`` leads there again."""
+        if not self._return_to_runs():
+            while len(self.screen_stack) > 2:
+                self.pop_screen()
+            self.push_screen(RunsScreen(self.runs_root))
+
+    def action_leave_run(self) -> None:
+        """From a run to the list, which is home when the person did not come from it."""
+        if not self._return_to_runs():
+            self._show(RunsScreen(self.runs_root))
 
     def action_show_checklist(self) -> None:
         self._show(ChecklistScreen(self.runs_root, self.config, self.overrides))
@@ -118,7 +129,19 @@ class GrubricsApp(App[None]):
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:
-        self._show(LiveScreen(message.run))
+        if self._return_to_runs():
+            self.push_screen(LiveScreen(message.run))
+        else:
+            self._show(LiveScreen(message.run))
+
+    @on(OpenLeftovers)
+    def _open_leftovers(self) -> None:
+        self.push_screen(LeftoversScreen(self.runs_root))
+
+    @on(Tell)
+    def _tell(self, message: Tell) -> None:
+        severity: SeverityLevel = "error" if message.failed else "information"
+        self.notify(message.text, severity=severity, markup=False)
 
     @on(OpenVerdict)
     def _open_verdict(self, message: OpenVerdict) -> None:
@@ -166,6 +189,14 @@ class GrubricsApp(App[None]):
             self.push_screen(screen)
         else:
             self.switch_screen(screen)
+
+    def _return_to_runs(self) -> bool:
+        """Close what is above the list of runs; False when the list is not open."""
+        if not any(isinstance(screen, RunsScreen) for screen in self.screen_stack):
+            return False
+        while not isinstance(self.screen, RunsScreen):
+            self.pop_screen()
+        return True
 
     def _farewell(self) -> str | None:
         """What becomes of the run that was on the screen."""

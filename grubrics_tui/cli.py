@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from engine.errors import guarded
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.launch.env_file import load_env_file
+from engine.runs.rundir import RunDir, archive_root, find_run, runs_root
 from engine.runs.state import RunState, describe, observed_state
+from grubrics_tui import put_away
+from grubrics_tui.options import JsonOption, RunArgument, RunsOption
+from grubrics_tui.options import answer as _answer
+from grubrics_tui.options import print_json as _print_json
 
 app = typer.Typer(
     name="grubrics-tui",
@@ -21,15 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-RunsOption = Annotated[
-    str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout")]
 ConfigArgument = Annotated[str, typer.Argument(help="A file, or the name of one in configs/")]
 OverridesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
 ]
-RunArgument = Annotated[str, typer.Argument(help="A run's id, or the start of it")]
 
 
 @app.callback(invoke_without_command=True)
@@ -79,20 +79,36 @@ def launch(
     name: Annotated[str | None, typer.Option(help="Id of the run")] = None,
     wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
+    after: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Start when this run has finished")
+    ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Wait for a turn: free GPUs; on a CPU no other run")
+    ] = False,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Train as a job on this Ray cluster")
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a recipe and launch it, detached. Refuses (exit code 2) what cannot work."""
     from engine.launch.launcher import launch as start
     from engine.launch.launcher import plan
+    from engine.launch.queueing import ahead, ticket
+    from engine.launch.ray_target import chosen_cluster, where_it_trains
     from engine.launch.recipe import load_recipe
     from engine.preflight.checklist import require_launchable
 
-    recipe = load_recipe(config, overrides or [])
-    launch_plan = plan(recipe, name, runs_root(runs))
+    recipe, root = load_recipe(config, overrides or []), runs_root(runs)
+    cluster = chosen_cluster(ray, recipe)
+    env = {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
+    place = ticket(recipe, root, after=after, turn=queue, env=env)
+    launch_plan = plan(recipe, name, root, place, cluster.address if cluster else None)
     if not as_json:
         _show_plan(launch_plan.argv, recipe.changes)
-    require_launchable(recipe, runs_root(runs))
+        if cluster:
+            print(f"  {where_it_trains(cluster, recipe)}")
+    require_launchable(recipe, root, ahead=ahead(place, root) if place else (), env=env)
     answer: dict[str, Any] = {
         "run": launch_plan.run_id,
         "dir": str(launch_plan.directory),
@@ -103,17 +119,44 @@ def launch(
         return
     run = start(launch_plan)
     state = _wait(run, as_json) if wait else observed_state(run)
-    _answer({**answer, "state": state.state, "reason": state.reason}, _outcome(run, state), as_json)
-    if wait and not _went_well(state):
+    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
+    _answer({**answer, **now}, _outcome(run, state), as_json)
+    if wait and not state.went_well:
         raise typer.Exit(1)
 
 
+@app.command("queue")
+def queue_command(
+    go_on: Annotated[
+        bool, typer.Option("--release", help="Go on after two failures stopped the queue")
+    ] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the runs that wait, first in line first, and what each waits for."""
+    from engine.runs.queue import line_up
+    from engine.runs.queue_log import release
+
+    root = runs_root(runs)
+    if go_on and line_up(root).held:
+        release(root)
+    line = line_up(root)
+    rows = [f"{place:>3}  {one.id:<36} {one.phrase}" for place, one in enumerate(line.runs, 1)]
+    text = "\n".join(rows) if rows else "no run waits"
+    _answer(line.to_json(), f"{text}\n{line.held}" if line.held else text, as_json)
+
+
 @app.command("runs")
-def list_command(runs: RunsOption = None, as_json: JsonOption = False) -> None:
+def list_command(
+    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the runs, newest first."""
     from engine.runs.registry import list_runs
 
-    found = list_runs(runs_root(runs))
+    root = runs_root(runs)
+    found = list_runs(archive_root(root) if archived else root)
     if as_json:
         _print_json({"runs": [info.to_json() for info in found]})
         return
@@ -180,7 +223,7 @@ def watch(
     for update in updates(found):
         for step in update.steps:
             _print_json(step.to_json())
-    if not _went_well(update.state):
+    if not update.state.went_well:
         raise typer.Exit(1)
 
 
@@ -215,11 +258,19 @@ def resume(
     from engine.launch.resume import resume as go_on
 
     found = find_run(runs_root(runs), run)
-    step = go_on(found, from_step)
+    resumed = go_on(found, from_step)
+    for warning in resumed.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     state = _wait(found, as_json) if wait else observed_state(found)
-    answer = {"run": found.id, "from_step": step, "attempt": state.attempt, "state": state.state}
-    _answer(answer, f"from step {step}: {_outcome(found, state)}", as_json)
-    if wait and not _went_well(state):
+    answer = {
+        "run": found.id,
+        "from_step": resumed.step,
+        "attempt": resumed.attempt,
+        "state": state.state,
+        "warnings": list(resumed.warnings),
+    }
+    _answer(answer, f"from step {resumed.step}: {_outcome(found, state)}", as_json)
+    if wait and not state.went_well:
         raise typer.Exit(1)
 
 
@@ -229,20 +280,32 @@ def reap(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show processes that ended runs left behind; --yes ends exactly those."""
+    """Show processes and Ray directories that ended runs left behind; --yes ends exactly these."""
+    from engine.runs import private_ray
     from engine.runs.reaper import leftovers
     from engine.runs.reaper import reap as end
 
-    found = leftovers(runs_root(runs))
+    root = runs_root(runs)
+    found = leftovers(root)
     ended = end(found) if yes else []
+    holding = private_ray.leftovers(root)
+    directories = [str(private_ray.directory(attempt)) for attempt in holding]
+    if yes:
+        for attempt in holding:
+            private_ray.remove(attempt)
     lines = [
         f"{one.process.pid:>8}  {one.run:<36} {one.rss / 2**20:8.0f} MiB"
         f"  gpu {one.gpu_bytes / 2**20:.0f} MiB  ports {list(one.ports)}  {one.reason}"
         for one in found
-    ]
-    verdict = f"ended {len(ended)}" if yes else f"{len(found)} left behind; --yes ends them"
-    text = "\n".join([*lines, verdict]) if found else "nothing is left behind"
-    _answer({"leftovers": [one.to_json() for one in found], "ended": ended}, text, as_json)
+    ] + [f"          Ray's directory {directory}" for directory in directories]
+    verdict = f"ended {len(ended)}" if yes else f"{len(lines)} left behind; --yes ends them"
+    text = "\n".join([*lines, verdict]) if lines else "nothing is left behind"
+    answer = {"leftovers": [one.to_json() for one in found], "ended": ended}
+    _answer({**answer, "directories": directories}, text, as_json)
+
+
+app.command()(put_away.archive)
+app.command()(put_away.delete)
 
 
 @app.command()
@@ -300,11 +363,6 @@ def _wait(run: RunDir, as_json: bool) -> RunState:
         return observed_state(run)
 
 
-def _went_well(state: RunState) -> bool:
-    stopped = (state.reason or "").startswith("stopped by user")
-    return state.state == "finished" and not stopped
-
-
 def _outcome(run: RunDir, state: RunState) -> str:
     return f"{run.id}  {describe(state)}\n{run.path}"
 
@@ -317,22 +375,12 @@ def _show_plan(argv: tuple[str, ...], changes: Any) -> None:
         print(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
 
 
-def _answer(value: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        _print_json(value)
-    else:
-        print(text)
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
-
-
 def main() -> None:
     """Entry point of the console script: a person's mistake is one line and exit code 2."""
     sys.exit(guarded(_run))
 
 
 def _run() -> int:
+    load_env_file(os.environ)
     app()
     return 0

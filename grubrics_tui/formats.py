@@ -42,9 +42,11 @@ def duration(value: float | None) -> str:
 
 
 def memory(value: float | None) -> str:
-    """Bytes as ``61.2 GiB`` or ``4.9 MiB``."""
+    """Bytes as ``61.2 GiB``, ``4.9 MiB`` or ``12 KiB``."""
     if value is None:
         return MISSING
+    if 0 < value < 2**20:
+        return f"{max(1, round(value / 2**10))} KiB"
     return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
 
 

@@ -23,6 +23,18 @@ class OpenVerdict(Message):
         self.run = run
 
 
+class OpenLeftovers(Message):
+    """Show the processes that ended runs left behind."""
+
+
+class Tell(Message):
+    """Tell the person how something ended, whatever screen is open by then."""
+
+    def __init__(self, text: str, *, failed: bool = False) -> None:
+        super().__init__()
+        self.text, self.failed = text, failed
+
+
 class OpenLogEntry(Message):
     """Show the form for a run's entry in the experiment log."""
 

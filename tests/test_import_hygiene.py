@@ -17,7 +17,9 @@ def loaded_by(module: str) -> set[str]:
     return set(json.loads(out.stdout))
 
 
-@pytest.mark.parametrize("heavy", ["textual", "torch", "ray", "verl", "transformers", "pyarrow"])
+@pytest.mark.parametrize(
+    "heavy", ["textual", "torch", "ray", "verl", "transformers", "pyarrow", "pydantic"]
+)
 def test_the_command_line_starts_without(heavy: str) -> None:
     assert heavy not in loaded_by("grubrics_tui.cli")
 

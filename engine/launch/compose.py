@@ -73,6 +73,8 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
         f"{ROLLOUT}.dtype": "float32",
         f"{ROLLOUT}.load_format": "auto",
         f"{ROLLOUT}.tensor_model_parallel_size": 1,
+        f"{ROLLOUT}.seed": recipe.get("grubrics.seed"),
+        f"{ROLLOUT}.engine_kwargs.hf.rollouts_per_step": _rollouts_per_step(recipe, workers),
         f"{ROLLOUT}.agent.num_workers": 1,
         f"{ACTOR}.strategy": "fsdp2",
         f"{ACTOR}.use_remove_padding": False,
@@ -84,6 +86,14 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
         f"{REF}.fsdp_config.use_torch_compile": False,
         f"{REF}.fsdp_config.mixed_precision.param_dtype": "fp32",
     }
+
+
+def _rollouts_per_step(recipe: Recipe, servers: int) -> int | None:
+    """How many rollouts the server will be asked for at once, where that is certain."""
+    if servers > 1 or recipe.get("trainer.v1.trainer_mode") != "sync":
+        return None
+    prompts, n = recipe.get("data.train_batch_size"), recipe.get(f"{ROLLOUT}.n")
+    return prompts * n if isinstance(prompts, int) and isinstance(n, int) else None
 
 
 def with_file_logger(loggers: str | list[str]) -> list[str]:

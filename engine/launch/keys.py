@@ -56,7 +56,8 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(node.get(parent), dict):
                 node[parent] = {}
             node = node[parent]
-        node[last] = value
+        # A copy: what a later key adds below an empty mapping must not reach the caller's.
+        node[last] = dict(value) if isinstance(value, dict) else value
     return tree
 
 

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from engine import jsonl
 from engine.errors import UsageError
+from engine.launch.pinned import config_of, pinned_argv, pinned_recipe, training_fingerprint
+from engine.launch.ray_target import through
 from engine.launch.recipe import Recipe
 from engine.launch.steps import step_plan
-from engine.records.environment import (
-    environment_snapshot,
-    fingerprint,
-    git_snapshot,
-    hardware_snapshot,
-)
+from engine.records.surroundings import surroundings
 from engine.runs.events import log_event
+from engine.runs.processes import alive, end_members
+from engine.runs.queue import Ticket
 from engine.runs.rundir import RUN_ID_VARIABLE, RunDir, check_id
-from engine.runs.state import RunState, recorded_state, write_state
+from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.runs.user_manager import scope_prefix
 
 _HANDSHAKE_S = 20.0
+
+GATE = (sys.executable, "-m", "engine.preflight.gate")
+"""Put before the trainer's command when a run had to wait: what was checked may have changed."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,24 @@ class LaunchPlan:
     """What is added to this process's environment; secrets are inherited, never listed."""
     recipe: Recipe
     total_steps: int | None
+    ticket: Ticket | None = None
+    """What the run waits for before it starts; None: for nothing."""
+    ray: str | None = None
+    """The job server of the Ray cluster that trains it; None: this machine does."""
 
 
-def plan(recipe: Recipe, name: str | None = None, runs: Path = Path("runs")) -> LaunchPlan:
+def plan(
+    recipe: Recipe,
+    name: str | None = None,
+    runs: Path = Path("runs"),
+    ticket: Ticket | None = None,
+    ray: str | None = None,
+) -> LaunchPlan:
     """Plan a run of ``recipe``. Nothing is written. UsageError for a name that cannot be used."""
     run_id = check_id(name) if name else _free_id(runs, recipe.name)
     directory = runs / run_id
     if directory.exists():
-        raise UsageError(f"run '{run_id}' exists already in {runs}; choose another --name")
+        raise _name_taken(run_id, runs)
     steps = step_plan(recipe)
     return LaunchPlan(
         run_id=run_id,
@@ -57,6 +72,8 @@ def plan(recipe: Recipe, name: str | None = None, runs: Path = Path("runs")) -> 
         environment={RUN_ID_VARIABLE: run_id},
         recipe=recipe,
         total_steps=steps.total if steps else None,
+        ticket=ticket,
+        ray=ray,
     )
 
 
@@ -76,26 +93,63 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
         run = _create(launch_plan)
     except OSError as error:
         where = launch_plan.directory.parent
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise _name_taken(launch_plan.run_id, where) from error
         raise UsageError(f"{where}: {error.strerror}; nothing was launched") from error
     start_supervisor(run)
     return run
 
 
+def _name_taken(run_id: str, runs: Path) -> UsageError:
+    return UsageError(f"run '{run_id}' exists already in {runs}; choose another --name")
+
+
 def start_supervisor(run: RunDir) -> None:
-    """Start the supervisor of the run's newest attempt and wait until it has taken over."""
+    """Start the supervisor of the run's newest attempt and wait until it has taken over.
+
+    UsageError when it does not; nothing of the attempt is left then.
+    """
     command = [sys.executable, "-m", "engine.runs.supervisor", str(run.path.resolve())]
     errors = run.path / "supervisor.log"
-    with errors.open("ab") as log:
-        # Returns at once: the supervisor detaches itself from the process started here.
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    scope = scope_prefix(run.id, os.environ)
+    try:
+        with errors.open("ab") as log:
+            # Returns at once: the supervisor detaches itself from the process started here.
+            if not scope or _run([*scope, *command], log) != 0:
+                _run(command, log)
+    except OSError as error:
+        raise _not_started(run, f"{errors}: {error.strerror}") from error
     deadline = time.monotonic() + _HANDSHAKE_S
     while time.monotonic() < deadline:
         state = recorded_state(run)
-        if state is not None and (state.trainer is not None or state.has_ended):
+        if state is not None and _taken_over(state):
+            if observed_state(run).state == "lost":
+                break
             return
         time.sleep(0.02)
-    write_state(run, RunState("failed", reason="the supervisor did not start", ended=time.time()))
-    raise UsageError(f"{run.path}: the supervisor did not start; see {errors}")
+    raise _not_started(run, f"see {errors}")
+
+
+def _taken_over(state: RunState) -> bool:
+    """A supervisor has said that it waits, what became of the trainer, or it died before that."""
+    if state.supervisor is not None and (state.state == "queued" or not alive(state.supervisor)):
+        return True
+    return state.trainer is not None or state.has_ended
+
+
+def _not_started(run: RunDir, why: str) -> UsageError:
+    """Also ends a trainer whose supervisor died right after starting it."""
+    end_members(run, patience_s=5.0)
+    known = recorded_state(run) or RunState("failed")
+    reason = "the supervisor did not start"
+    with contextlib.suppress(OSError):
+        write_state(run, known.evolve(state="failed", reason=reason, ended=time.time()))
+    return UsageError(f"{run.path}: {reason}; {why}")
+
+
+def _run(command: Sequence[str], log: IO[bytes]) -> int:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    return done.returncode
 
 
 def _create(launch_plan: LaunchPlan) -> RunDir:
@@ -106,10 +160,16 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
         staging.chmod(0o755)
         run = RunDir(staging)
         run.attempt(1).path.mkdir()
-        jsonl.write_json(run.manifest, manifest(launch_plan))
+        contents = manifest(launch_plan)
+        jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+        jsonl.write_json(run.manifest, contents)
         write_state(
             run,
-            RunState("starting", heartbeat=time.time(), total_steps=launch_plan.total_steps),
+            RunState(
+                "queued" if launch_plan.ticket else "starting",
+                heartbeat=time.time(),
+                total_steps=launch_plan.total_steps,
+            ),
         )
         log_event(run, "config", changes=_changes(launch_plan.recipe))
         staging.rename(launch_plan.directory)
@@ -121,7 +181,12 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     """The self-description of a run, written before its first step."""
-    recipe, now = launch_plan.recipe, time.time()
+    recipe, ticket, now = launch_plan.recipe, launch_plan.ticket, time.time()
+    data = [path for path in data_files(recipe) if path.is_file()]
+    trainer = pinned_argv(recipe.kind, RunDir(launch_plan.directory.absolute()).recipe)
+    gate = GATE if ticket else ()
+    if launch_plan.ray:
+        trainer = through(launch_plan.ray, trainer)
     return {
         "v": 1,
         "id": launch_plan.run_id,
@@ -133,20 +198,18 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "argv": list(launch_plan.argv),
         "cwd": str(Path.cwd()),
         "created": now,
-        "config": {
-            key: {"value": value, "origin": recipe.origins.get(key, "default")}
-            for key, value in recipe.values.items()
-        },
+        "config": config_of(recipe),
+        "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
-        "environment": environment_snapshot(),
-        "git": git_snapshot(Path.cwd()),
-        "hardware": hardware_snapshot(),
-        "data": {str(path): fingerprint(path) for path in data_files(recipe) if path.is_file()},
+        **surroundings(Path.cwd(), recipe.path, data),
         "seeds": {key: value for key, value in recipe.values.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": None,
-        "attempts": [{"number": 1, "started": now, "argv": list(launch_plan.argv)}],
+        "queue": ticket.to_json() if ticket else None,
+        "ray": launch_plan.ray,
+        # The trainer reads the recipe as it is now: the file may be edited while the run waits.
+        "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
     }
 
 

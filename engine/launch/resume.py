@@ -1,105 +1,173 @@
-"""Going on with a run that ended early, as a new attempt with the same history."""
+"""Going on with a run that ended early, as a new attempt with the same values and history."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import start_supervisor
-from engine.records.checkpoints import complete_steps
+from engine.launch.pinned import pinned_recipe
+from engine.launch.ray_target import chosen_cluster
+from engine.launch.recipe import load_recipe
+from engine.launch.starting_point import starting_point
+from engine.records.surroundings import changed_files, changes, surroundings
 from engine.runs import requests
+from engine.runs.aftermath import settle
+from engine.runs.custody import custody
 from engine.runs.events import log_event
 from engine.runs.processes import members
+from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state, write_state
+from engine.runs.state import RunState, describe, settled_state, write_state
 from engine.watch.train_log import read_steps
 
 
-def resume(run: RunDir, from_step: int | None = None) -> int:
+@dataclass(frozen=True)
+class Resumed:
+    """A started attempt: the step it goes on from, 0 for the beginning, and what to know of it."""
+
+    step: int
+    attempt: int
+    warnings: tuple[str, ...]
+
+
+def resume(run: RunDir, from_step: int | None = None) -> Resumed:
     """Start a new attempt from the last complete checkpoint, or that of ``from_step``.
 
-    Returns the step it goes on from. The manifest gains an attempt and loses nothing. UsageError
-    while the run goes on or has processes left, and when there is no such checkpoint.
+    It trains what the run was launched with, whatever happened to the recipe file since. A run
+    that never got to train starts from the beginning. The manifest gains an attempt and loses
+    nothing. UsageError while the run goes on or has processes left, when it has nothing left to
+    do, and when there is no such checkpoint.
     """
+    with custody(run):
+        settle(run, noticed_by="resume")
+        return _resume(run, from_step)
+
+
+def _resume(run: RunDir, from_step: int | None) -> Resumed:
     manifest = run.read_manifest()
-    _require_ended(run)
-    steps = _checkpoints(manifest)
-    step = _last_logged(run, steps) if from_step is None else from_step
-    checkpoint = _checkpoint_of(step, steps, manifest)
+    state = _require_ended(run)
+    if manifest.get("ray"):
+        chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
+    step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(manifest, step, checkpoint)
-    folder = run.attempt(attempt["number"]).path
     try:
-        folder.mkdir(exist_ok=True)
-        jsonl.write_json(run.manifest, {**manifest, "attempts": [*manifest["attempts"], attempt]})
-        requests.clear(run)
-        log_event(run, "resume", attempt=attempt["number"], from_step=step)
-        write_state(
-            run,
-            RunState(
-                "starting",
-                attempt=attempt["number"],
-                step=step,
-                heartbeat=time.time(),
-                total_steps=manifest.get("total_steps"),
-            ),
-        )
+        warnings = (*_warnings(run, manifest, attempt), *_gap(run, step))
+        _begin(run, manifest, attempt, warnings)
     except OSError as error:
         raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
     start_supervisor(run)
-    return step
+    return Resumed(step, attempt["number"], warnings)
 
 
-def _require_ended(run: RunDir) -> None:
-    state = observed_state(run)
+def _begin(
+    run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any], warnings: tuple[str, ...]
+) -> None:
+    number, step = attempt["number"], attempt["from_step"]
+    run.attempt(number).path.mkdir(exist_ok=True)
+    jsonl.write_json(run.manifest, {**manifest, "attempts": [*manifest["attempts"], attempt]})
+    requests.clear(run)
+    log_event(run, "resume", attempt=number, from_step=step, changes=attempt["changes_since"])
+    for warning in warnings:
+        log_event(run, "warning", message=warning)
+    write_state(
+        run,
+        RunState(
+            "starting",
+            attempt=number,
+            step=step or None,
+            heartbeat=time.time(),
+            total_steps=manifest.get("total_steps"),
+        ),
+    )
+
+
+def resume_step(run: RunDir) -> int:
+    """The step that ``resume`` would go on from. UsageError where it would refuse."""
+    state = _require_ended(run)
+    return starting_point(run, run.read_manifest(), state, None)[0]
+
+
+def _require_ended(run: RunDir) -> RunState:
+    state = settled_state(run)
     if not state.has_ended:
         raise UsageError(f"run '{run.id}' goes on ({describe(state)}); stop it before resuming")
     left = [process.pid for process in members(run)]
     if left:
         raise UsageError(f"run '{run.id}' has processes left ({left}): grubrics-tui reap --yes")
+    elsewhere = left_on_cluster(run)
+    if elsewhere is not None:
+        raise UsageError(f"run '{run.id}': {elsewhere}; grubrics-tui stop {run.id} ends it")
+    return state
 
 
-def _checkpoints(manifest: dict[str, Any]) -> dict[int, Path]:
-    if manifest.get("kind") != "grpo":
-        raise UsageError(f"run '{manifest.get('id')}': only GRPO runs can be resumed")
-    folder = Path(manifest["cwd"], manifest["checkpoint_dir"])
-    steps = complete_steps(folder, since=float(manifest["created"]))
-    if not steps:
-        raise UsageError(f"{folder}: holds no complete checkpoint of run '{manifest['id']}'")
-    return steps
+def _gap(run: RunDir, step: int) -> Iterator[str]:
+    if step > max((one.step for one in read_steps(run.train_log)), default=0):
+        yield f"step {step} was saved but not logged: the history has a gap there"
 
 
-def _last_logged(run: RunDir, steps: dict[int, Path]) -> int:
-    """The newest checkpoint whose step is in the history.
+def _next_attempt(manifest: dict[str, Any], step: int, checkpoint: Path | None) -> dict[str, Any]:
+    before = _surroundings_before(manifest)
+    after = surroundings(
+        Path(manifest["cwd"]),
+        Path(manifest.get("config_path") or ""),
+        [Path(name) for name in before.get("data") or {}],
+    )
+    return {
+        "number": manifest["attempts"][-1]["number"] + 1,
+        "started": time.time(),
+        "argv": [*manifest["attempts"][0]["argv"], *_overrides(manifest, checkpoint)],
+        "from_step": step,
+        "from": None if checkpoint is None else str(checkpoint),
+        "changes_since": changes(before, after),
+        "surroundings": after,
+    }
 
-    verl saves a step before it logs it: going on from a step that was saved but not logged would
-    leave a gap, which is only taken when there is no earlier checkpoint.
-    """
-    last = max((step.step for step in read_steps(run.train_log)), default=0)
-    return max((step for step in steps if step <= last), default=min(steps))
 
-
-def _checkpoint_of(step: int, steps: dict[int, Path], manifest: dict[str, Any]) -> Path:
-    if step not in steps:
-        known = ", ".join(str(number) for number in sorted(steps))
-        folder = Path(manifest["cwd"], manifest["checkpoint_dir"])
-        raise UsageError(f"{folder}: no complete checkpoint of step {step}; there are {known}")
-    return steps[step]
-
-
-def _next_attempt(manifest: dict[str, Any], step: int, checkpoint: Path) -> dict[str, Any]:
-    overrides = [
+def _overrides(manifest: dict[str, Any], checkpoint: Path | None) -> list[str]:
+    if checkpoint is None:
+        return []
+    if manifest.get("kind") == "sft":
+        return [f"training.resume_from={checkpoint}"]
+    return [
         "trainer.resume_mode=resume_path",
         f"trainer.resume_from_path={checkpoint}",
         # The step before was validated by the attempt that saved it.
         "trainer.val_before_train=false",
     ]
-    return {
-        "number": manifest["attempts"][-1]["number"] + 1,
-        "started": time.time(),
-        "argv": [*manifest["argv"], *overrides],
-        "from_step": step,
-        "from": str(checkpoint),
-    }
+
+
+def _surroundings_before(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Of the attempt before; the first one's are the manifest's own."""
+    found: dict[str, Any] = manifest["attempts"][-1].get("surroundings") or manifest
+    return found
+
+
+def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
+    """What a person may not expect of this attempt. Writes the recipe that it will read."""
+    now = attempt["surroundings"]
+    for path in changed_files(manifest, now, "recipe_file"):
+        yield (
+            f"{path} changed since the launch; the run keeps the values it was launched with "
+            f"({run.recipe})"
+        )
+    for path in changed_files(manifest, now, "data"):
+        yield f"{path} changed since the launch; the run goes on with its new content"
+    if manifest.get("config"):
+        jsonl.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
+        yield from _moved_defaults(run, manifest)
+
+
+def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
+    """Values that were never set follow the installed version. UsageError for a key it lost."""
+    values = load_recipe(str(run.recipe), env={}).values
+    config = manifest["config"]
+    for key in sorted({*values, *config}):
+        before, now = config.get(key, {}).get("value"), values.get(key)
+        if before != jsonl.finite(now):
+            yield f"the default of {key} changed from {before!r} to {now!r} since the launch"

@@ -66,6 +66,8 @@ class TrainingSection(Section):
     n_gpus: int = Field(default=1, ge=1)
     master_port: int = Field(default=0, ge=0, le=65535)
     """Rendezvous port of torch.distributed; 0 takes a free one."""
+    resume_from: str | None = None
+    """A ``global_step_<n>`` folder to go on from; null starts from the model."""
 
 
 class LoggingSection(Section):
@@ -85,8 +87,12 @@ class SupervisionSection(Section):
     """A run is stalled after this many median step times without a step ..."""
     stall_floor_s: float = Field(default=60.0, ge=0)
     """... and at least this many seconds."""
+    start_patience_s: float = Field(default=1800.0, ge=0)
+    """Before two steps are known, a run is stalled after so many seconds without one."""
     stack_dumps: bool = True
     """Whether a stall is located with py-spy, where the system allows it."""
+    queue_fast_failure_s: float = Field(default=120.0, ge=0)
+    """Two runs in a row that failed within so many seconds of their start stop the queue."""
 
 
 class CommonSections(Section):

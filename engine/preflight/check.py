@@ -32,6 +32,8 @@ class Subject:
     recipe: Recipe
     env: Mapping[str, str]
     runs: Path
+    ahead: frozenset[str] = frozenset()
+    """Runs that will have ended when this one starts."""
 
 
 def ok(id: str, message: str) -> Check:

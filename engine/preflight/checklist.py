@@ -57,6 +57,7 @@ def run_checks(
     env: Mapping[str, str] | None = None,
     tests: bool = False,
     runs: Path = Path("runs"),
+    ahead: Iterable[str] = (),
 ) -> Iterator[Check]:
     """Answer the checklist one line at a time, each when it is asked for. Never raises."""
     try:
@@ -64,7 +65,7 @@ def run_checks(
     except Exception as error:
         yield _crash("config", error)
         return
-    subject = Subject(completed, os.environ if env is None else env, runs)
+    subject = Subject(completed, os.environ if env is None else env, runs, frozenset(ahead))
     failed: set[str] = set()
     for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.not_asked)):
         lacking = [needed for needed in item.needs if needed in failed]
@@ -79,9 +80,19 @@ def blocking(checks: Iterable[Check]) -> list[Check]:
     return [check for check in checks if check.status == "fail"]
 
 
-def require_launchable(recipe: Recipe, runs: Path) -> None:
-    """Raise UsageError, in one line, when something is known to make this launch fail."""
-    failures = blocking(run_checks(recipe, runs=runs))
+def require_launchable(
+    recipe: Recipe,
+    runs: Path,
+    *,
+    ahead: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Raise UsageError, in one line, when something is known to make this launch fail.
+
+    ``ahead`` are runs that will have ended when it starts: what they write will be there, and
+    where they write will be free.
+    """
+    failures = blocking(run_checks(recipe, env=env, runs=runs, ahead=ahead))
     if failures:
         first, others = failures[0], [check.id for check in failures[1:]]
         more = f"; also failing: {', '.join(others)}" if others else ""

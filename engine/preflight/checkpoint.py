@@ -7,12 +7,14 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
+from engine.launch.pinned import training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import is_hub_name, local_folder, model_key, model_name
-from engine.records.checkpoints import TRACKER, tracked_step
 from engine.records.model_folder import missing_parts
+from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
+from engine.records.step_folders import complete_steps, written_steps
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 
@@ -21,7 +23,8 @@ ID = "checkpoint"
 
 def check(subject: Subject) -> Check:
     """The model folder's parts, and checkpoints that an earlier run left in this one's way."""
-    found = [*_model(subject), *_shared(subject), *_resume(subject.recipe)]
+    taken = [*_shared(subject)] or [*_owned(subject)]
+    found = [*_model(subject), *(taken or _resume(subject.recipe))]
     name = model_name(subject.recipe)
     folder = local_folder(name, subject.env)
     where = f"{name} is complete" if folder else f"{name} will be downloaded from the hub"
@@ -34,6 +37,8 @@ def _model(subject: Subject) -> Iterator[Check]:
     folder = local_folder(name, subject.env)
     if folder is not None:
         yield from _incomplete(where, folder)
+    elif (writer := _writer(subject, Path(name))) is not None:
+        yield warn(ID, f"{where} does not exist yet; run '{writer}' is to write it")
     elif not is_hub_name(name):
         yield fail(ID, f"{where} does not exist", _making(Path(name)))
     elif subject.env.get("HF_HUB_OFFLINE", "0").lower() in ("1", "true", "yes", "on"):
@@ -72,53 +77,119 @@ def _shared(subject: Subject) -> Iterator[Check]:
     recipe = subject.recipe
     folder = Path(checkpoint_dir(recipe)).absolute()
     for info in list_runs(subject.runs):
-        if not info.state.has_ended and _saves_into(RunDir(subject.runs / info.id), folder):
+        writes = not info.state.has_ended and info.state.state != "queued"
+        if info.id in subject.ahead or not writes:
+            continue
+        if _folder_of(RunDir(subject.runs / info.id)) == folder:
             key = "training.output_dir" if recipe.kind == "sft" else "trainer.experiment_name"
             fix = f"wait for it, grubrics-tui stop {info.id}, or another {key}"
             yield fail(ID, f"{folder} is being written by run '{info.id}'", fix)
 
 
-def _saves_into(run: RunDir, folder: Path) -> bool:
+def _writer(subject: Subject, model: Path) -> str | None:
+    """The run, among those that this one waits for, whose checkpoints the model will be."""
+    folders = {run: _folder_of(RunDir(subject.runs / run)) for run in sorted(subject.ahead)}
+    path = model.expanduser().absolute()
+    return next((run for run, folder in folders.items() if path.is_relative_to(folder)), None)
+
+
+def _folder_of(run: RunDir) -> Path:
+    """Where a run saves its checkpoints."""
     manifest = run.read_manifest()
-    theirs = Path(str(manifest.get("cwd") or ""), str(manifest.get("checkpoint_dir") or ""))
-    return theirs.absolute() == folder
+    cwd, folder = manifest.get("cwd") or "", manifest.get("checkpoint_dir") or ""
+    return Path(str(cwd), str(folder)).absolute()
+
+
+def _owned(subject: Subject) -> Iterator[Check]:
+    """A fresh run must not overwrite or continue what another configuration trained."""
+    recipe = subject.recipe
+    folder = Path(checkpoint_dir(recipe)).expanduser()
+    stamp, fingerprint = read_stamp(folder), training_fingerprint(recipe)
+    asked = asked_step(folder, recipe.values, Path.cwd()) is not None
+    complaint = objection(folder, Stamp("", 0.0, "", fingerprint), asked)
+    if stamp is None or complaint is None:
+        return
+    if Path(stamp.directory) in _directories_ahead(subject) and stamp.fingerprint == fingerprint:
+        return
+    owner = RunDir(Path(stamp.directory))
+    differing = _differing(recipe, owner)
+    detail = f" ({STAMP}); {differing}" if differing else f" ({STAMP})"
+    fresh = _another_folder(recipe)
+    onward = f"grubrics-tui resume {stamp.run}, or " if owner.manifest.exists() else ""
+    yield fail(ID, complaint + detail, f"{onward}{fresh}")
+
+
+def _directories_ahead(subject: Subject) -> list[Path]:
+    return [(subject.runs / run).absolute() for run in subject.ahead]
+
+
+def _differing(recipe: Recipe, owner: RunDir) -> str:
+    """The values in which a recipe differs from an earlier run, where that still has its files."""
+    try:
+        earlier = training_values(load_recipe(str(owner.recipe), env={}))
+    except UsageError:
+        return ""
+    now = training_values(recipe)
+    keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
+    shown = ", ".join(f"{key} was {earlier.get(key)}, now {now.get(key)}" for key in keys[:3])
+    return f"{shown}, and {len(keys) - 3} more" if len(keys) > 3 else shown
+
+
+def _another_folder(recipe: Recipe) -> str:
+    if recipe.kind == "sft":
+        return f"training.output_dir={recipe.get('training.output_dir')}-2"
+    name = str(recipe.get("trainer.experiment_name"))
+    if name in Path(checkpoint_dir(recipe)).parts:
+        return f"trainer.experiment_name={name}-2"
+    return f"trainer.default_local_dir={checkpoint_dir(recipe)}-2"
 
 
 def _resume(recipe: Recipe) -> Iterator[Check]:
     folder = Path(checkpoint_dir(recipe)).expanduser()
     if recipe.kind == "sft":
-        yield from _overwritten(folder / "final")
+        yield from _sft(recipe, folder)
         return
-    if recipe.get("trainer.resume_mode") == "resume_path":
-        yield from _resume_path(recipe)
+    mode = recipe.get("trainer.resume_mode")
+    if mode == "resume_path":
+        yield from _existing_step(recipe, "trainer.resume_from_path")
         return
-    step = tracked_step(folder)
-    if step is None or recipe.get("trainer.resume_mode") != "auto":
-        return
-    yield _leftover(recipe, folder, step)
+    whole = complete_steps(folder)
+    if mode == "auto" and whole:
+        yield _leftover(recipe, folder, max(whole))
+    elif written_steps(folder):
+        yield _moved_away(recipe, folder)
+
+
+def _sft(recipe: Recipe, folder: Path) -> Iterator[Check]:
+    if recipe.get("training.resume_from"):
+        yield from _existing_step(recipe, "training.resume_from")
+    elif written_steps(folder):
+        yield _moved_away(recipe, folder)
+    if (folder / "final").is_dir():
+        yield warn(
+            ID, f"{folder / 'final'} exists and will be overwritten", _another_folder(recipe)
+        )
+
+
+def _moved_away(recipe: Recipe, folder: Path) -> Check:
+    steps = ", ".join(str(step) for step in written_steps(folder))
+    message = f"{folder} holds steps {steps} of an earlier run, which will be moved aside in it"
+    return warn(ID, message, _another_folder(recipe))
 
 
 def _leftover(recipe: Recipe, folder: Path, step: int) -> Check:
     total = recipe.get("trainer.total_training_steps")
-    fresh = f"trainer.experiment_name={recipe.get('trainer.experiment_name')}-2"
-    where = f"{folder}/{TRACKER}: trainer.resume_mode=auto"
+    where = f"{folder}: trainer.resume_mode=auto"
     if total is not None and step >= total:
         message = f"{where} resumes from step {step}, which is past total_training_steps={total}"
-        return fail(ID, message, f"{fresh} or trainer.total_training_steps={step + total}")
-    return warn(ID, f"{where} will resume from step {step}, not start from step 0", fresh)
+        return fail(ID, message, _another_folder(recipe))
+    message = f"{where} will resume from step {step}, not start from step 0"
+    return warn(ID, message, _another_folder(recipe))
 
 
-def _resume_path(recipe: Recipe) -> Iterator[Check]:
-    key = "trainer.resume_from_path"
+def _existing_step(recipe: Recipe, key: str) -> Iterator[Check]:
     path = str(recipe.get(key) or "")
     if "global_step_" not in path or not Path(path).is_dir():
         yield fail(
             ID, f"{recipe.path}: {key}={path or 'null'} is not an existing global_step_<n> folder"
-        )
-
-
-def _overwritten(final: Path) -> Iterator[Check]:
-    if final.is_dir():
-        yield warn(
-            ID, f"{final} exists and will be overwritten", f"training.output_dir={final.parent}-2"
         )

@@ -39,6 +39,8 @@ def _judge(subject: Subject) -> list[Check]:
     try:
         found = find_credentials(settings, subject.env)
     except UsageError as error:
+        if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
+            return [warn(ID, f"{error}, unless the cluster's nodes have it in their environment")]
         return [fail(ID, str(error), _EXPORT)]
     return [
         ok(ID, _used(subject, found)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ ID = "parquet"
 TINY_WORLD = Path("data/tiny")
 MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
 COLUMNS = ("prompt", "extra_info")
+_GLOB = re.compile(r"[*?\[\]{}]")
 
 _PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
 _PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
@@ -46,6 +48,10 @@ def _file(recipe: Recipe, path: Path) -> Check:
         return fail(ID, f"{where} does not exist{_neighbour(path)}", _prepare(recipe, path))
     if path.suffix in (".json", ".jsonl"):
         return _jsonl(recipe, path)
+    if wild := _GLOB.search(str(path.absolute())):
+        return fail(
+            ID, f"{path.absolute()}: verl would take the {wild[0]!r} for a pattern of names"
+        )
     try:
         return _parquet(recipe, path)
     except (pa.ArrowException, OSError, UsageError) as error:

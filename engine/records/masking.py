@@ -17,6 +17,11 @@ def mask(secret: str) -> str:
     return f"{secret[:3]}…{secret[-4:]}"
 
 
+def redact(text: str, secret: str) -> str:
+    """``text`` with ``secret`` masked wherever it occurs: servers quote keys in their errors."""
+    return text.replace(secret, mask(secret)) if secret else text
+
+
 def mask_url(text: str) -> str:
     """``text`` without the logins and the secret query values of the URLs in it."""
     return _URL_SECRET.sub(r"\1…", _URL_LOGIN.sub("…", text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.runs.processes import members
+from engine.runs.ray_job import read_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 
@@ -12,6 +13,7 @@ from engine.runs.state import observed_state
 def details(run: RunDir) -> dict[str, Any]:
     """State, processes and files of a run."""
     manifest, state = run.read_manifest(), observed_state(run)
+    job = read_job(run.attempt(state.attempt).path)
     return {
         "id": run.id,
         "state": state.state,
@@ -21,10 +23,14 @@ def details(run: RunDir) -> dict[str, Any]:
         "total_steps": state.total_steps,
         "exit_code": state.exit_code,
         "signal": state.signal,
+        "queue": manifest.get("queue"),
+        "gpus": state.gpus,
         "started": state.started,
         "ended": state.ended,
         "attempts": len(manifest.get("attempts", [])),
         "pids": [process.pid for process in members(run)],
+        "ray": manifest.get("ray"),
+        "ray_job": job.submission_id if job else None,
         "recipe": manifest.get("recipe"),
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),

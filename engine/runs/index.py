@@ -10,9 +10,15 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+Row = dict[str, Any]
+
+# In the name: a program of another version keeps its own file.
+_VERSION = 3
+_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
 create table if not exists run (
     root text not null, id text not null, stamp text not null, row text not null,
@@ -22,76 +28,80 @@ create table if not exists run (
 
 
 def index_path() -> Path:
-    """``grubrics-tui/runs.sqlite`` in the user's cache directory."""
+    """``grubrics-tui/runs-<version>.sqlite`` in the user's cache directory."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "grubrics-tui" / "runs.sqlite"
+    return Path(cache) / "grubrics-tui" / f"runs-{_VERSION}.sqlite"
 
 
 class Index:
     """Rows of one runs folder: JSON objects by run id, each valid for one stamp of its files."""
 
     def __init__(self, root: Path, path: Path | None = None) -> None:
-        self._root = str(root.resolve())
+        # A path need not be text that a database takes.
+        self._root = ascii(str(root.resolve()))
         self._path = index_path() if path is None else path
 
-    def read(self) -> dict[str, tuple[str, str]]:
+    def read(self) -> dict[str, tuple[str, Row]]:
         """``id -> (stamp, row)``; empty when there is no usable index."""
+        query = "select id, stamp, row from run where root = ?"
         try:
             with self._open() as database:
-                query = "select id, stamp, row from run where root = ?"
-                return {
-                    id: (stamp, row) for id, stamp, row in database.execute(query, [self._root])
-                }
+                stored = database.execute(query, [self._root]).fetchall()
         except (sqlite3.Error, OSError):
             return {}
+        rows = _decode([text for _, _, text in stored])
+        if rows is None:
+            self._discard()
+            return {}
+        return {id: (stamp, row) for (id, stamp, _), row in zip(stored, rows, strict=True)}
 
-    def update(self, changed: Mapping[str, tuple[str, str]], gone: set[str]) -> None:
+    def update(self, changed: Mapping[str, tuple[str, Row]], gone: set[str]) -> None:
         """Store new rows and forget runs that are no longer there."""
         if not changed and not gone:
             return
-        rows = [(self._root, id, stamp, row) for id, (stamp, row) in changed.items()]
-        try:
-            with self._open() as database:
-                database.executemany("insert or replace into run values (?, ?, ?, ?)", rows)
-                database.executemany(
-                    "delete from run where root = ? and id = ?", [(self._root, id) for id in gone]
-                )
-                database.commit()
-        except (sqlite3.Error, OSError):
-            return
+        rows = [(self._root, id, stamp, json.dumps(row)) for id, (stamp, row) in changed.items()]
+        forgotten = [(self._root, id) for id in gone]
+        with suppress(sqlite3.Error, OSError), self._open() as database:
+            database.executemany("insert or replace into run values (?, ?, ?, ?)", rows)
+            database.executemany("delete from run where root = ? and id = ?", forgotten)
+            database.commit()
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as database:
-            yield database
-
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, timeout=1.0)
         try:
-            # The write-ahead log needs shared memory, which network file systems do not have.
-            database.execute("pragma journal_mode = delete")
-            database.execute("pragma synchronous = off")
-            database.execute(_SCHEMA)
-        except sqlite3.DatabaseError:
-            database.close()
-            self._discard_if_broken()
+            with closing(sqlite3.connect(self._path, timeout=1.0)) as database:
+                # The write-ahead log needs shared memory, which network file systems do not have.
+                database.execute("pragma journal_mode = delete")
+                database.execute("pragma synchronous = off")
+                database.execute(_SCHEMA)
+                yield database
+        except sqlite3.DatabaseError as error:
+            # Those without a code are about what is stored, such as text that is none.
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) in _BROKEN:
+                self._discard()
             raise
-        return database
 
-    def _discard_if_broken(self) -> None:
-        """A file that is no database would be in the way for ever; a locked one is left alone."""
-        with self._path.open("rb") as handle:
-            header = handle.read(16)
-        if header and header != b"SQLite format 3\0":
-            self._path.unlink(missing_ok=True)
+    def _discard(self) -> None:
+        """A broken file would be in the way for ever."""
+        with suppress(OSError):
+            self._path.unlink()
 
 
-def stamp(state_file: Path) -> str:
-    """Changes whenever the file is replaced: inode, size and time of its last change."""
-    status = state_file.stat()
+def stamp(file: str) -> str:
+    """Changes whenever the file is replaced: inode, size and time of its last change.
+
+    Takes text: making ten thousand path objects would take longer than looking at the files.
+    """
+    status = os.stat(file)  # noqa: PTH116
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def encode(row: Mapping[str, object]) -> str:
-    return json.dumps(row)
+def _decode(texts: list[Any]) -> list[Row] | None:
+    """JSON objects, in one call because ten thousand would take longer than all else; or None."""
+    try:
+        rows = json.loads(f"[{','.join(texts)}]")
+    except (TypeError, ValueError, RecursionError):
+        return None
+    whole = len(rows) == len(texts) and all(isinstance(row, dict) for row in rows)
+    return rows if whole else None

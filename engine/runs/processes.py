@@ -7,13 +7,21 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
+from engine.runs.rundir import (
+    ATTEMPT_DIR_VARIABLE,
+    ON_CLUSTER_VARIABLE,
+    RUN_ID_VARIABLE,
+    RunDir,
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
+_DYING_S = 2.0
+_ROUNDS = 5
 _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the command name
 
 
@@ -63,7 +71,7 @@ def become_subreaper() -> None:
 
 
 def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
-    """Every live process of a run: carriers of its mark, and descendants of ``roots``.
+    """Every live process of a run: carriers of its mark, and descendants of them or of ``roots``.
 
     The mark is id and folder in the environment: two runs folders may hold the same id.
 
@@ -71,19 +79,42 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     """
     ancestors, parents = set(roots), dict(_parents())
     others = parents.keys() - ancestors - {os.getpid()}
-    found = [pid for pid in others if _carries(pid, run) or _descends(pid, parents, ancestors)]
+    carriers = {pid for pid in others if _carries(pid, run)}
+    ancestors |= carriers
+    found = [pid for pid in others if pid in carriers or _descends(pid, parents, ancestors)]
     return [identity for pid in found if (identity := identify(pid)) is not None]
 
 
 def send(identity: Identity, number: signal.Signals) -> bool:
     """Signal this very process; False when it is gone."""
-    if not alive(identity):
-        return False
+    with _pinned(identity.pid) as handle:
+        if not alive(identity):
+            return False
+        try:
+            if handle is None:
+                os.kill(identity.pid, number)
+            else:
+                signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+@contextmanager
+def _pinned(pid: int) -> Iterator[int | None]:
+    """A handle on a process: a later one that takes over its pid is not meant by it.
+
+    None when there is no such process, or on kernels before 5.3.
+    """
     try:
-        os.kill(identity.pid, number)
-    except ProcessLookupError:
-        return False
-    return True
+        handle = os.pidfd_open(pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def reap_children() -> Iterator[tuple[int, int]]:
@@ -109,7 +140,21 @@ def end(processes: Sequence[Identity], patience_s: float) -> list[Identity]:
         time.sleep(0.05)
     for process in told:
         send(process, signal.SIGKILL)
+    # Whoever looks next should not see them: a killed process takes a moment to be gone.
+    deadline = time.monotonic() + _DYING_S
+    while any(alive(process) for process in told) and time.monotonic() < deadline:
+        time.sleep(0.02)
     return told
+
+
+def end_members(run: RunDir, patience_s: float, roots: Sequence[int] = ()) -> list[Identity]:
+    """End every process of a run, those too that it starts meanwhile. Returns who was ended."""
+    ended: list[Identity] = []
+    for _ in range(_ROUNDS):
+        if not (left := members(run, roots)):
+            break
+        ended += end(left, patience_s)
+    return ended
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -134,19 +179,32 @@ def marked() -> Iterator[tuple[Identity, Path]]:
             yield identity, folder
 
 
+def run_of(pid: int) -> str | None:
+    """The id of the run that a process was started for; None for everybody else's process."""
+    folder = _attempt_dir(pid)
+    return None if folder is None else folder.parent.name
+
+
 def _carries(pid: int, run: RunDir) -> bool:
     folder = _attempt_dir(pid)
     return folder is not None and folder.parent == run.path.resolve()
 
 
 def _attempt_dir(pid: int) -> Path | None:
-    """The mark of a run's process: its id and attempt directory, in the environment."""
+    """The mark of a run's process: its id and attempt directory, in the environment.
+
+    What a Ray cluster runs for a run is the cluster's process, also on this machine.
+    """
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return None
+    if ATTEMPT_DIR_VARIABLE.encode() not in environment:
+        return None  # Nearly every process of a machine: taking its variables apart costs most.
     pairs = (entry.partition(b"=") for entry in environment.split(b"\0"))
     variables = {name: value for name, _, value in pairs}
+    if ON_CLUSTER_VARIABLE.encode() in variables:
+        return None
     folder = Path(os.fsdecode(variables.get(ATTEMPT_DIR_VARIABLE.encode(), b"")))
     run_id = os.fsdecode(variables.get(RUN_ID_VARIABLE.encode(), b""))
     return folder if run_id and folder.parent.name == run_id else None

@@ -9,9 +9,10 @@ from typing import Any
 
 import psutil
 
+from engine.runs.aftermath import settle_if_lost
 from engine.runs.processes import Identity, end, marked
 from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import observed_state
+from engine.runs.state import settled_state
 from engine.runs.system import gpu_memory
 
 
@@ -20,6 +21,7 @@ class Leftover:
     """A process whose run is over. Bytes; ``ports`` are those it listens on."""
 
     process: Identity
+    directory: Path
     run: str
     reason: str
     command: str
@@ -45,23 +47,36 @@ def leftovers(root: Path) -> list[Leftover]:
     They are known by the mark their run gave them, never by name.
     """
     held = gpu_memory()
-    found = []
-    for process, folder in marked():
-        if folder.parent.parent == root.resolve() and (reason := _why_over(folder)):
-            found.append(_describe(process, folder, reason, held.get(process.pid, 0)))
-    return found
+    ours = [(process, folder) for process, folder in marked() if _is_below(folder, root)]
+    reasons = {folder: _why_over(folder) for folder in {folder for _, folder in ours}}
+    return [
+        _describe(process, folder, reason, held.get(process.pid, 0))
+        for process, folder in ours
+        if (reason := reasons[folder])
+    ]
 
 
 def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
-    """End exactly these processes; returns the pids that were still there to be ended."""
-    return [process.pid for process in end([one.process for one in found], patience_s)]
+    """End exactly these processes; returns the pids that were still there to be ended.
+
+    The books of runs that were lost are closed.
+    """
+    told = list(found)
+    ended = end([one.process for one in told], patience_s)
+    for directory in {one.directory for one in told}:
+        settle_if_lost(RunDir(directory), "reap")
+    return [process.pid for process in ended]
+
+
+def _is_below(folder: Path, root: Path) -> bool:
+    return folder.parent.parent == root.resolve()
 
 
 def _why_over(folder: Path) -> str | None:
     run = RunDir(folder.parent)
     if not run.manifest.exists():
         return "its run directory is gone"
-    state = observed_state(run)
+    state = settled_state(run)
     if state.has_ended:
         return f"its run is {state.state}"
     if Attempt(folder).number < state.attempt:
@@ -76,7 +91,9 @@ def _describe(process: Identity, folder: Path, reason: str, gpu_bytes: int) -> L
         rss, ports = details.memory_info().rss, tuple(sorted(_listening(details)))
     except psutil.Error:
         command, rss, ports = "?", 0, ()
-    return Leftover(process, folder.parent.name, reason, command, rss, gpu_bytes, ports)
+    return Leftover(
+        process, folder.parent, folder.parent.name, reason, command, rss, gpu_bytes, ports
+    )
 
 
 def _listening(process: psutil.Process) -> Iterator[int]:

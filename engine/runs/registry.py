@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import jsonl
-from engine.runs.index import Index, encode
+from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
+from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, folder_names
-from engine.runs.state import UNREADABLE, RunState, observe, recorded_state, state_from_json
+from engine.runs.state import (
+    UNREADABLE,
+    RunState,
+    observe,
+    observed_state,
+    recorded_state,
+    state_from_json,
+)
+
+_WHILE_IT_GOES_ON = ("trainer", "supervisor", "heartbeat", "beat", "host")
+"""What nobody asks of a run that has ended."""
+_NONE = Notes()
 
 
 @dataclass(frozen=True)
@@ -24,17 +35,21 @@ class RunInfo:
     recipe: str
     kind: str
     started: float | None
+    notes: Notes = _NONE
 
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "state": self.state.state,
             "reason": self.state.reason,
+            "waiting_for": self.state.waiting_for,
             "step": self.state.step,
             "total_steps": self.state.total_steps,
             "recipe": self.recipe,
             "kind": self.kind,
             "started": self.started,
+            "tags": list(self.notes.tags),
+            "note": self.notes.text,
         }
 
 
@@ -45,9 +60,9 @@ def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
     for name, stamp in _stamps(root):
         cached = known.pop(name, None)
         if cached is None or cached[0] != stamp:
-            cached = (stamp, encode(_record(RunDir(root / name))))
-            changed[name] = cached
-        found.append(_info(name, json.loads(cached[1])))
+            # The stamp is older than what is read here: a change in between is seen next time.
+            cached = changed[name] = (stamp, _row(RunDir(root / name)))
+        found.append(_info(root, name, cached[1]))
     index.update(changed, gone=set(known))
     return sorted(found, key=lambda info: info.started or 0.0, reverse=True)
 
@@ -61,26 +76,47 @@ def _stamps(root: Path) -> Iterator[tuple[str, str]]:
     """``(id, stamp)`` of every folder that holds a run."""
     for name in folder_names(root):
         try:
-            yield name, stamp_of(root / name / "state.json")
+            stamp = stamp_of(f"{root}/{name}/state.json")
         except OSError:
-            if (root / name / "manifest.json").exists():
-                yield name, "no state"
+            if not (root / name / "manifest.json").exists():
+                continue
+            stamp = "no state"
+        yield name, stamp + _notes_stamp(f"{root}/{name}/notes.json")
 
 
-def _record(run: RunDir) -> dict[str, Any]:
-    """What the list needs of a run: small, and safe to show whatever its files say."""
+def _notes_stamp(file: str) -> str:
+    """Most runs have no notes, and their stamp is that of the state alone."""
+    try:
+        return f" {stamp_of(file)}"
+    except OSError:
+        return ""
+
+
+def _row(run: RunDir) -> Row:
+    """What the index keeps of a run: as little as the list needs."""
     manifest, state = run.read_manifest(), recorded_state(run)
-    return {
-        "recipe": jsonl.line(manifest.get("recipe")) or "?",
-        "kind": jsonl.line(manifest.get("kind")) or "?",
-        "created": jsonl.moment(manifest.get("created")),
-        "state": None if state is None else asdict(state),
-    }
+    row: Row = {key: manifest.get(key) for key in ("recipe", "kind", "created")}
+    if notes := read_notes(run):
+        row["notes"] = notes.to_json()
+    return row if state is None else {**row, "state": _state_row(state)}
 
 
-def _info(name: str, record: dict[str, Any]) -> RunInfo:
-    recorded = state_from_json(record["state"])
+def _state_row(state: RunState) -> Row:
+    dropped = _WHILE_IT_GOES_ON if state.has_ended else ()
+    return {k: v for k, v in asdict(state).items() if v is not None and k not in dropped}
+
+
+def _info(root: Path, name: str, row: Row) -> RunInfo:
+    """Safe to show whatever the row says."""
+    recorded = state_from_json(row.get("state"))
     state = UNREADABLE if recorded is None else observe(recorded)
+    if recorded is not None and state.state == "lost" and not recorded.has_ended:
+        state = observed_state(RunDir(root / name))  # It may have ended since its file was read.
     return RunInfo(
-        name, state, record["recipe"], record["kind"], state.started or record["created"]
+        name,
+        state,
+        recipe=jsonl.line(row.get("recipe")) or "?",
+        kind=jsonl.line(row.get("kind")) or "?",
+        started=state.started or jsonl.moment(row.get("created")),
+        notes=Notes.from_json(row["notes"]) if "notes" in row else _NONE,
     )

@@ -32,7 +32,7 @@ def pending_stop(run: RunDir) -> StopRequest | None:
     raw = jsonl.read_json(run.requests / "stop.json")
     if raw is None:
         return None
-    return StopRequest(bool(raw.get("after_checkpoint")), float(raw.get("t") or 0.0))
+    return StopRequest(raw.get("after_checkpoint") is True, jsonl.moment(raw.get("t")) or 0.0)
 
 
 def clear(run: RunDir) -> None:

@@ -14,6 +14,8 @@ from engine.errors import UsageError, unknown_name
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
 ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
 RUNS_VARIABLE = "GRUBRICS_RUNS"
+ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
+"""Carried by what a Ray cluster runs for a run: its processes are the cluster's to end."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -33,6 +35,11 @@ class RunDir:
         return self.path / "manifest.json"
 
     @property
+    def recipe(self) -> Path:
+        """The recipe as it was launched."""
+        return self.path / "recipe.yaml"
+
+    @property
     def state(self) -> Path:
         return self.path / "state.json"
 
@@ -43,6 +50,11 @@ class RunDir:
     @property
     def train_log(self) -> Path:
         return self.path / "train_log.jsonl"
+
+    @property
+    def notes(self) -> Path:
+        """What a person says about the run: tags and a note."""
+        return self.path / "notes.json"
 
     @property
     def requests(self) -> Path:
@@ -99,6 +111,11 @@ class Attempt:
 def runs_root(given: str | None = None) -> Path:
     """Where runs live: ``given``, else $GRUBRICS_RUNS, else ./runs."""
     return Path(given or os.environ.get(RUNS_VARIABLE) or "runs")
+
+
+def archive_root(root: Path) -> Path:
+    """Where archived runs lie: a runs folder of its own, inside ``root``."""
+    return root / ".archive"
 
 
 def check_id(run_id: str) -> str:

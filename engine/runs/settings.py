@@ -15,7 +15,9 @@ class Supervision:
     terminate_patience_s: float = 5.0
     stall_factor: float = 8.0
     stall_floor_s: float = 60.0
+    start_patience_s: float = 1800.0
     stack_dumps: bool = True
+    queue_fast_failure_s: float = 120.0
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Supervision:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def dump(processes: Iterable[Identity], target: Path) -> str | None:
     tool = _py_spy()
     if tool is None:
         return None
-    stacks = [_stack(tool, process.pid) for process in processes]
+    # The supervisor waits for this, so the time is for all of them together.
+    deadline = time.monotonic() + _TIMEOUT_S
+    stacks = [_stack(tool, process.pid, deadline) for process in processes]
     found = [stack for stack in stacks if stack]
     if not found:
         return None
@@ -46,10 +49,13 @@ def _py_spy() -> str | None:
     return str(beside_python) if beside_python.exists() else shutil.which("py-spy")
 
 
-def _stack(tool: str, pid: int) -> str | None:
+def _stack(tool: str, pid: int, deadline: float) -> str | None:
     command = [tool, "dump", "--nonblocking", "--pid", str(pid)]
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return None
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=left)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

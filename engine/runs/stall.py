@@ -18,32 +18,36 @@ class StallWatch:
     """
 
     def __init__(self, supervision: Supervision, now: Callable[[], float] = time.monotonic) -> None:
+        self._patience_s = supervision.start_patience_s
         self._factor = supervision.stall_factor
         self._floor_s = supervision.stall_floor_s
         self._now = now
-        self._last: float | None = None
+        self._last = now()
+        self._steps = 0
         self._durations: deque[float] = deque(maxlen=50)
 
     def step(self) -> None:
         """A step was logged."""
         now = self._now()
-        if self._last is not None:
+        if self._steps:
             self._durations.append(now - self._last)
         self._last = now
+        self._steps += 1
 
-    def limit_s(self) -> float | None:
-        """Seconds of silence that make a stall; None before two steps are known."""
+    def limit_s(self) -> float:
+        """Seconds of silence that make a stall; a fixed time until two steps are known."""
         if not self._durations:
-            return None
+            return self._patience_s
         return max(self._floor_s, self._factor * median(self._durations))
 
     def complaint(self) -> str | None:
         """What to say of a stalled run; None for one that goes on."""
-        limit = self.limit_s()
-        if limit is None or self._last is None:
-            return None
         silence = self._now() - self._last
-        if silence <= limit:
+        if silence <= self.limit_s():
             return None
+        if not self._steps:
+            return f"no first step after {silence:.0f} s"
+        if not self._durations:
+            return f"no second step for {silence:.0f} s"
         typical = median(self._durations)
         return f"no step for {silence:.0f} s; the median step takes {typical:.1f} s"

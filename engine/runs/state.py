@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from engine import jsonl
-from engine.runs.processes import Identity, alive
+from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import RunDir
 
 StateName = Literal[
@@ -18,8 +20,13 @@ StateName = Literal[
 
 _STARTUP_S = 60.0
 """A supervisor takes over within seconds of the run's first state."""
+_SILENCE_S = 60.0
+"""A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
+_REWRITE_S = 3.0
+"""A live supervisor has replaced a broken state file after this."""
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
+_NAMES: frozenset[str] = frozenset(get_args(StateName))
 
 
 @dataclass(frozen=True)
@@ -33,16 +40,26 @@ class RunState:
     trainer: Identity | None = None
     supervisor: Identity | None = None
     heartbeat: float | None = None
+    beat: float | None = None
+    """The heartbeat in seconds since the machine started: no jump of its clock moves it."""
+    host: str | None = None
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
     signal: str | None = None
     step: int | None = None
     total_steps: int | None = None
+    gpus: str | None = None
+    """The GPUs it may use, as CUDA_VISIBLE_DEVICES has them, or ``all``; None: it uses none."""
 
     @property
     def has_ended(self) -> bool:
         return self.state in ENDED
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the run did every step; one that was stopped did not."""
+        return self.state == "finished" and not (self.reason or "").startswith("stopped by ")
 
     def evolve(self, **changes: Any) -> RunState:
         return dataclasses.replace(self, **changes)
@@ -54,20 +71,36 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "trainer": Identity.from_json,
     "supervisor": Identity.from_json,
     "heartbeat": jsonl.moment,
+    "beat": jsonl.number,
+    "host": jsonl.line,
     "started": jsonl.moment,
     "ended": jsonl.moment,
     "exit_code": jsonl.integer,
     "signal": jsonl.line,
     "step": jsonl.integer,
     "total_steps": jsonl.integer,
+    "gpus": jsonl.line,
 }
 
 UNREADABLE = RunState("lost", reason="no readable state.json")
 
 
 def write_state(run: RunDir, state: RunState) -> None:
-    """Replace ``state.json``."""
-    jsonl.write_json(run.state, {"v": 1, **dataclasses.asdict(state)})
+    """Replace ``state.json``. On a full disk write over it: that needs no room."""
+    value = {"v": 1, **dataclasses.asdict(state)}
+    try:
+        jsonl.write_json(run.state, value)
+    except IsADirectoryError:
+        run.state.rename(run.state.with_name(f"state.json.moved-{time.time_ns()}"))
+        jsonl.write_json(run.state, value)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not run.state.exists():
+            raise
+        jsonl.overwrite_json(run.state, value)
+
+
+def this_host() -> str:
+    return os.uname().nodename
 
 
 def recorded_state(run: RunDir) -> RunState | None:
@@ -75,39 +108,88 @@ def recorded_state(run: RunDir) -> RunState | None:
     return state_from_json(jsonl.read_json(run.state))
 
 
-def state_from_json(raw: Mapping[str, Any] | None) -> RunState | None:
+def state_from_json(raw: Any) -> RunState | None:
     """A state as ``write_state`` wrote it; None when ``raw`` is something else.
 
     Unknown keys are skipped, and a field of the wrong type counts as missing. Texts are safe to
     show.
     """
-    if raw is None or raw.get("state") not in get_args(StateName):
+    name = raw.get("state") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or name not in _NAMES:
         return None
-    values = {key: read(raw.get(key)) for key, read in _FIELDS.items()}
-    return RunState(raw["state"], attempt=jsonl.integer(raw.get("attempt")) or 1, **values)
+    values = {key: read(raw[key]) for key, read in _FIELDS.items() if key in raw}
+    return RunState(cast(StateName, name), attempt=jsonl.integer(raw.get("attempt")) or 1, **values)
 
 
 def observed_state(run: RunDir) -> RunState:
     """The state a person should be told: silence is never "running"."""
-    state = recorded_state(run)
-    return UNREADABLE if state is None else observe(state)
+    recorded = recorded_state(run)
+    if recorded is None:
+        return UNREADABLE
+    state = observe(recorded)
+    if state.state == "lost" and not recorded.has_ended:
+        # Its supervisor may have written the verdict and left between the two looks.
+        state = observe(recorded_state(run) or recorded)
+    return state
+
+
+def settled_state(run: RunDir) -> RunState:
+    """The observed state for those who act on it.
+
+    A state file that somebody broke is replaced by a live supervisor within a heartbeat; before
+    that, nothing may be ended or started.
+    """
+    deadline = time.monotonic() + _REWRITE_S
+    while recorded_state(run) is None and run.path.exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return observed_state(run)
 
 
 def observe(state: RunState) -> RunState:
     """A recorded state, checked against the processes of this machine.
 
     A run whose supervisor never came, or is gone without having said how the run ended, is
-    ``lost``.
+    ``lost``. One whose supervisor lives and writes nothing is ``stalled``. Of another machine's
+    processes only the heartbeat tells.
     """
     if state.has_ended:
         return state
     if state.supervisor is None:
-        young = time.time() - (state.heartbeat or 0.0) < _STARTUP_S
+        young = _is_near(state.heartbeat, _STARTUP_S)
         return state if young else state.evolve(state="lost", reason="its supervisor never started")
     if alive(state.supervisor):
+        return _unless_silent(state)
+    if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
         return state
-    quiet = _since(state.heartbeat)
-    return state.evolve(state="lost", reason=f"its supervisor is gone; last sign of life {quiet}")
+    if state.state == "queued":
+        reason = "its supervisor is gone while it waited in the queue"
+        return state.evolve(state="lost", reason=reason, waiting_for=None)
+    quiet = f"last sign of life {_since(state.heartbeat)}"
+    return state.evolve(state="lost", reason=f"{_what_befell(state)}; {quiet}")
+
+
+def _unless_silent(state: RunState) -> RunState:
+    silence = 0.0 if state.beat is None else time.monotonic() - state.beat
+    if silence <= _SILENCE_S:
+        return state
+    reason = f"its supervisor has written nothing for {silence:.0f} s"
+    if state.state == "queued":
+        return state.evolve(reason=reason)
+    return state.evolve(state="stalled", reason=reason)
+
+
+def _what_befell(state: RunState) -> str:
+    assert state.supervisor is not None
+    if state.host not in (None, this_host()):
+        return f"its supervisor on {state.host} is silent"
+    if state.supervisor.boot != boot_id():
+        return "the machine was restarted"
+    return "its supervisor is gone"
+
+
+def _is_near(moment: float | None, seconds: float) -> bool:
+    """Whether a time is about now; a clock that was set may have put it into the future."""
+    return moment is not None and abs(time.time() - moment) < seconds
 
 
 def _since(moment: float | None) -> str:

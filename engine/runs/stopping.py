@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.runs.processes import end, members
+from engine.runs import private_ray, ray_job
+from engine.runs.aftermath import settle_if_lost
+from engine.runs.processes import end_members, members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
-from engine.runs.state import describe, observed_state
+from engine.runs.settings import Supervision
+from engine.runs.state import RunState, describe, observed_state, settled_state
 
-_LONGEST_S = 60.0
+_MARGIN_S = 40.0
 _PATIENCE_S = 10.0
 
 
@@ -35,23 +39,49 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
 
     Of a run that is over, what it left behind is ended: a lost run has no supervisor to do it.
     """
-    state, left = observed_state(run), members(run)
+    state, left = settled_state(run), members(run)
     if not state.has_ended:
-        ask_stop(run, after_checkpoint=after_checkpoint)
-        if not after_checkpoint:
-            _await_end(run)
-    elif left:
-        end(left, _PATIENCE_S)
+        _ask(run, state, after_checkpoint)
+        if not after_checkpoint and not _await_end(run):
+            # A supervisor that does nothing (frozen, stuck on a file system) is not waited for.
+            end_members(run, _PATIENCE_S)
+    else:
+        end_members(run, _PATIENCE_S)
+    settle_if_lost(run, "stop")
     state = observed_state(run)
-    ended = state.has_ended and not members(run)
+    elsewhere = _end_elsewhere(run) if state.has_ended else None
+    ended = state.has_ended and not members(run) and elsewhere is None
+    if ended:
+        private_ray.remove_all(run)
     pids = [process.pid for process in left]
-    message = f"{run.id}  {describe(state)}"
+    message = f"{run.id}  {describe(state)}" + (f"; {elsewhere}" if elsewhere else "")
     return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 
-def _await_end(run: RunDir) -> None:
-    deadline = time.monotonic() + _LONGEST_S
-    while time.monotonic() < deadline:
-        if observed_state(run).has_ended:
-            return
+def _ask(run: RunDir, state: RunState, after_checkpoint: bool) -> None:
+    try:
+        ask_stop(run, after_checkpoint=after_checkpoint)
+    except OSError:
+        # Where no request can be written (a full disk), the supervisor still takes a signal.
+        if after_checkpoint or state.supervisor is None:
+            raise
+        if not send(state.supervisor, signal.SIGTERM):
+            raise
+
+
+def _end_elsewhere(run: RunDir) -> str | None:
+    """Stop the job that a lost run left on a Ray cluster; what is still there, or None."""
+    if ray_job.left_on_cluster(run) is None:
+        return None
+    ray_job.stop_left(run)
+    return ray_job.left_on_cluster(run)
+
+
+def _await_end(run: RunDir) -> bool:
+    """Wait as long as the supervisor may take; False when the run has not ended then."""
+    patience = Supervision.from_manifest(run.read_manifest())
+    longest_s = patience.interrupt_patience_s + patience.terminate_patience_s + _MARGIN_S
+    deadline = time.monotonic() + longest_s
+    while not (over := observed_state(run).has_ended) and time.monotonic() < deadline:
         time.sleep(0.1)
+    return over

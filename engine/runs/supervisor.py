@@ -13,15 +13,31 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
-from engine.records.checkpoints import check_checkpoint, tracked_step
-from engine.runs import processes, requests, stacks
+from engine.errors import UsageError
+from engine.records.checkpoints import check_checkpoint
+from engine.records.ownership import claim
+from engine.records.step_folders import tracked_step
+from engine.runs import private_ray, processes, requests, stacks
 from engine.runs.books import Books
 from engine.runs.escalation import Escalation
+from engine.runs.gpus import ALL
+from engine.runs.home import Home
+from engine.runs.queue import Never, Place, Start, Ticket, Wait
+from engine.runs.queue_log import end_record
 from engine.runs.rundir import RunDir
 from engine.runs.settings import Supervision
 from engine.runs.stall import StallWatch
-from engine.runs.state import RunState, write_state
+from engine.runs.state import (
+    UNREADABLE,
+    RunState,
+    StateName,
+    recorded_state,
+    this_host,
+    write_state,
+)
 from engine.runs.system import SystemSampler
 from engine.runs.trainer import Trainer
 from engine.runs.verdict import Evidence, Exit, judge
@@ -32,8 +48,11 @@ from engine.watch.train_log import StepJoiner, read_steps
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
 SAMPLE_S = 2.0
+QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
 LAST_WORDS_S = 600.0
+
+T = TypeVar("T")
 
 
 class Supervisor:
@@ -49,46 +68,123 @@ class Supervisor:
         self.supervision = Supervision.from_manifest(manifest)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
         self.books = Books(run, self.attempt)
+        self._home = Home(run)
         self.state = RunState(
             "starting",
             attempt=self.attempt.number,
             waiting_for="trainer process",
             supervisor=processes.identify(os.getpid()),
+            host=this_host(),
             started=time.time(),
+            step=current.get("from_step") or None,
             total_steps=manifest.get("total_steps"),
         )
+        # A resumed run was started by hand, now.
+        self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
+        if self._ticket is not None:
+            self.state = self.state.evolve(
+                state="queued", waiting_for="its place in the queue", started=None
+            )
+        device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
+        self._on_gpu = device == "cuda" and not manifest.get("ray")
         self._argv: list[str] = current["argv"]
         self._joiner = StepJoiner(self.attempt)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
         self._sampler = SystemSampler(run.path)
-        self._stall = StallWatch(self.supervision)
         self._stopping: Escalation | None = None
         self._checkpoint_when_asked: int | None = None
         self._asked = False
+        self._told_to_end = False
+        self._troubles: set[str] = set()
 
     def supervise(self) -> int:
         """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
         processes.become_subreaper()
-        self.books.event("start", attempt=self.attempt.number, argv=self._argv)
-        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd)
-        self._set(trainer=self.trainer.identity)
-        self.books.flush()
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        start = Start() if self._ticket is None else self._await_turn(self._ticket)
+        if start is None or not self._claim_checkpoints():
+            self.books.flush_until(LAST_WORDS_S)
+            return 0
+        self._begin(start)
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
         while self.trainer.exit is None:
             time.sleep(TICK_S)
             self.trainer.reap()
             self._follow()
-            self._obey()
+            if self.trainer.exit is None:
+                self._obey()
             self._look_for_stall()
             sample()
             beat()
+            if self._home.is_gone():
+                return self._abandon()
             self.books.flush()
         self._clear_away()
         self._follow()
         self._conclude(self.trainer.exit)
         self.books.flush_until(LAST_WORDS_S)
         return self.trainer.exit.code or 0
+
+    def _await_turn(self, ticket: Ticket) -> Start | None:
+        """Wait in the queue for as long as it takes; None when the run is not to start."""
+        place = Place(self.run, ticket)
+        self.books.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
+        beat, due = Every(HEARTBEAT_S, self._set), 0.0
+        while not self._told_to_end and requests.pending_stop(self.run) is None:
+            now = time.monotonic()
+            if now >= due:
+                decision = place.look()
+                if isinstance(decision, Start):
+                    return decision
+                if isinstance(decision, Never):
+                    self._never_start("failed", decision.reason)
+                    return None
+                self._note_wait(decision)
+                # A look takes longer in a folder of very many runs, and must still cost nothing.
+                due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
+            beat()
+            if self._home.is_gone():
+                return None
+            self.books.flush()
+            time.sleep(TICK_S)
+        self._never_start("finished", f"stopped by {self._stopper()} before it started")
+        return None
+
+    def _note_wait(self, wait: Wait) -> None:
+        if (wait.waiting_for, wait.held) != (self.state.waiting_for, self.state.reason):
+            self._set(waiting_for=wait.waiting_for, reason=wait.held)
+
+    def _never_start(self, state: StateName, reason: str) -> None:
+        self.books.event("end", state=state, reason=reason, exit_code=None)
+        self._set(state=state, reason=reason, waiting_for=None, ended=time.time())
+
+    def _claim_checkpoints(self) -> bool:
+        """Make the checkpoint folder the run's own; False when the run cannot start for it."""
+        try:
+            moved = claim(self.run)
+        except UsageError as error:
+            self._never_start("failed", str(error))
+            return False
+        if moved is not None:
+            self.books.event("warning", message=moved)
+        return True
+
+    def _begin(self, start: Start) -> None:
+        """Say that the run has started, and with which GPUs, before anything of it runs."""
+        environment = {**os.environ, **start.environment}
+        gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
+        waiting_for = "trainer process"
+        self._set(
+            state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
+        )
+        self.books.event("start", attempt=self.attempt.number, argv=self._argv, gpus=gpus)
+        self.books.flush()
+        self._began = time.monotonic()
+        self._stall = StallWatch(self.supervision)
+        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, start.environment)
+        self._set(trainer=self.trainer.identity)
+        self.books.flush()
 
     def _follow(self) -> None:
         """Carry new steps over to the run's one history and note how far the start has come."""
@@ -97,8 +193,8 @@ class Supervisor:
             if step.step >= 1:
                 self._stall.step()
                 self._note_step(step.step)
-        if self.state.state == "starting":
-            now = waiting_for(self._console.lines(), self.state.waiting_for or "")
+        if self.state.waiting_for is not None:
+            now = waiting_for(self._console.lines(), self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
 
@@ -109,16 +205,25 @@ class Supervisor:
             self._set(step=step)
 
     def _obey(self) -> None:
-        request = requests.pending_stop(self.run)
-        if request is None:
-            return
-        if self._stopping is None:
-            if request.after_checkpoint and not self._new_checkpoint():
-                return
-            self.books.event("stop", step=self.state.step)
+        if self._stopping is None and self._should_stop():
+            self.books.event("stop", step=self.state.step, asked_by=self._stopper())
             self._set(state="stopping", reason=None, waiting_for=None)
             self._stopping = Escalation(self._signal, self.supervision)
-        self._stopping.tick()
+        if self._stopping is not None:
+            self._stopping.tick()
+
+    def _should_stop(self) -> bool:
+        if self._told_to_end:
+            return True
+        request = requests.pending_stop(self.run)
+        return request is not None and (not request.after_checkpoint or self._new_checkpoint())
+
+    def _stopper(self) -> str:
+        return "SIGTERM to its supervisor" if self._told_to_end else "user"
+
+    def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
+        """What a machine sends before it goes down: the run is stopped while there is time."""
+        self._told_to_end = True
 
     def _new_checkpoint(self) -> bool:
         """Whether a checkpoint was completed since the stop was asked for.
@@ -136,9 +241,11 @@ class Supervisor:
         self.books.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
     def _look_for_stall(self) -> None:
-        if self.state.state != "running" or (complaint := self._stall.complaint()) is None:
+        if self.state.state not in ("starting", "running"):
             return
-        where = self._where() if self.supervision.stack_dumps else None
+        if (complaint := self._stall.complaint()) is None:
+            return
+        where = self._careful(self._where) if self.supervision.stack_dumps else None
         reason = f"{complaint}; in {where}" if where else complaint
         self.books.event("stall", step=self.state.step, reason=reason)
         self._set(state="stalled", reason=reason)
@@ -156,20 +263,27 @@ class Supervisor:
         if left:
             pids = [process.pid for process in left]
             self.books.event("warning", message="ended leftovers", pids=pids)
-            processes.end(left, patience_s=3.0)
+            processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
             self.trainer.reap()
+        if not self.trainer.members():
+            private_ray.remove_all(self.run)
 
     def _conclude(self, exit_: Exit) -> None:
         evidence = Evidence(
             exit=exit_,
-            stop_requested=self._stopping is not None,
+            stopped_by=self._stopper() if self._stopping is not None else None,
             step=self.state.step,
             total_steps=self.state.total_steps,
-            checkpoint_complete=check_checkpoint(self.run).complete,
-            console=self.attempt.console,
+            checkpoint_complete=bool(self._careful(lambda: check_checkpoint(self.run).complete)),
+            attempt=self.attempt,
+            checkpoints=self.checkpoints,
         )
         state, reason = judge(evidence)
+        if state == "failed" and self.books.trouble:
+            reason = f"{reason}; cannot write {self.books.trouble}"
         self.books.event("end", state=state, reason=reason, exit_code=exit_.code)
+        if self._ticket is not None:
+            self._tell_queue(state)
         self._set(
             state=state,
             reason=reason,
@@ -179,12 +293,37 @@ class Supervisor:
             signal=exit_.signal,
         )
 
+    def _tell_queue(self, state: StateName) -> None:
+        ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
+        stepped = self.state.step is not None
+        self.books.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
+
     def _sample(self) -> None:
         pids = [process.pid for process in self.trainer.members()]
-        self.books.sample(self._sampler.sample(pids))
+        record = self._careful(lambda: self._sampler.sample(pids))
+        if record is not None:
+            self.books.sample(record)
+
+    def _careful(self, look: Callable[[], T]) -> T | None:
+        """What an instrument shows, or None: one that breaks must not end the run."""
+        try:
+            return look()
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {error}"
+            if trouble not in self._troubles:
+                self._troubles.add(trouble)
+                self.books.event("warning", message=trouble)
+            return None
+
+    def _abandon(self) -> int:
+        """End a run whose directory is gone: nobody could find, watch or stop it any more."""
+        processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+        self.trainer.reap()
+        return 1
 
     def _set(self, **changes: object) -> None:
-        self.state = self.state.evolve(**changes, heartbeat=time.time())
+        now, beat = time.time(), time.monotonic()
+        self.state = self.state.evolve(**changes, heartbeat=now, beat=beat)
         self.books.state(self.state)
 
 
@@ -215,14 +354,23 @@ def detach() -> None:
 def main() -> int:
     run = RunDir(Path(sys.argv[1]))
     detach()
+    if (recorded_state(run) or UNREADABLE).state in ("failed", "finished"):
+        return 1  # Who started this process has given it up and said so.
     try:
         return Supervisor(run).supervise()
     except Exception as error:
-        # Nobody sees this process's output: the state file has to say what went wrong.
-        reason = f"supervisor: {type(error).__name__}: {error}"
-        write_state(run, RunState("failed", reason=reason, ended=time.time()))
-        processes.end(processes.members(run, roots=[os.getpid()]), patience_s=5.0)
+        give_up(run, error)
         raise
+
+
+def give_up(run: RunDir, error: Exception) -> None:
+    """End the run and say in its state what went wrong: nobody sees this process's output."""
+    processes.end_members(run, patience_s=5.0, roots=[os.getpid()])
+    known = recorded_state(run) or RunState("failed")
+    reason = f"supervisor: {type(error).__name__}: {error}"
+    write_state(
+        run, known.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
+    )
 
 
 if __name__ == "__main__":

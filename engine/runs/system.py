@@ -107,6 +107,19 @@ class Gpu:
             ),
         }
 
+    @property
+    def index(self) -> int:
+        """In PCI bus order, as ``nvidia-smi`` counts."""
+        return self._index
+
+    def uuid(self) -> str:
+        return str(self._ask(lambda: self._nvml.nvmlDeviceGetUUID(self._handle)) or "")
+
+    def memory_used(self) -> int | None:
+        """Bytes, whoever holds them; None when the device does not answer."""
+        used = self._ask(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
+        return None if used is None else int(used)
+
     def held(self) -> dict[int, int]:
         """Bytes by pid, of the processes that this namespace can see."""
         users = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))

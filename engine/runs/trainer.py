@@ -17,14 +17,21 @@ from engine.runs.verdict import Exit
 class Trainer:
     """Starts the trainer, finds its processes, and collects every child that ends."""
 
-    def __init__(self, run: RunDir, attempt: Attempt, argv: Sequence[str], cwd: Path) -> None:
+    def __init__(
+        self,
+        run: RunDir,
+        attempt: Attempt,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+    ) -> None:
         self._run = run
         self.exit: Exit | None = None
         with attempt.console.open("ab") as console:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**os.environ, **_environment(run, attempt)},
+                env={**os.environ, **_environment(run, attempt), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,

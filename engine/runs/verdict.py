@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.runs.cause import cause
+from engine.runs.rundir import Attempt
 from engine.runs.state import StateName
-from engine.watch.tail import last_lines
 
-_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Killed)): ?(.*)$")
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-_WORKER_PREFIX = re.compile(r"^\([^)]*pid=\d+[^)]*\)\s*")
+_SENT = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})
+_INTERRUPTED = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM)}
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,19 @@ class Exit:
             return cls(code)
         return cls(128 - code, signal.Signals(-code).name)
 
+    @property
+    def from_outside(self) -> bool:
+        """Whether a signal from outside ended it: what its console says is not why."""
+        return self.signal in _SENT or self.code in _INTERRUPTED
+
     def phrase(self) -> str:
-        return f"killed by {self.signal}" if self.signal else f"exit code {self.code}"
+        if self.signal == "SIGKILL":
+            return "killed by SIGKILL (by hand, or out of memory?)"
+        if self.signal is not None:
+            return f"killed by {self.signal}{' from outside' if self.from_outside else ''}"
+        if self.code in _INTERRUPTED:
+            return f"ended by {_INTERRUPTED[self.code]} from outside (exit code {self.code})"
+        return f"exit code {self.code}"
 
 
 @dataclass(frozen=True)
@@ -40,11 +50,13 @@ class Evidence:
     """What is known when the trainer has ended."""
 
     exit: Exit
-    stop_requested: bool
+    stopped_by: str | None
+    """Who asked for the end; None when nobody did."""
     step: int | None
     total_steps: int | None
     checkpoint_complete: bool
-    console: Path
+    attempt: Attempt
+    checkpoints: Path
 
 
 def judge(evidence: Evidence) -> tuple[StateName, str | None]:
@@ -58,24 +70,17 @@ def judge(evidence: Evidence) -> tuple[StateName, str | None]:
     if evidence.exit.code == 0:
         if reached_end or evidence.total_steps is None:
             return "finished", None
-        if not evidence.stop_requested:
+        if evidence.stopped_by is None:
             return "failed", f"exit code 0, but ended {progress}"
-    if evidence.stop_requested:
-        return "finished", f"stopped by user {progress}"
+    if evidence.stopped_by is not None:
+        return "finished", f"stopped by {evidence.stopped_by} {progress}"
     if reached_end and evidence.checkpoint_complete:
         return "finished", f"teardown crash: {evidence.exit.phrase()} after the last step"
-    cause = last_error(evidence.console)
     phrase = f"{evidence.exit.phrase()} {progress}"
-    return "failed", f"{phrase}: {cause}" if cause else phrase
-
-
-def last_error(console: Path) -> str | None:
-    """The last ``SomeError: message`` line of a console log, plain and at most 300 characters."""
-    for raw in reversed(last_lines(console, 400)):
-        line = _WORKER_PREFIX.sub("", _CONTROL.sub("", raw.decode("utf-8", "replace"))).strip()
-        if _ERROR.match(line):
-            return line[:300]
-    return None
+    if evidence.exit.from_outside:
+        return "failed", phrase
+    why = cause(evidence.attempt, evidence.checkpoints)
+    return "failed", f"{phrase}: {why}" if why else phrase
 
 
 def _progress(step: int | None, total: int | None) -> str:

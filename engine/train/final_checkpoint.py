@@ -17,6 +17,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.jsonl import read_json
+from engine.records.ownership import STAMP
 
 
 def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
@@ -32,6 +33,7 @@ def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
     unfinished.mkdir(parents=True)
     try:
         _save(model, shards, unfinished, dtype)
+        _keep_stamp(checkpoint.parent, unfinished)
         _replace(unfinished, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -109,6 +111,13 @@ def _save(model: Any, shards: Path, folder: Path, dtype: str) -> None:
         model.generation_config = GenerationConfig.from_pretrained(saved)
     model.to(getattr(torch, dtype)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(saved).save_pretrained(folder)
+
+
+def _keep_stamp(checkpoints: Path, folder: Path) -> None:
+    """The model says which run it is from, as the folder of its checkpoint does."""
+    stamp = checkpoints / STAMP
+    if stamp.is_file():
+        shutil.copyfile(stamp, folder / STAMP)
 
 
 def _replace(unfinished: Path, out: Path) -> None:

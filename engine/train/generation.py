@@ -23,11 +23,15 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One sequence to continue by at most ``budget`` tokens (at least 1)."""
+    """One sequence to continue by at most ``budget`` tokens (at least 1).
+
+    ``seed`` alone decides its random numbers: a row is drawn the same in any batch.
+    """
 
     prompt: list[int]
     budget: int
     sampling: Sampling = Sampling()
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,6 @@ def generate(
     requests: Sequence[Request],
     stop_tokens: Sequence[int],
     pad_token: int,
-    generator: torch.Generator | None = None,
 ) -> list[Generated]:
     """Continue every request until a stop token or its budget. All share one ``Sampling``.
 
@@ -96,6 +99,7 @@ def generate(
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     seen = inputs
     budgets = torch.tensor([request.budget for request in requests], device=device)
+    numbers = _random_numbers(requests).to(device)
     stops = torch.tensor(list(stop_tokens), device=device)
     padded = not bool(mask.all())
     done = torch.zeros(len(requests), dtype=torch.bool, device=device)
@@ -114,7 +118,7 @@ def generate(
         )
         cache = output.past_key_values
         distribution = log_distribution(output.logits[:, -1].float(), sampling, seen)
-        inputs = _draw(distribution, sampling.temperature, generator)
+        inputs = _draw(distribution, sampling.temperature, numbers[:, step - 1])
         tokens.append(inputs)
         log_probs.append(distribution.gather(-1, inputs))
         lengths += ~done
@@ -140,13 +144,25 @@ def _left_padded(
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _draw(
-    distribution: torch.Tensor, temperature: float, generator: torch.Generator | None
-) -> torch.Tensor:
-    """Next token per row, ``[batch, 1]``."""
+def _random_numbers(requests: Sequence[Request]) -> torch.Tensor:
+    """Uniform in [0, 1), ``[batch, largest budget]`` in float64; each row from its own seed."""
+    numbers = torch.zeros(len(requests), max(request.budget for request in requests))
+    generator = torch.Generator()
+    for row, request in zip(numbers, requests, strict=True):
+        row[: request.budget].uniform_(generator=generator.manual_seed(request.seed))
+    return numbers.double()
+
+
+def _draw(distribution: torch.Tensor, temperature: float, numbers: torch.Tensor) -> torch.Tensor:
+    """Next token per row, ``[batch, 1]``: the inverse cumulative distribution at ``numbers``.
+
+    The numbers are multiples of 2**-24, so in float64 none reaches the total, and a token of
+    probability 0 is never the first to exceed one.
+    """
     if temperature <= 0:
         return distribution.argmax(-1, keepdim=True)
-    return torch.multinomial(distribution.exp(), 1, generator=generator)
+    cumulative = distribution.double().exp().cumsum(-1)
+    return torch.searchsorted(cumulative, numbers[:, None] * cumulative[:, -1:], right=True)
 
 
 def _split(tokens: torch.Tensor, log_probs: torch.Tensor, lengths: torch.Tensor) -> list[Generated]:

@@ -9,7 +9,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.compose import last_step, verl_config
+from engine.launch.env_file import load_env_file
 from engine.launch.recipe import Recipe, load_recipe
-from engine.train import environment, ray_session, zygote
+from engine.train import environment, patches, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
 
 # What the actors of a run import; the zygote does it once for all of them.
@@ -47,11 +48,13 @@ def main(arguments: Sequence[str]) -> int:
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
     signals = StopSignals()
     try:
-        run = run_on_cpu if recipe.get("grubrics.device") == "cpu" else run_on_accelerator
-        run(config, signals)
+        way_to_run(str(recipe.get("grubrics.device")))(config, attempt, signals)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
+    except ray_attach.NotSharedError as error:
+        print(error, file=sys.stderr)
+        return 1
     return check_finished(config, attempt)
 
 
@@ -60,16 +63,24 @@ def read_recipe(kind: str, arguments: Sequence[str]) -> Recipe:
     parser = argparse.ArgumentParser(prog=f"python -m engine.train.{kind}")
     parser.add_argument("--config", required=True, help="a recipe file or its bare name")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
+    parser.add_argument("--no-env", action="store_true", help="variables set no values")
     given = parser.parse_intermixed_args(list(arguments))
-    recipe = load_recipe(given.config, given.overrides)
+    load_env_file(os.environ)
+    recipe = load_recipe(given.config, given.overrides, {} if given.no_env else None)
     if recipe.kind != kind:
         raise UsageError(f"{recipe.path}: grubrics.kind is {recipe.kind}, not {kind}")
     return recipe
 
 
-def run_on_cpu(config: dict[str, Any], signals: StopSignals) -> None:
+def way_to_run(device: str) -> Callable[[dict[str, Any], Path, StopSignals], None]:
+    if ray_attach.wanted(os.environ, device):
+        return run_on_cluster
+    return run_on_cpu if device == "cpu" else run_on_accelerator
+
+
+def run_on_cpu(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
     """Train with workers forked from a zygote; this process itself never imports verl."""
-    with ray_session.private_instance() as directory:
+    with ray_session.private_instance(attempt) as directory:
         spawner = zygote.start(directory / "zygote", PRELOAD)
         try:
             variables = {"TRANSFER_QUEUE_ENABLE": "1"}
@@ -81,13 +92,19 @@ def run_on_cpu(config: dict[str, Any], signals: StopSignals) -> None:
             spawner.close()
 
 
-def run_on_accelerator(config: dict[str, Any], signals: StopSignals) -> None:
-    """Train the way verl's launcher does, on the user's Ray cluster or on a private one."""
-    if os.environ.get("RAY_ADDRESS", "local") != "local":
-        _train_here(config, signals)
-        return
-    with ray_session.private_instance():
-        _train_here(config, signals)
+def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
+    """Train the way verl's launcher does, on a private Ray instance."""
+    with ray_session.private_instance(attempt), ray_running(config, _verl_env(config), signals):
+        _train_here(config)
+
+
+def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
+    """Train on the Ray cluster that RAY_ADDRESS names; it was there before and stays."""
+    device = config["grubrics"]["device"]
+    runtime = ray_attach.with_runtime_env(_verl_env(config), os.environ, device)
+    with ray_running(ray_attach.attaching(config), runtime, signals):
+        ray_attach.require_shared(attempt)
+        _train_here(config)
 
 
 def _train_in_worker(config: dict[str, Any]) -> None:
@@ -98,16 +115,19 @@ def _train_in_worker(config: dict[str, Any]) -> None:
     ray.get(ray.remote(num_cpus=0, max_retries=0)(train).remote(config))
 
 
-def _train_here(config: dict[str, Any], signals: StopSignals) -> None:
+def _train_here(config: dict[str, Any]) -> None:
+    from engine.train.ppo_task import train
+
+    train(config)
+
+
+def _verl_env(config: dict[str, Any]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from engine.train.ppo_task import train
-
-    runtime = get_ppo_ray_runtime_env(OmegaConf.create(config))
+    runtime: dict[str, Any] = get_ppo_ray_runtime_env(OmegaConf.create(config))
     runtime["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
-    with ray_running(config, runtime, signals):
-        train(config)
+    return runtime
 
 
 @contextmanager
@@ -122,6 +142,8 @@ def ray_running(
     variables = {**runtime_env.get("env_vars", {}), **own.get("env_vars", {})}
     given["runtime_env"] = {**runtime_env, **own, "env_vars": variables}
     print(f"ray init kwargs: {given}", flush=True)
+    if os.environ.get("RAY_ADDRESS") == "local":
+        patches.apply_to_private_ray()
     try:
         ray.init(**given)
         signals.listen()

@@ -1,23 +1,27 @@
 """The ``hf`` rollout server: a Ray actor that generates with HF transformers, on CPU or CUDA.
 
-verl's agent loop calls ``generate`` once per rollout; requests that arrive together run as one
-batch. The other methods are the control surface verl expects of any rollout server.
+verl's agent loop calls ``generate`` once per rollout; the rollouts of a step run as one batch, so
+that a resumed run repeats it bit by bit. The other methods are the control surface verl expects of
+any rollout server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from engine.train.generation import Generated, Request, Sampling, generate
+from engine.train.row_seeds import RowSeeds
 
-# Requests of one step arrive a few milliseconds apart; waiting this long for the next one costs
-# less than generating twice.
+# Requests come a few milliseconds apart; where their number is unknown (validation, later turns),
+# waiting this long for the next one costs less than generating twice.
 QUIET_S = 0.015
+# How long to wait for a rollout that the step is known to have; it may have failed on its way.
+MISSING_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class ServerConfig:
     prompt_length: int
     response_length: int
     max_batch: int
+    rollouts_per_step: int
+    """How many rollouts a training step asks this server for; 0 where nobody knows."""
     threads: int | None
     seed: int
 
@@ -51,7 +57,6 @@ class HFServer:
 
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        torch.manual_seed(config.seed)
         self.config = config
         self.device = get_device_id()
         tokenizer = AutoTokenizer.from_pretrained(
@@ -67,6 +72,8 @@ class HFServer:
         self.pad_token: int = tokenizer.pad_token_id or 0
         self.stop_tokens = stop_tokens(tokenizer, self.model.generation_config)
         self.global_steps: int | None = None
+        self.seeds = RowSeeds(config.seed)
+        self.expected = config.rollouts_per_step
         self.waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
         self.thread = ThreadPoolExecutor(1)
         self.batcher: asyncio.Task[None] | None = None
@@ -108,27 +115,36 @@ class HFServer:
             top_k=int(params.get("top_k", -1)),
             repetition_penalty=float(params.get("repetition_penalty", 1.0)),
         )
-        return Request(prompt, max(1, int(budget)), sampling)
+        return Request(prompt, max(1, int(budget)), sampling, self.seeds.next(prompt))
 
     async def _batches(self) -> None:
         while True:
-            batch = await self._next_batch()
             by_sampling: dict[Sampling, list[_Waiting]] = {}
-            for item in batch:
+            for item in await self._arrived():
                 by_sampling.setdefault(item.request.sampling, []).append(item)
             for items in by_sampling.values():
-                await self._answer(items)
+                for batch in batched(items, self.config.max_batch):
+                    await self._answer(batch)
 
-    async def _next_batch(self) -> list[_Waiting]:
-        batch = [await self.waiting.get()]
-        while len(batch) < self.config.max_batch:
+    async def _arrived(self) -> list[_Waiting]:
+        """What arrived together, in an order of its own: neither decides how rows are batched.
+
+        The rollouts of a training step are waited for. Validation, greedy unless a recipe says
+        otherwise, and later turns of a conversation come in numbers that nobody told.
+        """
+        items = [await self.waiting.get()]
+        awaited = self.expected if items[0].request.sampling.temperature > 0 else 0
+        while len(items) != awaited:
+            patience = MISSING_S if len(items) < awaited else QUIET_S
             try:
-                batch.append(await asyncio.wait_for(self.waiting.get(), QUIET_S))
+                items.append(await asyncio.wait_for(self.waiting.get(), patience))
             except TimeoutError:
                 break
-        return batch
+        if awaited:
+            self.expected = 0
+        return sorted(items, key=lambda item: _place(item.request))
 
-    async def _answer(self, items: list[_Waiting]) -> None:
+    async def _answer(self, items: Sequence[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
         try:
             results = await loop.run_in_executor(
@@ -171,13 +187,15 @@ class HFServer:
         self._set_version(global_steps)
 
     def _set_version(self, global_steps: int | None) -> None:
-        if global_steps is not None:
+        if global_steps is not None and global_steps != self.global_steps:
             self.global_steps = global_steps
+            self.seeds.start_step(global_steps)
+            self.expected = self.config.rollouts_per_step
 
     # control surface of a verl rollout server
 
     async def set_global_steps(self, global_steps: int) -> None:
-        self.global_steps = global_steps
+        self._set_version(global_steps)
 
     async def sleep(self) -> None:
         """Give the accelerator's memory to the trainer."""
@@ -200,6 +218,15 @@ class HFServer:
     async def start_profile(self, **_: Any) -> None: ...
 
     async def stop_profile(self) -> None: ...
+
+
+def _place(request: Request) -> tuple[int, list[int], int]:
+    """Where a request stands in its batch: beside others of its length, then by content."""
+    return len(request.prompt), request.prompt, request.seed
+
+
+def batched(items: Sequence[_Waiting], size: int) -> Iterator[Sequence[_Waiting]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def stop_tokens(tokenizer: Any, generation_config: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""Everything we rely on that verl 0.9.1 (or torch, under verl) does not offer publicly.
+"""Everything we rely on that verl 0.9.1 (or torch and Ray, under verl) does not offer publicly.
 
 One place, so that moving the verl pin means reading this file. Each entry says what is used, why,
 and how to notice that it moved; ``verify()`` runs those checks. docs/verl.md prints the same list.
@@ -34,6 +34,21 @@ def apply_on_cpu() -> None:
     """Patch torch for one process of a CPU run. Calling it twice changes nothing."""
     _patch_backend_string()
     _patch_pinned_offload()
+
+
+def apply_to_private_ray() -> None:
+    """Let the private Ray of this process pick every port. Calling it twice changes nothing."""
+    from ray._private.parameter import RayParams
+
+    original = RayParams.__init__
+    if getattr(original, "_free_agent_port", False):
+        return
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(self, *args, **{"dashboard_agent_listen_port": 0, **kwargs})
+
+    __init__._free_agent_port = True  # type: ignore[attr-defined]
+    RayParams.__init__ = __init__
 
 
 def register_adapter() -> None:
@@ -135,6 +150,13 @@ def _ray_moved() -> str | None:
     return None if found == RAY_VERSION else f"ray {found} is installed, not {RAY_VERSION}"
 
 
+def _agent_port_moved() -> str | None:
+    from ray._private.parameter import RayParams
+
+    known = "dashboard_agent_listen_port" in inspect.getsource(RayParams)
+    return None if known else "Ray names the port of its dashboard agent in another way"
+
+
 def _sampler_moved() -> str | None:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
@@ -212,6 +234,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "before ray is imported, because its C++ side reads them only then",
         "importing verl anew costs each of eight actors some seconds of CPU",
         _ray_moved,
+    ),
+    Deviation(
+        "Ray's agent port",
+        "patch",
+        "ray._private.parameter.RayParams(dashboard_agent_listen_port=0) in a private instance",
+        "ray.init() always takes 52365: a cluster started later could take no jobs",
+        _agent_port_moved,
     ),
     Deviation(
         "reward manager",

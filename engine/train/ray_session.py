@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# A Unix socket's path may have 107 bytes, of which Ray takes some 70 below this directory.
-LONGEST_BASE = 30
+from engine.runs import private_ray
+
+# Ray's default lets a driver wait a minute for a control service that was killed. Private services
+# are never restarted, so there is nothing to wait for.
+GCS_PATIENCE_S = 5
 
 
 @contextmanager
-def private_instance() -> Iterator[Path]:
+def private_instance(attempt: Path) -> Iterator[Path]:
     """Set the environment for a private Ray; yields its directory, removed at the end.
 
-    Call before ``ray`` is imported: its C++ side reads the environment at import.
+    Call before ``ray`` is imported: its C++ side reads the environment at import. A driver that is
+    killed leaves the directory to its supervisor, which finds it in the attempt.
     """
-    base = tempfile.gettempdir()
-    directory = Path(
-        tempfile.mkdtemp(prefix="gr-", dir=base if len(base) < LONGEST_BASE else "/tmp")
-    )
+    directory = private_ray.create(attempt)
     os.environ.update(
         RAY_ADDRESS="local",
         RAY_TMPDIR=str(directory),
         RAY_AUTH_MODE="token",
         RAY_AUTH_TOKEN=secrets.token_hex(32),
     )
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(GCS_PATIENCE_S))
+    # A port that was fixed for another instance is taken; without it Ray picks a free one.
+    os.environ.pop("RAY_GCS_SERVER_PORT", None)
     try:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        private_ray.remove(attempt)

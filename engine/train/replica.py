@@ -56,6 +56,7 @@ class HFReplica(RolloutReplica):
     def _server_config(self) -> ServerConfig:
         model: Any = self.model_config
         override = model.get("override_config") or {}
+        own = self.config.engine_kwargs.get("hf") or {}
         on_cpu = get_platform().device_name == "cpu"
         return ServerConfig(
             model_path=str(model.get("local_path") or model["path"]),
@@ -65,6 +66,7 @@ class HFReplica(RolloutReplica):
             prompt_length=int(self.config.prompt_length),
             response_length=int(self.config.response_length),
             max_batch=min(MAX_BATCH, int(self.config.max_num_seqs)),
+            rollouts_per_step=int(own.get("rollouts_per_step") or 0),
             threads=1 if on_cpu else None,
             seed=int(self.config.seed) + self.replica_rank,
         )

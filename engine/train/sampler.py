@@ -1,4 +1,4 @@
-"""verl's replay buffer with a short poll and with an eye on rollouts that got no reward.
+"""verl's replay buffer with a short poll, an order of its own, and an eye on missing rewards.
 
 ``trainer.v1.sampler.custom_sampler`` is verl's hook for a subclass. The stock buffer sleeps 2.0 s
 between looks at the queue and no setting changes that, which would be the length of a step here.
@@ -52,7 +52,7 @@ class WatchfulReplayBuffer(ReplayBuffer):
         kept = self._without_lonely(batch)
         if not kept.keys:
             raise self._stop(global_steps, failed, expected)
-        return kept, {**metrics, "reward/failed_share": failed / expected}
+        return _in_order(kept), {**metrics, "reward/failed_share": failed / expected}
 
     def _without_lonely(self, batch: KVBatchMeta) -> KVBatchMeta:
         if self.rollouts_per_prompt == 1:
@@ -75,6 +75,21 @@ class WatchfulReplayBuffer(ReplayBuffer):
             f"grubrics.max_failed_share={self.max_failed_share:g} allows; "
             "reward.jsonl has the error of each"
         )
+
+
+def _in_order(batch: KVBatchMeta) -> KVBatchMeta:
+    """The same rollouts by content instead of by arrival.
+
+    Sums of floats depend on their order: a resumed run would end in other last bits, and soon in
+    other tokens.
+    """
+    found = tq.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=["prompts", "responses"]
+    )
+    rows = zip(found["prompts"].unbind(), found["responses"].unbind(), strict=True)
+    content = [(prompt.tolist(), response.tolist()) for prompt, response in rows]
+    batch.reorder(sorted(range(len(content)), key=content.__getitem__))
+    return batch
 
 
 def _group(key: str) -> str:

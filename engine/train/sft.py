@@ -23,6 +23,7 @@ from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.sft_compose import SftPlan, plan, read_conversations, verl_config, write_parquet
+from engine.train.sft_resume import saved_step, starting_checkpoint
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,9 +50,8 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
     val_file = recipe.get("data.val_file")
     held_out = read_conversations(Path(val_file)) if val_file else None
     val = attempt / "sft_val.parquet" if held_out else None
-    # Only a later attempt of the same run goes on from its checkpoints.
-    resume = attempt.name not in ("attempt_1", "")
-    config = verl_config(recipe, steps, attempt / "sft_train.parquet", val, resume)
+    start = starting_checkpoint(recipe, steps.steps_per_epoch, attempt / "start")
+    config = verl_config(recipe, steps, attempt / "sft_train.parquet", val, start)
     write_parquet(conversations, attempt / "sft_train.parquet")
     if held_out and val:
         write_parquet(held_out, val)
@@ -61,12 +61,16 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
 def run(recipe: Recipe, config: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
     ranks = int(recipe.values["training.n_gpus"])
     port = int(recipe.values["training.master_port"]) or free_port()
+    given = recipe.get("training.resume_from")
+    reached = 0 if given is None else saved_step(Path(given))
+    if given is not None and reached >= steps.total_steps:  # only the final model is missing
+        return write_final(recipe, Path(given))
     code = train_here(config, port) if ranks == 1 else train_ranks(config, ranks, port, attempt)
-    reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=0)
+    reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=reached)
     if code != 0 or reached < steps.total_steps:
         print(f"ended at step {reached} of {steps.total_steps}", file=sys.stderr)
         return code or 1
-    return write_final(recipe, reached)
+    return write_final(recipe, Path(recipe.values["training.output_dir"], f"global_step_{reached}"))
 
 
 def train_here(config: dict[str, Any], port: int) -> int:
@@ -100,12 +104,12 @@ def train_rank(config: dict[str, Any]) -> None:
     run_sft(OmegaConf.create(json.loads(json.dumps(config))))
 
 
-def write_final(recipe: Recipe, step: int) -> int:
+def write_final(recipe: Recipe, checkpoint: Path) -> int:
     from engine.train.final_checkpoint import export
 
     output = Path(recipe.values["training.output_dir"])
     dtype = "bfloat16" if recipe.values["training.bf16"] else "float32"
-    final = export(output / f"global_step_{step}", output / "final", dtype)
+    final = export(checkpoint, output / "final", dtype)
     print(f"next: python -m engine.train.grpo --config ... actor_rollout_ref.model.path={final}")
     print(f"final model: {final}", flush=True)
     return 0

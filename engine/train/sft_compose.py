@@ -78,13 +78,15 @@ def write_parquet(conversations: list[list[dict[str, str]]], path: Path) -> Path
 
 
 def verl_config(
-    recipe: Recipe, steps: SftPlan, train: Path, val: Path | None, resume: bool
+    recipe: Recipe, steps: SftPlan, train: Path, val: Path | None, resume_from: Path | None = None
 ) -> dict[str, Any]:
     """verl's ``sft_trainer_engine`` configuration."""
     from engine.train.snapshot_keys import compose_defaults
 
     values = dict(flatten(compose_defaults("sft_trainer_engine")))
-    values |= _data(recipe, steps, train, val) | _model(recipe) | _trainer(recipe, steps, resume)
+    values |= (
+        _data(recipe, steps, train, val) | _model(recipe) | _trainer(recipe, steps, resume_from)
+    )
     if recipe.values["grubrics.device"] == "cpu":
         values |= ON_CPU
     return unflatten(values)
@@ -137,7 +139,7 @@ def _model(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _trainer(recipe: Recipe, steps: SftPlan, resume: bool) -> dict[str, Any]:
+def _trainer(recipe: Recipe, steps: SftPlan, resume_from: Path | None) -> dict[str, Any]:
     loggers = list(recipe.values["logging.report_to"])
     return {
         "trainer.project_name": recipe.values["logging.project"],
@@ -150,5 +152,6 @@ def _trainer(recipe: Recipe, steps: SftPlan, resume: bool) -> dict[str, Any]:
         "trainer.test_freq": "after_each_epoch" if recipe.get("data.val_file") else -1,
         "trainer.seed": recipe.values["training.seed"],
         "trainer.n_gpus_per_node": recipe.values["training.n_gpus"],
-        "trainer.resume_mode": "auto" if resume else "disable",
+        "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
+        "trainer.resume_from_path": None if resume_from is None else str(resume_from),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine import jsonl
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.runs.state import UNREADABLE, RunState, observe, observed_state
 from engine.watch.tail import Tail, near_end
 from engine.watch.train_log import Step
 
@@ -36,6 +36,7 @@ class RunWatch:
         self.run = run
         self._steps = Tail(run.train_log)
         self._events = Tail(run.events)
+        self._state = UNREADABLE
         self._attempt = 0
         self._console: Tail | None = None
         self._system: Tail | None = None
@@ -43,7 +44,7 @@ class RunWatch:
     def poll(self) -> Update:
         """The state now, and whole lines that are new. The state is read first, so an ended
         state never comes before the last lines."""
-        state = observed_state(self.run)
+        state = self._look()
         self._follow(state.attempt)
         assert self._console is not None and self._system is not None
         return Update(
@@ -53,6 +54,14 @@ class RunWatch:
             system=_records(self._system),
             events=_records(self._events),
         )
+
+    def _look(self) -> RunState:
+        """A state file that cannot be read just now is no end: a live supervisor replaces it."""
+        state = observed_state(self.run)
+        if state == UNREADABLE and self.run.path.exists():
+            state = observe(self._state)
+        self._state = state
+        return state
 
     def _follow(self, number: int) -> None:
         if number == self._attempt:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 # In the order they appear; each names what the run waits for once its line was printed.
 _MARKERS = (
+    ("Ray job grubrics-", "its Ray job"),
     ("ray init kwargs", "Ray"),
     ("Started a local Ray instance", "trainer process"),
     ("Connecting to existing Ray cluster", "trainer process"),

@@ -3,49 +3,108 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 _CHUNK = 1 << 20
+_FINGERPRINT = 64
 
 
 class Tail:
     """Whole lines appended to a file since the last look.
 
     Polls with ``pread`` rather than inotify, which misses other hosts' writes on network file
-    systems. A torn last line is left for the next look. Truncation and replacement of the file
-    start it over. A missing file has no lines yet.
+    systems. A torn last line is left for the next look. A truncated file is read from its start.
+    One that was renamed or deleted is read on beside the file that took its name, because its
+    writer still holds it. What cannot be read has no lines yet.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path = path
-        self.offset = offset
-        self._inode: int | None = None
+        self._start = offset
+        self._files: list[_OpenFile] = []
+        """The file of that name, after the one that had it before, if any."""
 
-    def lines(self) -> list[bytes]:
-        """The new complete lines, without their line ends."""
+    def lines(self, at_most: int | None = None) -> list[bytes]:
+        """The new complete lines, without their line ends.
+
+        ``at_most`` bytes are read of a file at a time, rounded up to whole mebibytes and lines;
+        ``behind`` then says what is left for the next look.
+        """
+        self._look()
+        return [line for file in self._files for line in file.lines(at_most)]
+
+    def behind(self) -> int:
+        """Bytes written that were not read yet, a torn last line included."""
+        return sum(file.behind() for file in self._files)
+
+    def size(self) -> int:
+        """Bytes of the files that are followed."""
+        return sum(file.size() for file in self._files)
+
+    def _look(self) -> None:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return []
-        try:
-            return self._read(descriptor)
-        finally:
+            # A pipe of that name would block without the flag.
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return
+        if self._files and self._files[-1].is_same(descriptor):
             os.close(descriptor)
+            return
+        offset = 0 if self._files else self._start
+        self._files = [*self._files[-1:], _OpenFile(descriptor, offset)]
 
-    def _read(self, descriptor: int) -> list[bytes]:
-        status = os.fstat(descriptor)
-        if status.st_size < self.offset or self._inode not in (None, status.st_ino):
-            self.offset = 0
-        self._inode = status.st_ino
-        parts = []
-        position = self.offset
-        while chunk := os.pread(descriptor, _CHUNK, position):
+
+class _OpenFile:
+    """A file that stays readable whatever becomes of its name."""
+
+    def __init__(self, descriptor: int, offset: int) -> None:
+        self._descriptor = descriptor
+        self._offset = offset
+        self._last_read = b""
+        weakref.finalize(self, os.close, descriptor)
+
+    def is_same(self, descriptor: int) -> bool:
+        return os.path.sameopenfile(self._descriptor, descriptor)
+
+    def behind(self) -> int:
+        return max(0, self.size() - self._offset)
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError:
+            return 0
+
+    def lines(self, at_most: int | None = None) -> list[bytes]:
+        try:
+            return self._read(at_most)
+        except OSError:
+            return []
+
+    def _read(self, at_most: int | None) -> list[bytes]:
+        if self._was_rewritten():
+            self._offset, self._last_read = 0, b""
+        parts: list[bytes] = []
+        position = self._offset
+        while chunk := os.pread(self._descriptor, _CHUNK, position):
             parts.append(chunk)
             position += len(chunk)
+            # A line longer than the limit is read to its end: else it would never be whole.
+            if at_most is not None and position - self._offset >= at_most and b"\n" in chunk:
+                break
         data = b"".join(parts)
-        end = data.rfind(b"\n") + 1
-        self.offset += end
-        return data[:end].split(b"\n")[:-1]
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        self._last_read = whole[-_FINGERPRINT:] or self._last_read
+        return whole.split(b"\n")[:-1]
+
+    def _was_rewritten(self) -> bool:
+        """Whether what was read last is gone, even if the file has grown longer since."""
+        if os.fstat(self._descriptor).st_size < self._offset:
+            return True
+        start = self._offset - len(self._last_read)
+        return os.pread(self._descriptor, len(self._last_read), start) != self._last_read
 
 
 def near_end(path: Path, limit: int) -> int:
@@ -55,7 +114,7 @@ def near_end(path: Path, limit: int) -> int:
             start = max(0, handle.seek(0, os.SEEK_END) - limit)
             handle.seek(start)
             return start + len(handle.readline()) if start else 0
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
@@ -66,6 +125,6 @@ def last_lines(path: Path, count: int, limit: int = 256 * 1024) -> list[bytes]:
             size = handle.seek(0, os.SEEK_END)
             handle.seek(max(0, size - limit))
             data = handle.read(limit)
-    except FileNotFoundError:
+    except OSError:
         return []
     return data.splitlines()[-count:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,7 @@ class StepJoiner:
         self._attempt = attempt
         self._metrics = Tail(attempt.metrics)
         self._reward = Tail(attempt.reward)
+        self._last: Record = {"step": -1}
         self._train: dict[int | None, list[Record]] = defaultdict(list)
         self._validation: dict[int | None, list[Record]] = defaultdict(list)
 
@@ -86,6 +87,9 @@ class StepJoiner:
         number, data = jsonl.integer(record.get("step")), record.get("data")
         if number is None or not isinstance(data, dict):
             return None
+        if number < self._last["step"] or record == self._last:
+            return None  # An earlier line again: somebody wrote the file anew.
+        self._last = record
         values = verl_metrics(data)
         values.update(reward_metrics(_take(self._train, number)))
         values.update(validation_metrics(_take(self._validation, number)))
@@ -115,8 +119,17 @@ def read_steps(train_log: Path) -> Iterator[Step]:
 
 
 def history(steps: Iterable[Step]) -> list[Step]:
-    """One entry per step, in order: of a step that was redone, the latest."""
-    latest = {step.step: step for step in steps}
+    """One entry per step, in order: of a step that was redone, the latest.
+
+    Lines of one attempt about the same step are one entry: verl's SFT trainer logs a step's
+    validation on a line of its own.
+    """
+    latest: dict[int, Step] = {}
+    for step in steps:
+        before = latest.get(step.step)
+        if before is not None and before.attempt == step.attempt:
+            step = replace(step, metrics={**before.metrics, **step.metrics})
+        latest[step.step] = step
     return [latest[number] for number in sorted(latest)]
 
 

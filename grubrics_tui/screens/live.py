@@ -179,7 +179,7 @@ class LiveScreen(CockpitScreen):
         if self.has_class("-zoomed"):
             self.remove_class("-zoomed")
         else:
-            await self.run_action("app.show_runs")
+            await self.run_action("app.leave_run")
 
 
 def _is_news(update: Update, before: RunState | None) -> bool:

@@ -58,6 +58,8 @@ def message(state: RunState, history: History) -> list[str]:
     """The headline and, for a run that failed, the last lines that say why."""
     if state.state == "running":
         return []
+    if state.state == "queued" and state.reason:
+        return [f"queued: {state.reason}"]
     if state.state in ("starting", "queued"):
         return [f"{state.state}: waiting for {state.waiting_for or 'its first sign of life'}"]
     if state.state == "finished":

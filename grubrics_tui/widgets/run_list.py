@@ -2,56 +2,181 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from textual.content import Content
-from textual.widgets.option_list import Option
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from engine.runs.registry import RunInfo
-from grubrics_tui.formats import clock, step_of
-from grubrics_tui.widgets.choices import Choices
+from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.formats import MISSING, clock, step_of
 from grubrics_tui.widgets.states import STATE_LOOKS
 
-SHOWN = 500
-_STATE, _STEP, _KIND, _STARTED = 12, 13, 6, 18
+_STATE, _KIND, _TIME = 11, 6, 13
+_WIDE = 100
+_LONGEST_ID = 42
 
 
-class RunList(Choices):
-    """The newest ``SHOWN`` runs; the selected one stays selected while others come and go."""
+@dataclass(frozen=True)
+class Columns:
+    """Cells that ids and steps take in the list as it is."""
 
-    DEFAULT_CSS = "RunList { height: 1fr; }"
+    id: int = 0
+    step: int = 0
+
+    @classmethod
+    def of(cls, runs: Sequence[RunInfo]) -> Columns:
+        return cls(
+            max((len(info.id) for info in runs), default=0),
+            max((len(_step(info)) for info in runs), default=0),
+        )
+
+
+class RunList(ScrollView, can_focus=True):
+    """Draws the lines in sight, so ten thousand runs scroll like ten.
+
+    The selected run stays selected while others come and go.
+    """
+
+    DEFAULT_CSS = """
+    RunList {
+        height: 1fr; overflow-x: hidden; scrollbar-size: 1 1; padding: 0 1; background: $background;
+        border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
+        &:focus { border: round $line-focus; border-title-color: $primary; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "move(1)", show=False),
+        Binding("up", "move(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("home", "go(0)", show=False),
+        Binding("end", "go(-1)", show=False),
+    ]
+
+    class Highlighted(Message):
+        """Another run is selected, or none."""
+
+    class Opened(Message):
+        """The selected run was clicked."""
 
     def __init__(self) -> None:
-        super().__init__("runs")
+        super().__init__()
+        self.border_title = "runs"
         self.runs: Sequence[RunInfo] = ()
-
-    def show(self, runs: Sequence[RunInfo]) -> None:
-        kept = self.selected
-        self.runs = runs[:SHOWN]
-        width = min(40, max((len(info.id) for info in self.runs), default=0)) + 2
-        self.clear_options()
-        self.add_options([Option(_line(info, width), id=info.id) for info in self.runs])
-        ids = [info.id for info in self.runs]
-        if ids:
-            self.highlighted = ids.index(kept.id) if kept and kept.id in ids else 0
-        older = len(runs) - len(self.runs)
-        self.border_subtitle = f"{len(runs)} runs" + (f", {older} older not shown" if older else "")
+        self._index = 0
+        self._columns = Columns()
 
     @property
     def selected(self) -> RunInfo | None:
-        return None if self.highlighted is None else self.runs[self.highlighted]
+        return self.runs[self._index] if self._index < len(self.runs) else None
+
+    def show(self, runs: Sequence[RunInfo]) -> None:
+        kept = self.selected
+        self.runs = runs
+        self._columns = Columns.of(runs)
+        self.border_subtitle = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+        self.virtual_size = Size(1, len(runs))
+        self._select(_place(runs, kept))
+        self.refresh()
+
+    def action_move(self, lines: int) -> None:
+        self._select(self._index + lines)
+
+    def action_page(self, pages: int) -> None:
+        self._select(self._index + pages * max(1, self.scrollable_content_region.height - 1))
+
+    def action_go(self, index: int) -> None:
+        self._select(index if index >= 0 else len(self.runs) + index)
+
+    def on_click(self, event: events.Click) -> None:
+        inside = event.get_content_offset(self)
+        clicked = None if inside is None else self.scroll_offset.y + inside.y
+        if clicked is None or clicked >= len(self.runs):
+            return
+        again = clicked == self._index
+        self._select(clicked)
+        if again:
+            self.post_message(self.Opened())
+
+    def _select(self, index: int) -> None:
+        before = self.selected
+        self._index = max(0, min(index, len(self.runs) - 1))
+        self.scroll_to_region(Region(0, self._index, 1, 1), animate=False, immediate=True)
+        if self.selected != before:
+            self.post_message(self.Highlighted())
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self._select(self._index)
+
+    def render_line(self, y: int) -> Strip:
+        index, width = self.scroll_offset.y + y, self.scrollable_content_region.width
+        base = self.rich_style
+        if index >= len(self.runs):
+            return Strip.blank(width, base)
+        chosen = index == self._index
+        if chosen:
+            base += Style(bgcolor=self.app.theme_variables.get("panel"))
+        row = _row(self.runs[index], chosen, width, self._columns)
+        strip = Strip([self._segment(span, base) for span in row])
+        if strip.cell_length <= width:
+            return strip.adjust_cell_length(width, base)
+        return Strip([*strip.crop(0, width - 1), Segment("…", base)])
+
+    def _segment(self, span: Span, base: Style) -> Segment:
+        colour = self.app.theme_variables.get(span.ink or "foreground")
+        return Segment(span.text, base + Style(color=colour, bold=span.bold or None))
 
 
-def _line(info: RunInfo, width: int) -> Content:
-    state = info.state
+def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
+    """Where the kept run is now; the top when it is gone."""
+    if kept is None:
+        return 0
+    return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
+
+
+def _row(info: RunInfo, chosen: bool, width: int, columns: Columns) -> Row:
+    state, wide = info.state, width >= _WIDE
     glyph, ink = STATE_LOOKS[state.state]
-    name = info.id if len(info.id) < width else f"{info.id[: width - 3]}…"
+    room = width - 2 - _STATE - (2 + columns.step + 2) - _TIME
+    names = min(columns.id, _LONGEST_ID if wide else max(12, room))
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
-    return (
-        Content.styled(f"{glyph} {state.state}".ljust(_STATE), f"bold ${ink}")
-        + Content(name.ljust(width))
-        + Content.styled(step_of(state.step, state.total_steps).rjust(_STEP - 3) + "   ", "$quiet")
-        + Content.styled(info.kind.ljust(_KIND), "$quiet")
-        + Content.styled(clock(info.started).ljust(_STARTED), "$quiet")
-        + Content.styled(" ".join(detail.split()), "$quiet")
-    )
+    return [
+        Span("› " if chosen else "  ", "primary", bold=True),
+        Span(f"{glyph} {state.state}".ljust(_STATE), ink, bold=True),
+        Span(_cut(info.id, names).ljust(names + 2)),
+        Span(_step(info).rjust(columns.step) + "  ", "quiet"),
+        Span(info.kind.ljust(_KIND) if wide else "", "quiet"),
+        Span(f"{clock(info.started) if wide else _short(info.started)}  ", "quiet"),
+        Span(detail, "quiet"),
+    ]
+
+
+def _step(info: RunInfo) -> str:
+    return step_of(info.state.step, info.state.total_steps)
+
+
+def _cut(name: str, width: int) -> str:
+    """Without its middle: names start alike and end with what tells them apart."""
+    if len(name) <= width:
+        return name
+    head = (width - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+
+
+def _short(moment: float | None) -> str:
+    """Day and time, without the year."""
+    if moment is None:
+        return MISSING.ljust(11)
+    return time.strftime("%m-%d %H:%M", time.localtime(moment))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,11 @@ class Terminal:
         self._child.close()
         code: int | None = self._child.exitstatus
         return code
+
+    def kill(self) -> None:
+        """SIGKILL to the program: it gets no chance to say goodbye."""
+        self._child.kill(signal.SIGKILL)
+        self._child.wait()
 
     def close(self) -> None:
         self._child.close(force=True)

@@ -127,7 +127,15 @@ def test_the_log_entry_is_written_from_the_files(tiny_world: Project, run: RunDi
 @pytest.fixture
 def foreground(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [*CLI, "launch", "grpo_tiny", "--name", "interrupted", "--wait"],
+        [
+            *CLI,
+            "launch",
+            "grpo_tiny",
+            "trainer.experiment_name=interrupted",
+            "--name",
+            "interrupted",
+            "--wait",
+        ],
         cwd=tiny_world.path,
         env={**os.environ, **tiny_world.env},
         stdin=subprocess.DEVNULL,

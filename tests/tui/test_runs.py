@@ -2,21 +2,80 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from pilots import SMALL, running
 from sample_run import SampleRun
 
+from engine import jsonl
+from engine.records.ownership import STAMP, Stamp
+from engine.runs.registry import list_runs
+from engine.runs.rundir import archive_root
+from grubrics_tui.widgets.run_list import RunList
+from tests.engine.records.checkpoint_files import save
+
+OUT_OF_MEMORY = "exit code 1 at step 3 of 40: OutOfMemoryError: " + "tried to allocate; " * 8
+
+
+def ended(runs: Path, name: str = "old", **details: str) -> SampleRun:
+    sample = SampleRun.create(runs, name)
+    sample.grow(3)
+    sample.say("failed", **{"reason": "exit code 1", **details})
+    return sample
+
 
 async def test_every_run_is_listed_with_state_step_and_reason(run: SampleRun, runs: Path) -> None:
-    broken = SampleRun.create(runs, "broken")
-    broken.grow(2)
-    broken.say("failed", reason="exit code 1")
+    ended(runs, "broken")
     async with running(runs) as driver:
         await driver.press("r")
         screen = await driver.shows("● running", "✗ failed", "exit code 1", "2 runs")
         assert "12/40" in screen
-        assert "2/40" in screen
+        assert "3/40" in screen
+
+
+async def test_what_a_queued_run_waits_for_is_said(run: SampleRun, runs: Path) -> None:
+    waiting = SampleRun.create(runs, "waiting")
+    waiting.say("queued", waiting_for="GPU 0, which grpo-night holds")
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("◌ queued", "waiting for GPU 0, which grpo-night holds")
+
+
+async def test_a_long_reason_can_be_read_in_full_at_80_columns(runs: Path) -> None:
+    ended(runs, reason=f"{OUT_OF_MEMORY}and gave up")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("✗ failed  exit code 1 at step 3", "gave up")
+
+
+async def test_names_that_are_cut_keep_their_ends(runs: Path) -> None:
+    for number in (1, 2):
+        ended(runs, f"grpo_healthbench-with-a-name-of-a-friday-night-{number}")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("friday-night-1 ", "friday-night-2 ", "grpo_healthbench-w")
+
+
+async def test_the_footer_is_whole_at_80_columns(run: SampleRun, runs: Path) -> None:
+    ended(runs, "broken")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("enter open", "v verdict", "u resume", "p leftovers", "q quit")
+        await driver.press("j")
+        await driver.shows("enter open", "s stop", "p leftovers", "? help", "q quit")
+
+
+async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
+    ended(runs)
+    (only,) = list_runs(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        driver.app.screen.query_one(RunList).show([only] * 10_000)
+        await driver.press("end", "pageup", "down")
+        await driver.shows("10000 runs", "✗ failed")
 
 
 async def test_enter_opens_the_selected_run(run: SampleRun, runs: Path) -> None:
@@ -33,7 +92,7 @@ async def test_enter_opens_the_selected_run(run: SampleRun, runs: Path) -> None:
 async def test_a_run_that_appears_is_listed_without_asking(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r")
-        await driver.shows("1 runs")
+        await driver.shows("1 run ")
         SampleRun.create(runs, "newcomer")
         await driver.shows("newcomer", "2 runs")
 
@@ -52,3 +111,132 @@ async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_pat
         await driver.shows("could not be read", "NotADirectoryError")
         await driver.press("c")
         await driver.shows("before the launch")
+
+
+# The way back
+
+
+async def test_escape_leads_back_to_the_screen_the_person_came_from(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("step 12/40")
+
+
+async def test_from_a_run_opened_in_the_list_escape_leads_to_the_list(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("c")
+        await driver.shows("before the launch")
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("enter")
+        await driver.shows("step 12/40")
+        await driver.press("escape")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("before the launch")
+
+
+async def test_escape_on_the_first_screen_asks_before_it_quits(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("escape")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("quit?", "Runs go on without the screen.")
+        await driver.press("n")
+        assert "quit?" not in driver.screen
+        await driver.press("escape", "y")
+        await driver.until(lambda: driver.app.return_code == 0)
+
+
+# Archive, delete, resume
+
+
+async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("archive or delete?", "archive it", "delete its files")
+        await driver.press("a")
+        await driver.shows("grubrics-tui archive --undo old", "no runs in")
+    assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
+
+
+async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
+    sample = ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("delete its files")
+        await driver.press("d", "enter", "escape")
+        assert sample.run.manifest.exists()
+
+
+async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path) -> None:
+    sample = ended(runs)
+    folder = save_checkpoint(sample)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("checkpoints  3.0 MiB", "delete its checkpoints too", "for good")
+        await driver.press("y")
+        await driver.shows("Deleted old:", "freed", "no runs in")
+    assert (folder / "global_step_3" / "model.pt").exists()
+
+
+async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> None:
+    folder = save_checkpoint(ended(runs))
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("delete its checkpoints too")
+        await driver.press("c")
+        await driver.shows("Deleted old:", "no runs in")
+    assert not folder.exists()
+
+
+def save_checkpoint(sample: SampleRun) -> Path:
+    manifest = {**sample.run.read_manifest(), "checkpoint_dir": "saved"}
+    jsonl.write_json(sample.run.manifest, manifest)
+    folder = sample.run.path.parent / "saved"
+    (folder / "global_step_3").mkdir(parents=True)
+    (folder / "global_step_3" / "model.pt").write_bytes(bytes(3 * 2**20))
+    jsonl.write_json(folder / STAMP, asdict(Stamp.of(sample.run, manifest)))
+    return folder
+
+
+async def test_resuming_asks_first_and_says_from_which_step(runs: Path) -> None:
+    sample = ended(runs)
+    folder = save_checkpoint(sample)
+    shutil.rmtree(folder / "global_step_3")
+    save(folder, 2)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("u")
+        await driver.shows("from the checkpoint of step 2 of 40, as attempt 2", "1 logged step")
+        await driver.press("escape")
+    assert len(sample.run.attempts()) == 1
+
+
+async def test_a_resume_that_cannot_be_says_why(runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("u")
+        await driver.shows("resume the run?", "It cannot be resumed", "n  leave it")
+        await driver.press("escape")
+        assert "resume the run?" not in driver.screen

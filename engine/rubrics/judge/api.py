@@ -6,11 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import openai
 
+from engine.records.masking import redact
 from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError
 from engine.rubrics.judge.credentials import Credentials, find_credentials
 from engine.rubrics.judge.retry import RETRYABLE, Backoff
@@ -66,7 +67,7 @@ class ApiJudge:
             waited += tried.waited_s
             if not isinstance(tried.outcome, _Failure):
                 return JudgeResult(tried.outcome, None, tried.latency_s, waited, attempt)
-            error = tried.outcome.error
+            error = self._safe(tried.outcome.error)
             last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
             self._log(error, attempt, last)
             if last:
@@ -103,6 +104,10 @@ class ApiJudge:
             return _Failure(ScoringError("parse", f"{error}"))
         except Exception as error:  # whatever the HTTP client meets must cost one sample, not a run
             return _Failure(ScoringError("other", f"{type(error).__name__}: {error}"))
+
+    def _safe(self, error: ScoringError) -> ScoringError:
+        """The error as it may be logged and kept."""
+        return replace(error, message=redact(error.message, self._client.api_key))
 
     def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
         request: dict[str, Any] = {

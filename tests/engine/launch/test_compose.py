@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,17 @@ def test_what_a_recipe_sets_itself_is_never_changed(tmp_path: Path) -> None:
     config = composed("grpo_tiny", tmp_path, "reward.num_workers=3", "trainer.n_gpus_per_node=2")
     assert config["reward"]["num_workers"] == 3
     assert config["ray_kwargs"]["ray_init"]["num_gpus"] == 2
+
+
+def test_the_rollout_server_knows_the_seed_and_how_many_rollouts_a_step_has(tmp_path: Path) -> None:
+    rollout = composed("grpo_tiny", tmp_path, "grubrics.seed=7")["actor_rollout_ref"]["rollout"]
+    assert rollout["seed"] == 7
+    assert rollout["engine_kwargs"]["hf"]["rollouts_per_step"] == 4 * 8
+
+
+def test_of_several_rollout_servers_none_knows_its_share(tmp_path: Path) -> None:
+    rollout = composed("grpo_tiny", tmp_path, "trainer.n_gpus_per_node=2")["actor_rollout_ref"]
+    assert rollout["rollout"]["engine_kwargs"]["hf"]["rollouts_per_step"] is None
 
 
 def test_a_gpu_recipe_keeps_its_engine(tmp_path: Path) -> None:
@@ -80,3 +92,10 @@ def test_verl_accepts_the_production_batch_sizes(tmp_path: Path) -> None:
     config = OmegaConf.create(composed("verl_grpo", tmp_path))
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     actor.validate(1, config.data.train_batch_size, config.actor_rollout_ref.model)
+
+
+def test_composing_leaves_the_recipe_as_it_is() -> None:
+    recipe = load_recipe(str(ROOT / "configs" / "grpo_tiny.yaml"), env={})
+    before = copy.deepcopy(dict(recipe.values))
+    verl_config(recipe, Path("attempt"))
+    assert recipe.values == before

@@ -1,62 +1,104 @@
-"""What can be resumed, and what is refused."""
+"""What can be resumed, from where and with which values; and what is refused."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine import jsonl
 from engine.errors import UsageError
+from engine.launch.launcher import manifest, plan, start_supervisor
+from engine.launch.pinned import pinned_recipe
+from engine.launch.recipe import load_recipe
 from engine.launch.resume import resume
-from engine.records.checkpoints import complete_steps
+from engine.records.ownership import claim
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.runs.state import RunState, observed_state, write_state
+from tests.engine.records.checkpoint_files import archive, save, save_step, sft_files, track
+
+ROOT = Path(__file__).parents[3]
+RECIPE = """
+grubrics: {kind: grpo, device: cpu}
+data: {train_files: train.jsonl, train_batch_size: 4}
+trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_steps: 8}
+"""
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """A run as a launch leaves it, whose trainer is ``true``: it ended early, at no step yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "try.yaml").write_text(RECIPE)
+    (tmp_path / "train.jsonl").write_text("{}\n")
     made = RunDir(tmp_path / "runs" / "mine")
-    made.path.mkdir(parents=True)
-    jsonl.write_json(
-        made.manifest,
-        {
-            "v": 1,
-            "id": "mine",
-            "kind": "grpo",
-            "cwd": str(tmp_path),
-            "checkpoint_dir": "checkpoints",
-            "created": 0.0,
-            "argv": ["true"],
-            "attempts": [{"number": 1, "argv": ["true"]}],
-        },
-    )
-    write_state(made, RunState("failed"))
+    recipe = load_recipe("try.yaml", ["data.train_batch_size=2"], {"JUDGE_MAX_CONCURRENT": "3"})
+    contents = manifest(plan(recipe, "mine"))
+    contents |= {"total_steps": 8, "attempts": [{"number": 1, "argv": ["true"]}]}
+    made.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(made.manifest, contents)
+    made.recipe.write_text(pinned_recipe(contents["config"]))
+    write_state(made, RunState("failed", total_steps=8))
+    claim(made)
     return made
 
 
-def save(folder: Path, step: int, *, whole: bool = True) -> None:
-    """A checkpoint as verl writes it, up to the tracker that comes last."""
-    actor = folder / f"global_step_{step}" / "actor"
-    actor.mkdir(parents=True)
-    for kind in ("model", "optim", "extra_state"):
-        (actor / f"{kind}_world_size_1_rank_0.pt").write_bytes(b"x")
-    if whole:
-        (actor.parent / "data.pt").write_bytes(b"x")
-        (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+@pytest.fixture
+def folder(run: RunDir, tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints"
 
 
-def test_a_half_written_checkpoint_is_none(tmp_path: Path) -> None:
-    save(tmp_path, 2)
-    save(tmp_path, 4, whole=False)
-    assert set(complete_steps(tmp_path)) == {2}
+def log(run: RunDir, *steps: int) -> None:
+    run.attempt(1).console.touch()
+    for step in steps:
+        jsonl.append(run.train_log, {"v": 1, "step": step, "metrics": {}})
 
 
-def test_a_checkpoint_of_an_earlier_run_is_none(tmp_path: Path) -> None:
-    save(tmp_path, 2)
-    assert complete_steps(tmp_path, since=2**40) == {}
+def newest(run: RunDir) -> dict[str, Any]:
+    attempt: dict[str, Any] = run.read_manifest()["attempts"][-1]
+    return attempt
+
+
+def rewrite(run: RunDir, **changes: Any) -> None:
+    jsonl.write_json(run.manifest, {**run.read_manifest(), **changes})
+
+
+def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder: Path) -> None:
+    save(folder, 2, 4)
+    log(run, 1, 2, 3)
+    assert resume(run).step == 2
+    assert newest(run)["from"] == str(folder / "global_step_2")
+    assert f"trainer.resume_from_path={folder}/global_step_2" in newest(run)["argv"]
+
+
+def test_without_an_earlier_checkpoint_the_gap_is_said(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1)
+    assert "step 2 was saved but not logged" in resume(run).warnings[0]
+
+
+def test_a_clock_that_jumped_back_loses_no_checkpoint(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (0, 0))
+    assert resume(run).step == 2
+
+
+def test_a_checkpoint_of_another_run_is_none(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    stamp = jsonl.read_json(folder / "grubrics_run.json") or {}
+    jsonl.write_json(folder / "grubrics_run.json", {**stamp, "run": "other"})
+    with pytest.raises(UsageError, match="belongs to run 'other' now"):
+        resume(run)
 
 
 def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:
@@ -65,24 +107,170 @@ def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:
         resume(run)
 
 
-def test_without_a_complete_checkpoint_nothing_changes(run: RunDir) -> None:
+def test_a_run_without_a_checkpoint_is_to_be_launched_again(run: RunDir) -> None:
+    log(run, 1)
     before = run.manifest.read_text()
-    with pytest.raises(UsageError, match="holds no complete checkpoint"):
+    with pytest.raises(UsageError, match=r"no complete checkpoint .*grubrics-tui launch try"):
         resume(run)
     assert run.manifest.read_text() == before
-    assert run.attempts() == []
+    assert len(run.attempts()) == 1
 
 
-def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, tmp_path: Path) -> None:
-    for step in (2, 4):
-        save(tmp_path / "checkpoints", step)
+def test_a_run_that_never_trained_starts_from_the_beginning(run: RunDir) -> None:
+    write_state(run, RunState("finished", reason="stopped by user before it started"))
+    resumed = resume(run)
+    assert (resumed.step, resumed.attempt) == (0, 2)
+    assert newest(run)["argv"] == ["true"]
+
+
+def test_a_finished_run_has_nothing_left_to_do(run: RunDir, folder: Path) -> None:
+    save(folder, 8)
+    log(run, *range(1, 9))
+    write_state(run, RunState("finished", step=8, total_steps=8))
+    with pytest.raises(UsageError, match="finished at step 8 of 8; nothing left to do"):
+        resume(run)
+
+
+def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: Path) -> None:
+    save(folder, 2, 4)
+    log(run, 1, 2, 3, 4)
     with pytest.raises(UsageError, match="no complete checkpoint of step 3; there are 2, 4"):
         resume(run, from_step=3)
 
 
-def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, tmp_path: Path) -> None:
-    for step in (2, 4):
-        save(tmp_path / "checkpoints", step)
-    for step in (1, 2, 3):
-        jsonl.append(run.train_log, {"v": 1, "step": step, "metrics": {}})
-    assert resume(run) == 2
+def test_steps_after_the_chosen_one_are_no_longer_the_last(run: RunDir, folder: Path) -> None:
+    save(folder, 2, 4, 6)
+    log(run, *range(1, 7))
+    assert resume(run, from_step=2).step == 2
+    ended(run)
+    assert resume(run).step == 2
+    ended(run)
+    save(folder, 4)
+    assert resume(run).step == 4
+
+
+def test_sft_goes_on_from_its_own_kind_of_folder(run: RunDir, folder: Path) -> None:
+    rewrite(run, kind="sft", config={})
+    save_step(folder, 4, sft_files())
+    track(folder, 4)
+    log(run, 1, 2, 3, 4, 5)
+    assert resume(run).step == 4
+    assert newest(run)["argv"] == ["true", f"training.resume_from={folder}/global_step_4"]
+
+
+def test_sft_that_lacks_only_its_final_model_goes_on(run: RunDir, folder: Path) -> None:
+    entry = {"training.output_dir": {"value": "checkpoints", "origin": "file"}}
+    rewrite(run, kind="sft", config=entry)
+    run.recipe.unlink()
+    save_step(folder, 8, sft_files())
+    track(folder, 8)
+    log(run, *range(1, 9))
+    with pytest.raises(UsageError, match=r"grubrics\.kind"):  # the recipe above is no SFT recipe
+        resume(run)
+    rewrite(run, config={})
+    assert resume(run).step == 8
+
+
+def test_an_edited_recipe_file_changes_nothing(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    Path("try.yaml").write_text(RECIPE.replace("train_batch_size: 4", "train_batch_size: 64"))
+    run.recipe.write_text("grubrics: {kind: grpo}\n")
+    assert "try.yaml changed since the launch; the run keeps the values" in resume(run).warnings[0]
+    values = load_recipe(str(run.recipe), env={"JUDGE_MAX_CONCURRENT": "9"}).values
+    assert values["data.train_batch_size"] == 2
+    assert load_recipe(str(run.recipe), env={}).values["judge.max_concurrent"] == 3
+
+
+def test_changed_data_is_said_and_recorded(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    Path("train.jsonl").write_text("{}\n{}\n")
+    resumed = resume(run)
+    assert resumed.warnings == (
+        "train.jsonl changed since the launch; the run goes on with its new content",
+    )
+    events = [record["message"] for record in jsonl.read(run.events) if "message" in record]
+    assert resumed.warnings[0] in events
+    changed = {change["what"]: change for change in newest(run)["changes_since"]}
+    assert changed["data.train.jsonl.rows"] == {
+        "what": "data.train.jsonl.rows",
+        "before": 1,
+        "after": 2,
+    }
+
+
+def test_a_package_that_was_upgraded_is_recorded_once(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    environment = run.read_manifest()["environment"]
+    before = {**environment, "packages": {**environment["packages"], "verl": "0.0.1"}}
+    rewrite(run, environment=before)
+    resume(run)
+    upgraded = [change["what"] for change in newest(run)["changes_since"]]
+    assert "environment.packages.verl" in upgraded
+    ended(run)
+    resume(run)
+    assert newest(run)["number"] == 3
+    assert "environment.packages.verl" not in [c["what"] for c in newest(run)["changes_since"]]
+
+
+def test_a_default_that_moved_is_said(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    config = run.read_manifest()["config"]
+    rewrite(run, config={**config, "judge.max_tokens": {"value": 1, "origin": "default"}})
+    assert "the default of judge.max_tokens changed from 1 to " in resume(run).warnings[0]
+
+
+def test_only_a_folder_that_is_whole_is_gone_on_from(run: RunDir, folder: Path) -> None:
+    save(folder, 2, 4)
+    (folder / "global_step_4" / "actor" / "optim_world_size_1_rank_0.pt").write_bytes(b"PK")
+    archive(folder / "global_step_9.tmp" / "data.pt")
+    log(run, 1, 2, 3, 4)
+    assert resume(run).step == 2
+
+
+def ended(run: RunDir) -> None:
+    wait_for(lambda: observed_state(run).has_ended)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_the_trainer_gets_the_command_of_the_first_attempt(run: RunDir, folder: Path) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    rewrite(run, attempts=[{"number": 1, "argv": [sys.executable, "-c", code, "--given"]}])
+    save(folder, 2)
+    log(run, 1, 2)
+    resume(run)
+    ended(run)
+    said = run.attempt(2).console.read_text()
+    assert "'--given', 'trainer.resume_mode=resume_path'" in said
+
+
+def test_a_run_does_not_start_in_a_folder_that_was_taken_while_it_waited(
+    run: RunDir, folder: Path
+) -> None:
+    save(folder, 2)
+    stamp = jsonl.read_json(folder / "grubrics_run.json") or {}
+    jsonl.write_json(folder / "grubrics_run.json", {**stamp, "run": "b", "fingerprint": "b"})
+    write_state(run, RunState("starting", heartbeat=time.time()))
+    start_supervisor(run)
+    ended(run)
+    state = observed_state(run)
+    assert state.state == "failed"
+    assert "holds checkpoints of run 'b', which has another configuration" in (state.reason or "")
+    assert not run.attempt(1).console.exists()
+
+
+def test_a_resumed_attempt_counts_from_its_checkpoint(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    resume(run)
+    ended(run)
+    assert observed_state(run).reason == "exit code 0, but ended at step 2 of 8"

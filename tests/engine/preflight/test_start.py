@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from engine import jsonl
+from engine.launch.launcher import manifest, plan
+from engine.launch.pinned import pinned_recipe, training_fingerprint
+from engine.preflight.checklist import run_checks
 from engine.preflight.ports import obstacle
+from engine.records.ownership import STAMP, Stamp, claim
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project, write_model
+from tests.engine.records.checkpoint_files import save
 
-
-def leave_checkpoint(step: int) -> None:
-    folder = Path("checkpoints/grpo")
-    (folder / f"global_step_{step}").mkdir(parents=True)
-    (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+GRPO_FOLDER = Path("checkpoints/grpo")
 
 
 def test_a_missing_sft_checkpoint_names_the_command_that_makes_it(project: Project) -> None:
@@ -60,20 +62,84 @@ def test_a_cached_model_of_the_hub_is_found(project: Project) -> None:
 
 
 def test_a_leftover_checkpoint_will_be_resumed(project: Project) -> None:
-    leave_checkpoint(3)
+    save(GRPO_FOLDER, 3)
     check = project.checks()["checkpoint"]
     assert check.status == "warn"
     assert "will resume from step 3" in check.message
 
 
 def test_a_leftover_checkpoint_past_the_end_is_refused(project: Project) -> None:
-    leave_checkpoint(6)
+    save(GRPO_FOLDER, 6)
     assert project.checks()["checkpoint"].status == "fail"
 
 
-def test_a_leftover_checkpoint_is_ignored_when_resuming_is_off(project: Project) -> None:
-    leave_checkpoint(6)
-    assert project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"].status == "ok"
+def test_leftover_checkpoints_are_moved_aside_when_resuming_is_off(project: Project) -> None:
+    save(GRPO_FOLDER, 6)
+    check = project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"]
+    assert check.status == "warn"
+    assert "holds steps 6 of an earlier run, which will be moved aside" in check.message
+
+
+def stamp(project: Project, *overrides: str) -> None:
+    """The folder as a run with these values left it, whose own directory is gone."""
+    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.recipe("grpo", *overrides)))
+    jsonl.write_json(GRPO_FOLDER / STAMP, asdict(owner))
+
+
+def test_checkpoints_of_another_configuration_are_refused(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    stamp(project, "data.max_prompt_length=128")
+    for mode in ("auto", "disable"):
+        check = project.checks("grpo", f"trainer.resume_mode={mode}")["checkpoint"]
+        assert check.status == "fail"
+        assert "checkpoints of run 'old', which has another configuration" in check.message
+        assert check.fix == "trainer.default_local_dir=checkpoints/grpo-2"
+
+
+def test_another_configuration_names_the_way_on_and_what_differs(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    earlier = launch_files(project, "data.max_prompt_length=128")
+    check = project.checks()["checkpoint"]
+    assert "data.max_prompt_length was 128, now 256" in check.message
+    assert check.fix is not None
+    assert check.fix.startswith(f"grubrics-tui resume {earlier}, or ")
+
+
+def launch_files(project: Project, *overrides: str) -> str:
+    """What a launch leaves on the disk, without its processes; the run's id."""
+    run = RunDir(project.root / "runs" / "old")
+    recipe = project.recipe("grpo", *overrides)
+    run.path.mkdir(parents=True)
+    contents = manifest(plan(recipe, "old", project.root / "elsewhere"))
+    jsonl.write_json(run.manifest, contents)
+    run.recipe.write_text(pinned_recipe(contents["config"]))
+    write_state(run, RunState("failed"))
+    claim(run)
+    return run.id
+
+
+def test_the_same_configuration_may_use_its_folder_again(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    stamp(project, "supervision.stall_factor=9", "trainer.save_freq=1")
+    assert project.checks()["checkpoint"].status == "warn"
+
+
+def test_a_named_checkpoint_may_be_continued_with_other_values(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    stamp(project, "data.max_prompt_length=128")
+    path = f"trainer.resume_from_path={GRPO_FOLDER}/global_step_3"
+    check = project.checks("grpo", "trainer.resume_mode=resume_path", path)["checkpoint"]
+    assert check.status == "ok"
+
+
+def test_sft_does_not_overwrite_another_configurations_model(project: Project) -> None:
+    folder = Path("checkpoints/sft")
+    (folder / "final").mkdir(parents=True)
+    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.recipe("sft", "lora.r=4")))
+    jsonl.write_json(folder / STAMP, asdict(owner))
+    check = project.checks("sft")["checkpoint"]
+    assert (check.status, check.fix) == ("fail", "training.output_dir=checkpoints/sft-2")
+    assert project.checks("sft", "lora.r=4")["checkpoint"].status == "warn"
 
 
 def test_a_path_to_resume_from_must_exist(project: Project) -> None:
@@ -212,3 +278,36 @@ def test_a_folder_that_another_run_saves_into_is_refused(project: Project) -> No
     found = project.checks()["checkpoint"]
     assert found.status == "fail"
     assert "is being written by run 'other'" in found.message
+
+
+def write_run(project: Project, name: str, state: RunState, **manifest: object) -> RunDir:
+    run = RunDir(project.root / "runs" / name)
+    run.path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, {"cwd": str(Path.cwd()), **manifest})
+    write_state(run, state)
+    return run
+
+
+def test_a_model_that_the_run_before_is_to_write_need_not_be_there_yet(project: Project) -> None:
+    me = identify(os.getpid())
+    write_run(project, "sft", RunState("running", supervisor=me), checkpoint_dir="checkpoints/sft")
+    recipe = project.recipe("grpo", "actor_rollout_ref.model.path=checkpoints/sft/final")
+    found = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["sft"])
+    check = next(check for check in found if check.id == "checkpoint")
+    assert check.status == "warn"
+    assert "run 'sft' is to write it" in check.message
+
+
+def test_the_folder_of_the_run_before_will_be_free(project: Project) -> None:
+    recipe, me = project.recipe(), identify(os.getpid())
+    folder = recipe.get("trainer.default_local_dir")
+    write_run(project, "first", RunState("running", supervisor=me), checkpoint_dir=folder)
+    found = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["first"])
+    assert next(check for check in found if check.id == "checkpoint").status == "ok"
+
+
+def test_a_run_that_waits_in_the_queue_writes_nothing_yet(project: Project) -> None:
+    recipe, me = project.recipe(), identify(os.getpid())
+    folder = recipe.get("trainer.default_local_dir")
+    write_run(project, "later", RunState("queued", supervisor=me), checkpoint_dir=folder)
+    assert project.checks()["checkpoint"].status == "ok"

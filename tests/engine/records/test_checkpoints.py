@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from engine import jsonl
-from engine.records.checkpoints import TRACKER, check_checkpoint
+from engine.records.checkpoints import check_checkpoint, size_bytes
+from engine.records.ownership import STAMP, claim
+from engine.records.step_folders import TRACKER
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from tests.engine.records import checkpoint_files
+from tests.engine.records.checkpoint_files import grpo_files
 from tests.engine.records.runs import CREATED, make_run
 
 
@@ -25,20 +29,11 @@ def just_ended(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
 
 def save_step(root: Path, step: int, ranks: int = 1) -> Path:
     """A step as verl leaves it, without the tracker that it writes last."""
-    folder = root / "checkpoints" / f"global_step_{step}"
-    (folder / "actor").mkdir(parents=True)
-    for rank in range(ranks):
-        for part in ("model", "optim", "extra_state"):
-            shard = folder / "actor" / f"{part}_world_size_{ranks}_rank_{rank}.pt"
-            shard.write_bytes(b"12345678")
-    (folder / "data.pt").write_bytes(b"1234")
-    return folder
+    return checkpoint_files.save_step(root / "checkpoints", step, grpo_files(ranks))
 
 
 def track(root: Path, step: int) -> Path:
-    tracker = root / "checkpoints" / TRACKER
-    tracker.write_text(str(step))
-    return tracker
+    return checkpoint_files.track(root / "checkpoints", step)
 
 
 def save_final(root: Path) -> Path:
@@ -54,7 +49,7 @@ def test_a_tracked_step_is_complete(tmp_path: Path) -> None:
     track(tmp_path, 20)
     report = check_checkpoint(just_ended(tmp_path))
     assert report.complete
-    assert (report.path, report.step, report.size_bytes) == (folder, 20, 52)
+    assert (report.path, report.step, report.size_bytes) == (folder, 20, size_bytes(folder))
 
 
 def test_a_step_without_the_tracker_is_incomplete(tmp_path: Path) -> None:
@@ -143,12 +138,26 @@ def test_a_checkpoint_that_a_later_run_wrote_is_not_this_runs(tmp_path: Path) ->
     folder = tmp_path / "checkpoints"
     config = {"trainer.default_local_dir": {"value": str(folder), "origin": "file"}}
     jsonl.write_json(run.manifest, {"kind": "grpo", "created": 0, "config": config})
-    actor = folder / "global_step_4" / "actor"
-    actor.mkdir(parents=True)
-    (actor / "model_world_size_1_rank_0.pt").write_bytes(b"x")
-    (actor.parent / "data.pt").write_bytes(b"x")
-    (folder / TRACKER).write_text("4")
+    checkpoint_files.save(folder, 4)
     write_state(run, RunState("finished", ended=time.time()))
     assert check_checkpoint(run).complete
     write_state(run, RunState("finished", ended=time.time() - 3600))
     assert check_checkpoint(run).message == f"{folder}: overwritten by a later run"
+
+
+def test_with_a_stamp_no_clock_is_asked(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    claim(run)
+    folder = save_step(tmp_path, 20)
+    os.utime(track(tmp_path, 20), (CREATED - 60, CREATED - 60))
+    assert check_checkpoint(run).path == folder
+
+
+def test_a_model_that_was_there_before_the_run_is_not_its_own(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "sft", checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    save_final(tmp_path)
+    claim(run)
+    assert "was there before it" in check_checkpoint(run).message
+    stamp = (tmp_path / "checkpoints" / STAMP).read_bytes()
+    (tmp_path / "checkpoints" / "final" / STAMP).write_bytes(stamp)
+    assert check_checkpoint(run).complete

@@ -1,18 +1,26 @@
 """A stand-in trainer: writes the files that verl and our reward write, in seconds.
 
-``python standin.py STEPS [--sleep S] [--fail-at N] [--ignore-signals] [--orphan]``
+``python standin.py STEPS [--sleep S] [--fail-at N] [--ignore-signals] [--orphan] [--family]
+[--hang-at N] [--patient]``
+
+``--save-to DIR --save-every N`` saves steps as verl does, and goes on from one with the overrides
+that a resume appends; ``--worker`` trains with a worker process, which has a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
+
+SLEEP = "import time; time.sleep(300)"
 
 
 def main() -> int:
@@ -23,22 +31,40 @@ def main() -> int:
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--ignore-signals", action="store_true")
     parser.add_argument("--orphan", action="store_true")
-    options = parser.parse_args()
+    parser.add_argument("--family", action="store_true")
+    parser.add_argument("--hang-at", type=int)
+    parser.add_argument("--patient", action="store_true")
+    parser.add_argument("--save-to", type=Path)
+    parser.add_argument("--save-every", type=int, default=1)
+    parser.add_argument("--worker", action="store_true")
+    options, overrides = parser.parse_known_args()
+    attempt = Path(os.environ["GRUBRICS_ATTEMPT_DIR"])
     if options.ignore_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
     if options.orphan:
         leave_orphan()
-    for step in range(1, options.steps + 1):
+    if options.family:
+        leave_family(attempt / "family")
+    worker = start_worker() if options.worker else None
+    for step in range(resumed_step(overrides) + 1, options.steps + 1):
         if step == options.fail_at:
             raise RuntimeError("the loss went for a walk")
+        if step == options.hang_at:
+            hang_until(attempt / "go")
+        if worker is not None and worker.poll() is not None:
+            raise RuntimeError(f"the worker died with {worker.returncode}")
         time.sleep(options.sleep)
-        write_step(Path(os.environ["GRUBRICS_ATTEMPT_DIR"]), step)
+        if options.save_to and (step % options.save_every == 0 or step == options.steps):
+            save(options.save_to, step, options.sleep / 10)
+        write_step(attempt, step, options.patient)
         print(f"step:{step} - critic/score/mean:0.5", flush=True)
+    if worker is not None:
+        worker.terminate()
     return options.exit
 
 
-def write_step(attempt: Path, step: int) -> None:
+def write_step(attempt: Path, step: int, patient: bool = False) -> None:
     for rollout, reward in enumerate((0.25, 0.75)):
         record = {
             "v": 1,
@@ -54,13 +80,70 @@ def write_step(attempt: Path, step: int) -> None:
             "duration_s": 0.6,
             "error": None,
         }
-        append(attempt / "reward.jsonl", record)
-    append(attempt / "metrics.jsonl", {"step": step, "data": {"timing_s/step": 1.0}})
+        append(attempt / "reward.jsonl", record, patient)
+    append(attempt / "metrics.jsonl", {"step": step, "data": {"timing_s/step": 1.0}}, patient)
 
 
-def append(path: Path, record: dict[str, object]) -> None:
-    with path.open("a") as handle:
-        handle.write(json.dumps(record) + "\n")
+def append(path: Path, record: dict[str, object], patient: bool) -> None:
+    """Write one line; a patient trainer waits until a full disk has room for it."""
+    while True:
+        try:
+            with path.open("ab", buffering=0) as handle:
+                size = handle.tell()
+                line = (json.dumps(record) + "\n").encode()
+                if handle.write(line) == len(line):
+                    return
+                handle.truncate(size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        except OSError:
+            if not patient:
+                raise
+            time.sleep(0.05)
+
+
+def hang_until(sign: Path) -> None:
+    while not sign.exists():
+        time.sleep(0.02)
+
+
+def resumed_step(overrides: list[str]) -> int:
+    given = dict(override.split("=", 1) for override in overrides)
+    path = given.get("trainer.resume_from_path")
+    return int(Path(path).name.removeprefix("global_step_")) if path else 0
+
+
+def save(folder: Path, step: int, pause: float) -> None:
+    """A checkpoint in verl's order, the tracker last, slowly enough to be killed in between."""
+    path = folder / f"global_step_{step}"
+    shards = [f"actor/{kind}_world_size_1_rank_0.pt" for kind in ("model", "optim", "extra_state")]
+    for name in [*shards, "data.pt"]:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path / name, "w") as archive:
+            archive.writestr("data", "0" * 1000)
+            time.sleep(pause)
+    (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+
+
+def start_worker() -> subprocess.Popen[bytes]:
+    """A process in a session of its own that has a child in yet another, as Ray's have."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
+    code = f"import subprocess; subprocess.run({sleep!r}, start_new_session=True)"
+    return subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+
+
+def leave_family(pids: Path) -> None:
+    """Two that left session and parent, the second without the run's mark in its environment."""
+    for environment in (dict(os.environ), {}):
+        if (child := os.fork()) == 0:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            with pids.open("a") as handle:
+                handle.write(f"{os.getpid()}\n")
+            os.execve(sys.executable, [sys.executable, "-c", SLEEP], environment)
+        os.waitpid(child, 0)
+    while len(pids.read_text().split()) < 2:
+        time.sleep(0.01)
 
 
 def leave_orphan() -> None:

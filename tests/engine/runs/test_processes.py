@@ -15,17 +15,18 @@ import pytest
 from engine.runs.processes import alive, identify, members, send
 from engine.runs.rundir import RunDir
 
-Start = Callable[[RunDir], "subprocess.Popen[bytes]"]
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def make(run: RunDir) -> subprocess.Popen[bytes]:
+    def make(run: RunDir, **more: str) -> subprocess.Popen[bytes]:
         marks = {
             "GRUBRICS_RUN_ID": run.id,
             "GRUBRICS_ATTEMPT_DIR": str(run.path.resolve() / "attempt_1"),
+            **more,
         }
         code = "print('up', flush=True); import time; time.sleep(60)"
         process = subprocess.Popen(
@@ -49,6 +50,14 @@ def test_a_run_of_the_same_id_in_another_folder_is_another_run(
     process = start(mine)
     assert [member.pid for member in members(mine)] == [process.pid]
     assert members(other) == []
+
+
+def test_what_a_ray_cluster_runs_for_a_run_is_not_ours_to_signal(
+    tmp_path: Path, start: Start
+) -> None:
+    run = RunDir(tmp_path / "run")
+    start(run, GRUBRICS_ON_CLUSTER="1")
+    assert members(run) == []
 
 
 def test_a_reused_pid_is_not_the_same_process(tmp_path: Path, start: Start) -> None:

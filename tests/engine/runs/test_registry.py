@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine import jsonl
 from engine.runs.index import Index
+from engine.runs.processes import Identity, identify
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -70,15 +78,103 @@ def test_a_broken_index_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> 
     assert index.read().keys() == {"run-0", "run-1", "run-2"}
 
 
+BAD_ROWS = {
+    "empty": "",
+    "number": "7",
+    "torn": "{",
+    "deep": "[" * 10**5,
+    "two in one": "{}, {}",
+    "bytes": b"{}",
+    "no text": b"\xff",
+    "another stamp": '{"state": 1}',
+}
+
+
+@pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
+def test_a_row_that_makes_no_sense_is_no_harm(
+    root: Path, index: Index, tmp_path: Path, row: str | bytes
+) -> None:
+    whole = list_runs(root, index)
+    with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
+        # Text that is none, as a bit flip would leave it.
+        value = "cast(? as text)" if row == b"\xff" else "?"
+        database.execute(f"update run set row = {value}, stamp = '' where id = 'run-1'", [row])
+    assert list_runs(root, index) == whole
+    assert index.read().keys() == {"run-0", "run-1", "run-2"}
+
+
+def test_a_row_of_a_deleted_run_that_makes_no_sense_is_forgotten(
+    root: Path, index: Index, tmp_path: Path
+) -> None:
+    list_runs(root, index)
+    with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
+        database.execute("update run set id = 'gone', row = '{' where id = 'run-1'")
+    list_runs(root, index)
+    assert index.read().keys() == {"run-0", "run-1", "run-2"}
+
+
+def test_texts_of_a_tampered_row_cannot_move_the_cursor(
+    root: Path, index: Index, tmp_path: Path
+) -> None:
+    list_runs(root, index)
+    with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
+        row = json.dumps({"recipe": "a\x1b[2Jb", "kind": 7, "state": {"state": "failed"}})
+        database.execute("update run set row = ? where id = 'run-1'", [row])
+    info = next(info for info in list_runs(root, index) if info.id == "run-1")
+    assert (info.recipe, info.kind) == ("a [2Jb", "?")
+
+
+def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> None:
+    for number in range(200):
+        make_run(root, f"more-{number}", started=1.0)
+    list_runs(root, index)
+    file = tmp_path / "cache" / "runs.sqlite"
+    pages = file.read_bytes()
+    file.write_bytes(pages[:4096] + b"\xff" * (len(pages) - 4096))
+    assert len(ids(root, index)) == 203
+    assert len(ids(root, index)) == 203
+    assert len(index.read()) == 203
+
+
+def test_a_locked_index_is_left_alone(root: Path, index: Index, tmp_path: Path) -> None:
+    list_runs(root, index)
+    with closing(sqlite3.connect(tmp_path / "cache" / "runs.sqlite")) as database:
+        database.execute("begin exclusive")
+        assert ids(root, index) == ["run-2", "run-1", "run-0"]
+    assert len(index.read()) == 3
+
+
+def test_many_listing_at_once_all_see_every_run(root: Path, index: Index) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: ids(root, index), range(16)))
+    assert found == [["run-2", "run-1", "run-0"]] * 16
+
+
+def test_a_runs_folder_whose_name_is_no_text_is_listed(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"runs-\xff")
+    make_run(root, "run-0", started=0.0)
+    index = Index(root, tmp_path / "runs.sqlite")
+    assert ids(root, index) == ids(root, index) == ["run-0"]
+    assert index.read().keys() == {"run-0"}
+
+
 def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
     assert len(ids(root, Index(root, Path("/proc/nowhere/runs.sqlite")))) == 3
 
 
 def test_a_run_that_said_running_but_has_no_supervisor_is_lost(root: Path, index: Index) -> None:
-    from engine.runs.processes import Identity
-
     gone = Identity(2**22 + 1, 1, "another boot")
     write_state(RunDir(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
+    assert list_runs(root, index)[0].state.state == "lost"
+
+
+def test_a_supervisor_that_dies_is_noticed_although_no_file_changed(
+    root: Path, index: Index
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        supervisor = identify(process.pid)
+        write_state(RunDir(root / "run-0"), RunState("running", supervisor=supervisor, started=9.0))
+        assert list_runs(root, index)[0].state.state == "running"
     assert list_runs(root, index)[0].state.state == "lost"
 
 

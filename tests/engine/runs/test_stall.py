@@ -44,10 +44,18 @@ def test_quick_steps_get_the_floor() -> None:
     assert stall.complaint() is not None
 
 
-def test_before_two_steps_nothing_is_known() -> None:
-    stall, clock = watch(step_s=1, steps=1)
-    clock.now += 10_000
+def test_a_start_may_take_its_time_but_not_for_ever() -> None:
+    stall, clock = watch(step_s=1, steps=0)
+    clock.now += 1800
     assert stall.complaint() is None
+    clock.now += 1
+    assert stall.complaint() == "no first step after 1801 s"
+
+
+def test_a_run_that_hangs_after_its_first_step_is_stalled() -> None:
+    stall, clock = watch(step_s=1, steps=1)
+    clock.now += 1801
+    assert stall.complaint() == "no second step for 1801 s"
 
 
 def test_the_telling_frame_is_the_innermost_that_does_not_just_wait() -> None:

@@ -26,7 +26,8 @@ def model(world: SmallWorld) -> Any:
 @torch.no_grad()
 def whole_forward(model: Any, prompt: list[int], tokens: list[int]) -> torch.Tensor:
     """Logits that predict ``tokens``, from one forward pass without cache or padding."""
-    return model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].float()
+    logits: torch.Tensor = model(torch.tensor([prompt + tokens])).logits
+    return logits[0, len(prompt) - 1 : -1].float()
 
 
 def test_greedy_takes_the_most_likely_token_each_time(model: Any) -> None:
@@ -38,8 +39,8 @@ def test_greedy_takes_the_most_likely_token_each_time(model: Any) -> None:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_log_probs_equal_those_of_a_forward_pass(model: Any, temperature: float) -> None:
-    torch.manual_seed(3)
-    requests = [Request(prompt, 12, Sampling(temperature=temperature)) for prompt in PROMPTS]
+    sampling = Sampling(temperature=temperature)
+    requests = [Request(prompt, 12, sampling, seed) for seed, prompt in enumerate(PROMPTS)]
     for prompt, done in zip(PROMPTS, generate(model, requests, [], PAD), strict=True):
         expected = (whole_forward(model, prompt, done.tokens) / temperature).log_softmax(-1)
         picked = expected.gather(-1, torch.tensor(done.tokens)[:, None])[:, 0]
@@ -62,6 +63,53 @@ def test_a_sequence_does_not_depend_on_its_neighbours(model: Any) -> None:
     alone = [generate(model, [Request(prompt, 6, GREEDY)], [], PAD)[0] for prompt in PROMPTS]
     together = generate(model, [Request(prompt, 6, GREEDY) for prompt in PROMPTS], [], PAD)
     assert [done.tokens for done in together] == [done.tokens for done in alone]
+
+
+SAMPLED = [Request(prompt, 6, seed=seed) for seed, prompt in enumerate(PROMPTS)]
+
+
+def test_sampling_repeats_itself(model: Any) -> None:
+    torch.manual_seed(0)
+    first = generate(model, SAMPLED, [], PAD)
+    torch.manual_seed(1)
+    assert generate(model, SAMPLED, [], PAD) == first
+
+
+def test_a_sampled_sequence_does_not_depend_on_its_neighbours(model: Any) -> None:
+    together = [done.tokens for done in generate(model, SAMPLED, [], PAD)]
+    assert [generate(model, [one], [], PAD)[0].tokens for one in SAMPLED] == together
+    longer = Request(PROMPTS[1], 20, seed=9)
+    assert [done.tokens for done in generate(model, [*SAMPLED, longer], [], PAD)[:3]] == together
+    reverse = [done.tokens for done in generate(model, SAMPLED[::-1], [], PAD)]
+    assert reverse[::-1] == together
+
+
+def test_the_rollouts_of_a_prompt_differ_by_their_seeds(model: Any) -> None:
+    requests = [Request(PROMPTS[0], 8, seed=seed) for seed in range(8)]
+    assert len({tuple(done.tokens) for done in generate(model, requests, [], PAD)}) == 8
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.3),
+        Sampling(top_k=5),
+        Sampling(top_p=0.3),
+        Sampling(temperature=0.3, top_k=20, top_p=0.7),
+    ],
+    ids=str,
+)
+def test_tokens_come_up_as_often_as_they_are_likely(model: Any, sampling: Sampling) -> None:
+    draws = 4000
+    logits = whole_forward(model, PROMPTS[0], [0])
+    expected = log_distribution(logits, sampling, torch.zeros(1, 1).long()).exp()[0]
+    requests = [Request(PROMPTS[0], 1, sampling, seed) for seed in range(draws)]
+    drawn = [done.tokens[0] for done in generate(model, requests, [], PAD)]
+    found = torch.bincount(torch.tensor(drawn), minlength=len(expected)) / draws
+    assert not found[expected == 0].any()
+    # Five standard deviations of a binomial share; the seeds are fixed, so this never flickers.
+    assert bool(((found - expected).abs() <= 5 * (expected / draws).sqrt() + 1e-3).all())
 
 
 @settings(max_examples=30, deadline=None)

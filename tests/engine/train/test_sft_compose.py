@@ -42,7 +42,7 @@ def test_a_recipe_maps_onto_verls_keys(tmp_path: Path) -> None:
     chosen = recipe(
         "lora.r=4", "lora.alpha=8", "training.learning_rate=0.5", "training.max_steps=2"
     )
-    config = verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None, resume=False)
+    config = verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None)
     assert config["model"]["lora_rank"] == 4
     assert config["model"]["lora_alpha"] == 8
     assert config["optim"]["lr"] == 0.5
@@ -55,7 +55,7 @@ def test_a_recipe_maps_onto_verls_keys(tmp_path: Path) -> None:
 def test_lora_dropout_is_refused_because_verl_would_ignore_it(tmp_path: Path) -> None:
     chosen = recipe("lora.r=4", "lora.dropout=0.05")
     with pytest.raises(UsageError, match=r"lora\.dropout=0\.05"):
-        verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None, resume=False)
+        verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None)
 
 
 def test_blank_lines_between_conversations_are_skipped(tmp_path: Path) -> None:

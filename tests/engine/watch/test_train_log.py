@@ -138,3 +138,13 @@ def test_a_huge_reward_is_no_reward() -> None:
 def test_the_mark_of_a_redone_step_survives_the_file() -> None:
     step = Step(3, 2, 1.0, {"reward/mean": 0.2}, redone=True)
     assert Step.from_json(step.to_json()) == step
+
+
+def test_a_validation_that_is_logged_apart_belongs_to_its_step() -> None:
+    lines = [
+        Step(4, 1, 0.0, {"train/loss": 2.0}),
+        Step(4, 1, 1.0, {"val/loss": 3.0}),
+        Step(4, 2, 2.0, {"train/loss": 2.5}, redone=True),
+    ]
+    assert history(lines[:2])[0].metrics == {"train/loss": 2.0, "val/loss": 3.0}
+    assert history(lines)[0].metrics == {"train/loss": 2.5}

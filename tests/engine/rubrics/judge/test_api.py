@@ -200,3 +200,11 @@ def test_one_process_keeps_to_the_limit() -> None:
         results = asyncio.run(calls())
     assert server.busiest == 2
     assert max(result.semaphore_wait_s or 0 for result in results) > 0.05
+
+
+def test_a_key_that_the_server_quotes_is_masked() -> None:
+    key = ENV["OPENAI_API_KEY"]
+    with judge_server(every=error(401, f"Incorrect API key provided: {key}")) as server:
+        result = ask(server)
+    assert result.error is not None and "Incorrect API key" in result.error.message
+    assert key not in result.error.message

@@ -1,0 +1,91 @@
+"""The recipe as it was launched, kept with the run: what is edited later does not change a run.
+
+``recipe.yaml`` in the run directory holds every value that is not a default, whether it came from
+the file, the command line or the environment. The trainer of every attempt reads this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from engine.launch.compose import verl_config
+from engine.launch.keys import flatten, unflatten
+from engine.launch.recipe import Recipe
+
+Config = Mapping[str, Mapping[str, Any]]
+"""Value and origin by dotted key, as in a manifest."""
+
+_NOT_TRAINING = re.compile(
+    r"supervision\."
+    r"|logging\."
+    r"|grubrics\.description$"
+    r"|judge\.(max_concurrent|timeout_s|max_attempts)$"
+    r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"
+    r"|trainer\.(project_name|experiment_name|logger|default_local_dir|default_hdfs_dir)$"
+    r"|trainer\.(rollout|validation)_data_dir$"
+    r"|trainer\.(save_freq|test_freq|val_before_train|val_only|log_val_generations)$"
+    r"|trainer\.(max_actor_ckpt_to_keep|max_critic_ckpt_to_keep|esi_redundant_time)$"
+    r"|trainer\.(remove_previous_ckpt_in_save|del_local_ckpt_after_load)$"
+    r"|trainer\.(resume_mode|resume_from_path|ray_wait_register_center_timeout)$"
+    r"|data\.(val_files|val_file|val_batch_size|dataloader_num_workers)$"
+    r"|ray_kwargs\.|global_profiler\.|transfer_queue\.|.+\.(profiler|trace)\."
+)
+
+
+def training_values(recipe: Recipe) -> dict[str, Any]:
+    """The effective values that decide which weights come out.
+
+    Left out is what only decides where a run is kept and how it is watched: supervision, loggers
+    and names, output folders, how often is saved and validated and how many are kept, what is
+    resumed, how many processes load data or wait for the judge and how patiently, profilers and
+    Ray's own settings. Two runs that differ there only may share a checkpoint folder. The number
+    of steps stays in: learning rate schedules depend on it.
+    """
+    grpo = recipe.kind == "grpo"
+    values = dict(flatten(verl_config(recipe, Path()))) if grpo else dict(recipe.values)
+    return {key: value for key, value in values.items() if not _NOT_TRAINING.match(key)}
+
+
+def training_fingerprint(recipe: Recipe) -> str:
+    """SHA-256 of ``training_values``, in hex."""
+    text = json.dumps(training_values(recipe), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def config_of(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """Every value with its origin, as the manifest keeps them."""
+    return {
+        key: {"value": value, "origin": recipe.origins.get(key, "default")}
+        for key, value in recipe.values.items()
+    }
+
+
+def pinned_recipe(config: Config) -> str:
+    """The YAML of a recipe that has the values of ``config``."""
+    chosen = {
+        key: _literal(entry["value"])
+        for key, entry in config.items()
+        if entry["origin"] != "default"
+    }
+    head = "# What this run was launched with. Edits are overwritten; launch a new run instead.\n"
+    return head + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
+
+
+def _literal(value: Any) -> Any:
+    """``value`` so that reading it finds no reference in it: all were filled in at the launch."""
+    if isinstance(value, str):
+        return value.replace("${", "\\${")
+    return [_literal(item) for item in value] if isinstance(value, list) else value
+
+
+def pinned_argv(kind: str, path: Path) -> list[str]:
+    """The command of a trainer that reads ``path`` and no variable of its environment."""
+    return [sys.executable, "-m", f"engine.train.{kind}", "--config", str(path), "--no-env"]

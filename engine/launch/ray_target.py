@@ -1,0 +1,102 @@
+"""Launching on an existing Ray cluster: what is asked of it before anything is created."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UsageError
+from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
+from engine.launch.recipe import Recipe
+from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
+
+_JUDGE_VARIABLES = {
+    "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
+    "openai": ("OPENAI_API_KEY",),
+}
+
+
+def through(address: str, trainer: Sequence[str]) -> list[str]:
+    """The command that stands for ``trainer`` here and runs it there."""
+    return [sys.executable, "-m", "engine.runs.ray_follower", address, "--", *trainer]
+
+
+def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
+    """The cluster that ``--ray`` names, ready for ``recipe``; None without the option.
+
+    UsageError, in one line, when ``recipe`` could not run there.
+    """
+    if address is None:
+        return None
+    cluster = parse_address(address)
+    if recipe.kind != "grpo":
+        raise UsageError(f"{recipe.path}: --ray runs GRPO recipes; this one is {recipe.kind}")
+    require_cluster(cluster, recipe)
+    return cluster
+
+
+def require_cluster(cluster: Cluster, recipe: Recipe) -> None:
+    """Raise UsageError when ``cluster`` does not answer or is too small for ``recipe``."""
+    try:
+        cluster.version()
+        nodes = cluster.nodes()
+    except (UnreachableError, RefusedError) as error:
+        raise UsageError(f"--ray {cluster.address}: {error}") from error
+    missing = shortage(nodes, Needs.of(recipe))
+    if missing:
+        raise UsageError(f"--ray {cluster.address}: {missing}")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a recipe reserves, in Ray's logical units: a CPU recipe's workers take a GPU each too.
+
+    ``cpus`` is a lower bound for the whole cluster.
+    """
+
+    nodes: int
+    gpus_per_node: int
+    cpus: int
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Needs:
+        trainer = verl_config(recipe, Path())["trainer"]
+        nodes, workers = int(trainer["nnodes"]), int(trainer["n_gpus_per_node"])
+        others = CPUS_FOR_ACTORS if recipe.get("grubrics.device") == "cpu" else 0
+        return cls(nodes, workers, nodes * workers * CPUS_PER_WORKER + others)
+
+
+def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
+    """What a cluster lacks even when nobody else uses it; None when it has enough."""
+    wide = [
+        node
+        for node in nodes
+        if node.gpus >= needs.gpus_per_node and node.cpus >= needs.gpus_per_node * CPUS_PER_WORKER
+    ]
+    if len(wide) < needs.nodes:
+        offered = ", ".join(f"{n.address} {n.gpus:g} GPUs {n.cpus:g} CPUs" for n in nodes[:8])
+        return (
+            f"trainer.nnodes={needs.nodes} x trainer.n_gpus_per_node={needs.gpus_per_node} needs "
+            f"{needs.nodes} nodes with {needs.gpus_per_node} GPUs and "
+            f"{needs.gpus_per_node * CPUS_PER_WORKER} CPUs each; it has {offered or 'no node'}"
+        )
+    total = sum(node.cpus for node in nodes)
+    if total < needs.cpus:
+        return f"the run reserves {needs.cpus} CPUs; all nodes together have {total:g}"
+    return None
+
+
+def where_it_trains(cluster: Cluster, recipe: Recipe) -> str:
+    """One line of the plan: the cluster, and the secrets that it must have itself."""
+    names = ", ".join(needed_variables(recipe))
+    needs = f"; its nodes need {names} in their environment or the project's .env" if names else ""
+    return f"on the Ray cluster {cluster.address}{needs}"
+
+
+def needed_variables(recipe: Recipe) -> tuple[str, ...]:
+    """Secrets that the job's processes look for; they are never sent along."""
+    provider = str(recipe.get("judge.provider"))
+    wandb = ("WANDB_API_KEY",) if "wandb" in (recipe.get("trainer.logger") or []) else ()
+    return (*_JUDGE_VARIABLES.get(provider, ()), *wandb)

@@ -1,0 +1,49 @@
+"""The last question before a run that had to wait: does what was checked at its launch still hold?
+
+``python -m engine.preflight.gate TRAINER_COMMAND...``, in the environment of the run. It becomes
+the trainer when the answer is yes, and ends with exit code 2 and one line when it is no.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import UsageError
+from engine.launch.env_file import load_env_file
+from engine.launch.recipe import load_recipe
+from engine.preflight.checklist import require_launchable
+from engine.records.surroundings import changed_files, surroundings
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+
+
+def require_startable(run: RunDir) -> None:
+    """Check the recipe that was kept with the run once more. UsageError when it cannot start."""
+    env = dict(os.environ)
+    load_env_file(env)
+    recipe = load_recipe(str(run.recipe), (), {})
+    manifest = run.read_manifest()
+    if manifest.get("ray"):
+        env["RAY_ADDRESS"] = manifest["ray"]
+    data = [Path(path) for path in manifest.get("data") or {}]
+    changed = changed_files(manifest, surroundings(Path.cwd(), recipe.path, data), "data")
+    if changed:
+        raise UsageError(f"{', '.join(changed)} changed while the run waited; launch it again")
+    require_launchable(recipe, run.path.parent, ahead=[run.id], env=env)
+
+
+def main(command: Sequence[str]) -> None:
+    run = RunDir(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
+    try:
+        require_startable(run)
+    except UsageError as error:
+        # In the form of an exception's last line, which is what a run's verdict quotes.
+        print(f"UsageError: not started: {error}", flush=True)
+        sys.exit(2)
+    os.execv(command[0], list(command))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,196 @@
+"""Whose checkpoint folder it is: a stamp in the folder, so that two runs never mix their steps.
+
+Before an attempt's trainer starts, its supervisor claims the folder. From then on every step
+folder in it was saved by the run that the stamp names or is what that run started from; what the
+attempt does not build on lies in ``replaced-by-<run>-<attempt>/``. Nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.records.step_folders import TRACKER, complete_steps, step_of, written_steps
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+
+STAMP = "grubrics_run.json"
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The run that saves into a folder.
+
+    ``run`` and ``created`` (its launch, Unix seconds) identify it and are only compared for
+    equality; ``directory`` says where it was. ``fingerprint`` is that of its configuration.
+    """
+
+    run: str
+    created: float
+    directory: str
+    fingerprint: str
+
+    @classmethod
+    def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
+        return cls(
+            run.id,
+            jsonl.moment(manifest.get("created")) or 0.0,
+            str(run.path.absolute()),
+            str(manifest.get("fingerprint") or ""),
+        )
+
+    def same_run(self, other: Stamp) -> bool:
+        return (self.run, self.created) == (other.run, other.created)
+
+    def is_active(self) -> bool:
+        """Whether the run that stamped the folder has not ended."""
+        run = RunDir(Path(self.directory))
+        manifest = run.read_manifest()
+        return (
+            bool(manifest)
+            and self.same_run(Stamp.of(run, manifest))
+            and not observed_state(run).has_ended
+        )
+
+
+def checkpoint_folder(manifest: Manifest) -> Path | None:
+    """Where a run saves, absolute; None when its manifest names no folder."""
+    given = manifest.get("checkpoint_dir")
+    if not given:
+        return None
+    return Path(str(manifest.get("cwd") or ".")).absolute() / Path(str(given)).expanduser()
+
+
+def read_stamp(folder: Path) -> Stamp | None:
+    """The stamp in ``folder``, or None when there is none that can be read."""
+    raw = jsonl.read_json(folder / STAMP) or {}
+    run, created = jsonl.line(raw.get("run")), jsonl.moment(raw.get("created"))
+    directory, fingerprint = jsonl.line(raw.get("directory")), jsonl.line(raw.get("fingerprint"))
+    if run is None or created is None or directory is None:
+        return None
+    return Stamp(run, created, directory, fingerprint or "")
+
+
+def objection(folder: Path, myself: Stamp, asked: bool = False) -> str | None:
+    """Why the run ``myself`` must not save into ``folder``, or None.
+
+    ``asked``: whether it was told to go on from one of the folder's own steps.
+    """
+    stamp = read_stamp(folder)
+    if stamp is None or stamp.same_run(myself):
+        return None
+    if stamp.is_active():
+        return f"{folder} is being written by run '{stamp.run}'"
+    if asked or stamp.fingerprint == myself.fingerprint or not holds_checkpoints(folder):
+        return None
+    return f"{folder} holds checkpoints of run '{stamp.run}', which has another configuration"
+
+
+def holds_checkpoints(folder: Path) -> bool:
+    """Whether a run has left anything that another one could overwrite."""
+    return bool(written_steps(folder)) or (folder / "final").is_dir()
+
+
+def claim(run: RunDir) -> str | None:
+    """Make the run's checkpoint folder its own and ready for its newest attempt.
+
+    Returns what was set aside, in one line. Raises UsageError when the folder is another run's.
+    """
+    manifest = run.read_manifest()
+    folder, stamp = checkpoint_folder(manifest), Stamp.of(run, manifest)
+    if folder is None:
+        return None
+    attempt = manifest["attempts"][-1]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            step = _base_step(folder, manifest, attempt, stamp)
+            moved = _set_aside(folder, step, f"replaced-by-{run.id}-{attempt['number']}")
+            jsonl.write_json(folder / STAMP, {"v": 1, **asdict(stamp)})
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
+    return moved
+
+
+def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None:
+    """The step of ``folder`` that a configuration names to go on from, or None."""
+    key = "trainer.resume_from_path"
+    if values.get("trainer.resume_mode") != "resume_path":
+        key = "training.resume_from"
+    given = values.get(key)
+    path = (cwd / str(given)).resolve() if given else None
+    return step_of(path) if path is not None and path.parent == folder.resolve() else None
+
+
+def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp) -> int:
+    """The step of ``folder`` that the attempt goes on from; 0 when it starts afresh."""
+    if attempt.get("from"):
+        _require_own(folder, stamp)
+        return int(attempt["from_step"])
+    values = {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}
+    asked = asked_step(folder, values, Path(str(manifest.get("cwd") or ".")))
+    complaint = objection(folder, stamp, asked is not None)
+    if complaint is not None:
+        raise UsageError(complaint)
+    if values.get("trainer.resume_mode") == "auto":
+        return max(complete_steps(folder), default=0)
+    return asked or 0
+
+
+def _require_own(folder: Path, stamp: Stamp) -> None:
+    found = read_stamp(folder)
+    if found is not None and not found.same_run(stamp):
+        raise UsageError(taken(folder, stamp.run, found))
+
+
+def taken(folder: Path, run: str, owner: Stamp) -> str:
+    """Why ``run`` cannot go on with a folder that another run has taken over."""
+    moved = sorted(path.name for path in folder.glob(f"replaced-by-{owner.run}-*"))
+    where = f"; what '{run}' saved lies in {folder / moved[-1]}" if moved else ""
+    return f"{folder} belongs to run '{owner.run}' now{where}"
+
+
+def _set_aside(folder: Path, step: int, name: str) -> str | None:
+    """Move what comes after ``step`` out of the way; the tracker, verl's own mark, goes first."""
+    later = {number: path for number, path in written_steps(folder).items() if number > step}
+    tracker = folder / TRACKER
+    if step > 0:
+        jsonl.write_atomic(tracker, str(step))
+    elif tracker.exists() and not later:
+        tracker.unlink()
+    if not later:
+        return None
+    target = _unused(folder / name)
+    target.mkdir()
+    if step == 0 and tracker.exists():
+        tracker.rename(target / TRACKER)
+    for path in later.values():
+        path.rename(target / path.name)
+    steps = ", ".join(str(number) for number in later)
+    return f"checkpoints of other steps than this attempt's ({steps}) were moved to {target}"
+
+
+def _unused(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
+    return path if not path.exists() else next(other for other in names if not other.exists())
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One claim at a time; a file system without locks is trusted to have one user."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+"""What a run depends on besides its own values, and what of it changed between two attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.records.environment import (
+    environment_snapshot,
+    fingerprint,
+    git_snapshot,
+    hardware_snapshot,
+)
+
+Snapshot = Mapping[str, Any]
+_PARTS = ("environment", "git", "hardware", "recipe_file", "data")
+
+
+def surroundings(cwd: Path, recipe_file: Path, data: Iterable[Path]) -> dict[str, Any]:
+    """Software, code, machine, recipe file and data as they are now; relative to ``cwd``."""
+    return {
+        "environment": environment_snapshot(),
+        "git": git_snapshot(cwd),
+        "hardware": hardware_snapshot(),
+        "recipe_file": _fingerprints(cwd, [recipe_file]),
+        "data": _fingerprints(cwd, data),
+    }
+
+
+def changes(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
+    """What differs, e.g. ``{"what": "environment.packages.torch", "before": .., "after": ..}``.
+
+    A part that ``before`` does not have at all says nothing.
+    """
+    parts = [part for part in _PARTS if part in before]
+    old = {key: value for part in parts for key, value in _leaves((part,), before[part])}
+    new = {key: value for part in parts for key, value in _leaves((part,), after.get(part))}
+    return [
+        {"what": ".".join(key), "before": old.get(key), "after": new.get(key)}
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
+    ]
+
+
+def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
+    """The files of ``part`` ("recipe_file" or "data") whose content is another or gone."""
+    old, new = before.get(part) or {}, after.get(part) or {}
+    return [path for path in old if (new.get(path) or {}).get("sha256") != old[path]["sha256"]]
+
+
+def _fingerprints(cwd: Path, paths: Iterable[Path]) -> dict[str, Any]:
+    return {str(path): fingerprint(cwd / path) for path in paths if (cwd / path).is_file()}
+
+
+def _leaves(key: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not isinstance(value, Mapping):
+        yield key, value
+        return
+    for name, item in value.items():
+        yield from _leaves((*key, str(name)), item)

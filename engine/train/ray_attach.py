@@ -1,0 +1,102 @@
+"""Training on a Ray cluster that was there before the run and stays after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.launch.env_file import load_env_file
+from engine.runs.ray_job import CARRIED, read_job
+from engine.runs.rundir import ON_CLUSTER_VARIABLE
+from engine.train import environment
+from engine.train.ray_driver import blindness
+
+PROJECT_VARIABLE = "GRUBRICS_PROJECT"
+# What else ray.init takes describes an instance of one's own; Ray refuses it here.
+_ATTACHING = ("runtime_env", "namespace", "log_to_driver", "logging_level", "logging_format")
+_CHECK_S = 120.0
+
+
+class NotSharedError(Exception):
+    """Nodes of the cluster do not see the run directory."""
+
+
+def wanted(env: Mapping[str, str], device: str) -> bool:
+    """Whether to attach: a job of ours does, and a GPU run by hand whose RAY_ADDRESS says so."""
+    by_hand = device != "cpu" and env.get("RAY_ADDRESS", "local") not in ("", "local")
+    return ON_CLUSTER_VARIABLE in env or by_hand
+
+
+def attaching(config: dict[str, Any]) -> dict[str, Any]:
+    """``config`` with those keys of ``ray_kwargs.ray_init`` that an existing cluster takes."""
+    given = config["ray_kwargs"]["ray_init"]
+    kept = {key: given[key] for key in _ATTACHING if given.get(key) is not None}
+    return {**config, "ray_kwargs": {**config["ray_kwargs"], "ray_init": kept}}
+
+
+def with_runtime_env(
+    runtime: dict[str, Any], env: Mapping[str, str], device: str
+) -> dict[str, Any]:
+    """``runtime`` with what every worker of the run needs.
+
+    Workers of a cluster inherit their node's environment, not this process's. All of it shows in
+    Ray's dashboard: no secrets.
+    """
+    needed: dict[str, str] = {}
+    environment.prepare(needed, device)
+    variables = {
+        **runtime["env_vars"],
+        **{name: env[name] for name in (*needed, *CARRIED) if name in env},
+        ON_CLUSTER_VARIABLE: "1",
+        PROJECT_VARIABLE: str(Path.cwd()),
+    }
+    hook = f"{__name__}.enter_project"
+    return {**runtime, "env_vars": variables, "worker_process_setup_hook": hook}
+
+
+def enter_project() -> None:
+    """Ray runs this in every worker: paths in recipes are relative to the project folder."""
+    project = Path(os.environ[PROJECT_VARIABLE])
+    if project.is_dir():  # otherwise ``require_shared`` says so in one line
+        os.chdir(project)
+        load_env_file(os.environ)
+
+
+def require_shared(attempt: Path) -> None:
+    """Raise NotSharedError when a node of the cluster does not see the attempt's directory."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    job = read_job(attempt)
+    if job is None:  # a run by hand
+        return
+    look = ray.remote(num_cpus=0, max_retries=0)(_seen)
+    nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+    asked = {
+        node: look.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
+        ).remote(str(attempt))
+        for node in nodes
+    }
+    blind = {nodes[node] for node, seen in asked.items() if _answer(seen) != job.submission_id}
+    if blind:
+        raise NotSharedError(blindness(sorted(blind), attempt))
+
+
+def _seen(attempt: str) -> str | None:
+    job = read_job(Path(attempt))
+    return job.submission_id if job else None
+
+
+def _answer(reference: Any) -> str | None:
+    """None also from a node that cannot even import the engine."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        seen: str | None = ray.get(reference, timeout=_CHECK_S)
+    except RayError:
+        return None
+    return seen

@@ -1,0 +1,96 @@
+"""The commands that put runs away: archive and delete."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import archive_root, find_run, runs_root
+from grubrics_tui.formats import memory
+from grubrics_tui.options import JsonOption, RunsOption, answer
+
+if TYPE_CHECKING:
+    from engine.runs.housekeeping import Deletion
+
+
+def archive(
+    run: Annotated[list[str], typer.Argument(help="Ids of runs, or the starts of them")],
+    undo: Annotated[bool, typer.Option("--undo", help="Bring them back into the list")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move ended runs out of the list, into .archive in the runs folder; nothing is lost."""
+    from engine.runs import housekeeping
+
+    root = runs_root(runs)
+    source = archive_root(root) if undo else root
+    found = [find_run(source, name) for name in dict.fromkeys(run)]
+    if not undo:
+        for one in found:
+            housekeeping.require_settled(one)
+    move = housekeeping.unarchive if undo else housekeeping.archive
+    moved = [move(one) for one in found]
+    verb = "brought back" if undo else "archived"
+    text = "\n".join(f"{verb} {one.id}  {one.path}" for one in moved)
+    answer({"runs": [{"id": one.id, "dir": str(one.path)} for one in moved]}, text, as_json)
+
+
+def delete(
+    run: Annotated[list[str], typer.Argument(help="Whole ids of runs")],
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Their checkpoints too, where nobody needs them")
+    ] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Archived runs")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what deleting ended runs would free, and delete them after a yes."""
+    from engine.runs import housekeeping
+
+    root = runs_root(runs)
+    source = archive_root(root) if archived else root
+    housekeeping.finish_deletions(root)
+    exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
+    plans = [housekeeping.plan_deletion(one, root) for one in exact]
+    if checkpoints and (kept := next((p for p in plans if p.checkpoints.kept_because), None)):
+        own = kept.checkpoints
+        raise UsageError(f"{own.folder}: not deleted with '{kept.run.id}': {own.kept_because}")
+    total = sum(_freed(plan, checkpoints) for plan in plans)
+    lines = [*(_line(plan, checkpoints) for plan in plans), f"in all {memory(total)}"]
+    if not as_json:
+        print("\n".join(lines))
+    go_on = yes or (not as_json and _agreed(len(plans)))
+    freed = sum(housekeeping.delete(p, checkpoints=checkpoints) for p in plans) if go_on else 0
+    shown = {
+        "deletions": [plan.to_json() for plan in plans],
+        "deleted": [plan.run.id for plan in plans] if go_on else [],
+        "freed_bytes": freed,
+    }
+    told = f"deleted, {memory(freed)} freed" if go_on else "nothing was deleted; --yes deletes"
+    answer(shown, told, as_json)
+    raise typer.Exit(0 if go_on else 1)
+
+
+def _agreed(count: int) -> bool:
+    """A person's yes; nobody's is a no."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    what = "this run" if count == 1 else f"these {count} runs"
+    return input(f"Delete {what} for good? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _freed(plan: Deletion, checkpoints: bool) -> int:
+    return plan.files_bytes + (plan.checkpoints.freed if checkpoints else 0)
+
+
+def _line(plan: Deletion, checkpoints: bool) -> str:
+    own = plan.checkpoints
+    text = f"{plan.run.id:<36} files {memory(plan.files_bytes)}"
+    if not own.bytes:
+        return f"{text}   no checkpoints of its own"
+    fate = "" if checkpoints else f" (stay: {own.kept_because or '--checkpoints deletes them'})"
+    return f"{text}   checkpoints {memory(own.bytes)} in {own.folder}{fate}"

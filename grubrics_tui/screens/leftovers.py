@@ -1,0 +1,197 @@
+"""Processes that ended runs left behind, and what they hold."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Static
+
+from engine import jsonl
+from engine.runs import private_ray
+from engine.runs.processes import alive
+from engine.runs.reaper import Leftover, leftovers, reap
+from grubrics_tui.actions import bindings
+from grubrics_tui.formats import memory
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.confirm import Answer, Confirm
+
+_LOOK_S = 3.0
+_PID = 9
+
+
+@dataclass(frozen=True)
+class Left:
+    """One look: processes, and attempts whose private Ray directory outlived them."""
+
+    processes: tuple[Leftover, ...] = ()
+    attempts: tuple[Path, ...] = ()
+
+    @classmethod
+    def by(cls, root: Path) -> Left:
+        return cls(tuple(leftovers(root)), tuple(private_ray.leftovers(root)))
+
+    def __bool__(self) -> bool:
+        return bool(self.processes or self.attempts)
+
+    def __str__(self) -> str:
+        rss = sum(one.rss for one in self.processes)
+        gpu = sum(one.gpu_bytes for one in self.processes)
+        held = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
+        parts = [f"{_count(self.processes, 'process', 'processes')}, {held}"]
+        if self.attempts:
+            parts.append(_count(self.attempts, "Ray directory", "Ray directories"))
+        return "; ".join(parts)
+
+
+class LeftoversScreen(CockpitScreen):
+    """A thread looks through the machine's processes; what is ended is exactly what was shown."""
+
+    BINDINGS = bindings("leftovers")
+
+    DEFAULT_CSS = """
+    LeftoversScreen VerticalScroll {
+        height: 1fr; margin: 0 1; padding: 0 1;
+        border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
+    }
+    """
+
+    class Found(Message):
+        def __init__(self, found: Left) -> None:
+            super().__init__()
+            self.found = found
+
+    class Reaped(Message):
+        """``ended`` were told to end; ``left`` are still there."""
+
+        def __init__(self, ended: Sequence[int], left: Sequence[int]) -> None:
+            super().__init__()
+            self.ended, self.left = ended, left
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+        self._shown: Left | None = None
+        self._gone, self._look_now = threading.Event(), threading.Event()
+        self._outcome = ""
+
+    def compose(self) -> ComposeResult:
+        box = VerticalScroll(Static("", markup=False))
+        box.border_title = "left behind by ended runs"
+        yield box
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._draw()
+        self._look()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def on_unmount(self) -> None:
+        self._gone.set()
+        self._look_now.set()
+
+    @work(thread=True, exclusive=True, group="leftovers", exit_on_error=False)
+    def _look(self) -> None:
+        while not self._gone.is_set():
+            self._look_now.clear()
+            started = time.monotonic()
+            self.post_message(self.Found(Left.by(self._root)))
+            self._look_now.wait(max(_LOOK_S, 10 * (time.monotonic() - started)))
+
+    @on(Found)
+    def _show(self, message: Found) -> None:
+        self._shown = message.found
+        self.refresh_bindings()
+        self._draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is nothing to end while nothing is shown."""
+        return action != "reap" or bool(self._shown)
+
+    def action_reap(self) -> None:
+        if asked := self._shown:
+            pids = _numbers([one.process.pid for one in asked.processes])
+            text = f"{asked}.\n\n{pids or 'no process'}\n\nFirst SIGTERM, then SIGKILL."
+            answers = [Answer("y", "end exactly these", "what they hold is free again")]
+
+            def answered(key: str | None) -> None:
+                if key is not None:
+                    self._reap(asked)
+
+            self.app.push_screen(Confirm("end them?", text, answers, "leave them"), answered)
+
+    @work(thread=True, group="reap", exit_on_error=False)
+    def _reap(self, asked: Left) -> None:
+        ended = reap(asked.processes)
+        left = [one.process.pid for one in asked.processes if alive(one.process)]
+        for attempt in asked.attempts:
+            private_ray.remove(attempt)
+        self.post_message(self.Reaped([pid for pid in ended if pid not in left], left))
+
+    @on(Reaped)
+    def _tell(self, message: Reaped) -> None:
+        told = f"Ended {_numbers(message.ended)}." if message.ended else "No process was there."
+        still = f" Still there: {_numbers(message.left)}." if message.left else ""
+        self._outcome = told + still
+        self.notify(self._outcome, severity="warning" if still else "information", markup=False)
+        self._look_now.set()
+        self._draw()
+
+    def action_look(self) -> None:
+        self._look_now.set()
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(VerticalScroll).scroll_down(animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(VerticalScroll).scroll_up(animate=False)
+
+    def _draw(self) -> None:
+        box, shown = self.query_one(VerticalScroll), self._shown
+        box.border_subtitle = str(shown) if shown else ""
+        lines = [Content(self._outcome), Content("")] if self._outcome else []
+        if shown is None:
+            lines.append(Content.styled("looking through the processes ...", "$quiet"))
+        elif not shown:
+            lines.append(Content(f"Nothing is left behind by the runs in {self._root}."))
+        else:
+            room = box.scrollable_content_region.width or self.app.size.width
+            lines += [line for one in shown.processes for line in _lines(one, room)]
+            lines += [Content(f"Ray's directory of {path}") for path in shown.attempts]
+        self.query_one(Static).update(Content("\n").join(lines))
+
+
+def _lines(one: Leftover, room: int) -> list[Content]:
+    """Pid, run and why it is over; then what it holds; then its command."""
+    gpu = memory(one.gpu_bytes) if one.gpu_bytes else "none"
+    ports = ", ".join(map(str, one.ports)) or "none"
+    about = [
+        Content.styled(one.run, "bold") + Content.styled(f"   {one.reason}", "$quiet"),
+        Content(f"memory {memory(one.rss)}   GPU memory {gpu}   ports {ports}"),
+        Content.styled(jsonl.line(one.command) or "?", "$quiet"),
+    ]
+    lines = [line for part in about for line in part.wrap(max(20, room - _PID))]
+    pid = Content.styled(f"{one.process.pid:<{_PID}}", "bold $warning")
+    rest = [Content(" " * _PID) + line for line in lines[1:]]
+    return [pid + lines[0], *rest, Content("")]
+
+
+def _count(found: Sequence[object], one: str, many: str) -> str:
+    return f"{len(found)} {one if len(found) == 1 else many}"
+
+
+def _numbers(pids: Sequence[int]) -> str:
+    return ", ".join(map(str, pids))

@@ -1,0 +1,40 @@
+"""What the list of runs says about the selected one, in full."""
+
+from __future__ import annotations
+
+import time
+
+from textual.content import Content
+
+from engine.runs.registry import RunInfo
+from engine.runs.state import RunState
+from grubrics_tui.formats import clock, duration, step_of
+from grubrics_tui.widgets.facts import Fact
+from grubrics_tui.widgets.states import STATE_LOOKS
+
+
+def run_facts(info: RunInfo) -> list[Fact]:
+    """Id, step and when; what it waits for; last the state, whose reason may be long."""
+    state = info.state
+    glyph, ink = STATE_LOOKS[state.state]
+    reason = Content(f"  {state.reason}" if state.reason else "")
+    facts: list[Fact] = [
+        ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
+        ("step", f"{step_of(state.step, state.total_steps)}   {_times(state)}"),
+    ]
+    if state.waiting_for and not state.has_ended:
+        facts.append(("waiting", f"for {state.waiting_for}"))
+    look = Content.styled(f"{glyph} {state.state}", f"bold ${ink}")
+    return [*facts, ("state", look + reason)]
+
+
+def _times(state: RunState) -> str:
+    attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
+    if state.started is None:
+        return f"{attempt}not started"
+    if state.ended is not None:
+        took = duration(state.ended - state.started)
+        return f"{attempt}{clock(state.started)} to {clock(state.ended)}, {took}"
+    if state.has_ended:
+        return f"{attempt}started {clock(state.started)}"
+    return f"{attempt}started {clock(state.started)}, {duration(time.time() - state.started)} ago"

@@ -1,0 +1,333 @@
+"""Everything that can happen to a run, happening to a real one. ``docs/faults.md`` is the table.
+
+The faults of the first part meet one run after another: each ends an attempt, and the next test
+resumes it. What the last resume leaves is one history without a gap, whatever came in between.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.records.checkpoints import check_checkpoint
+from engine.runs import private_ray
+from engine.runs.processes import Identity, members, send
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state, recorded_state
+from engine.watch.train_log import Step, history, read_steps
+from tests.e2e.project import CLI, Project
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+
+STEPS = 20
+QUICK = ("trainer.save_freq=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A run that faults happen to."""
+
+    project: Project
+    run: RunDir
+
+    def begin(self, recipe: str, *overrides: str) -> None:
+        self.project.json("launch", recipe, *overrides, "--name", self.run.id)
+
+    def state(self) -> RunState:
+        return observed_state(self.run)
+
+    def wait_for_step(self) -> None:
+        """Until the current attempt has logged a step of its own."""
+        attempt = self.state().attempt
+        self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 180.0) -> None:
+        wait_until(lambda: condition() or self.state().has_ended, seconds)
+        assert condition(), f"it ended early: {self.state()}"
+
+    def ended(self) -> RunState:
+        wait_until(lambda: self.state().has_ended)
+        return self.state()
+
+    def processes(self, command: str) -> list[Identity]:
+        """The run's processes whose command line holds ``command``."""
+        return [one for one in members(self.run) if command in _command_line(one.pid)]
+
+    def kill(self, targets: Sequence[Identity | None]) -> None:
+        assert targets, "there is nothing to kill"
+        for target in targets:
+            assert target is not None
+            send(target, signal.SIGKILL)
+
+    def trainer(self) -> Identity:
+        state = recorded_state(self.run)
+        assert state is not None and state.trainer is not None
+        return state.trainer
+
+    def supervisor(self) -> Identity:
+        state = recorded_state(self.run)
+        assert state is not None and state.supervisor is not None
+        return state.supervisor
+
+    def leaves_nothing(self) -> bool:
+        """No process, and no directory of a private Ray."""
+        folders = [private_ray.directory(attempt.path) for attempt in self.run.attempts()]
+        return members(self.run) == [] and not any(folders)
+
+    def history(self) -> list[Step]:
+        """One step per number, as readers of a run see it: what was redone counts once."""
+        return history(read_steps(self.run.train_log))
+
+    def trained(self) -> int:
+        """The last step of the current attempt in verl's own file."""
+        metrics = self.run.attempt(self.state().attempt).metrics
+        return max((line["step"] for line in jsonl.read(metrics)), default=0)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def victim(
+    tiny_world: Project, trained_sft: dict[str, Any], request: pytest.FixtureRequest
+) -> Iterator[Victim]:
+    """A run of this test's own. It is stopped at the end, whatever became of it."""
+    assert trained_sft["state"] == "finished", trained_sft
+    name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")[:60]
+    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
+    yield made
+    if made.run.manifest.exists():
+        tiny_world.run("stop", name)
+
+
+# One run, fault after fault
+
+
+@pytest.fixture
+def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
+    """The one run, launched or resumed, in mid-run: this attempt has just logged a step."""
+    assert trained_sft["state"] == "finished", trained_sft
+    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / "faults"))
+    if made.run.manifest.exists():
+        tiny_world.json("resume", made.run.id)
+    else:
+        options = [f"trainer.total_training_steps={STEPS}", "trainer.experiment_name=faults"]
+        made.begin("grpo_tiny", *QUICK, *options)
+    try:
+        made.wait_for_step()
+        yield made
+    finally:
+        tiny_world.run("stop", made.run.id)
+
+
+@pytest.mark.parametrize(
+    ("victim_process", "blamed"),
+    [
+        pytest.param("ray::WorkerDict", "Ray worker WorkerDict", id="training-worker"),
+        pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server"),
+        pytest.param("/raylet/raylet", "raylet", id="raylet"),
+        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs"),
+    ],
+)
+def test_a_killed_part_of_ray_fails_the_run_and_is_named(
+    training: Victim, victim_process: str, blamed: str
+) -> None:
+    training.kill(training.processes(victim_process))
+    state = training.ended()
+    assert state.state == "failed"
+    assert blamed in (state.reason or "")
+    assert training.leaves_nothing()
+
+
+def test_a_signal_to_the_trainer_by_hand_is_no_stop_by_the_user(training: Victim) -> None:
+    send(training.trainer(), signal.SIGTERM)
+    state = training.ended()
+    assert state.state == "failed"
+    assert (state.reason or "").startswith("ended by SIGTERM from outside")
+    assert training.leaves_nothing()
+
+
+def test_without_its_supervisor_a_run_is_lost_and_stop_ends_what_goes_on(
+    training: Victim,
+) -> None:
+    training.kill([training.supervisor()])
+    assert training.ended().state == "lost"
+    known = training.history()[-1].step
+    wait_until(lambda: training.trained() > known)  # verl goes on: nobody told it to end
+    listed = training.project.json("reap")["leftovers"]
+    assert {one["run"] for one in listed} == {training.run.id}
+    training.project.json("stop", training.run.id)
+    assert training.leaves_nothing()
+    assert training.history()[-1].step == training.trained() > known
+
+
+def test_after_a_power_cut_the_run_is_lost(training: Victim) -> None:
+    everything = members(training.run)
+    training.kill([training.supervisor(), *everything])
+    assert training.ended().state == "lost"
+    training.project.json("reap", "--yes")
+    assert training.leaves_nothing()
+
+
+def test_a_killed_screen_takes_nothing_along_and_the_history_has_no_gap(
+    training: Victim,
+) -> None:
+    killed = Terminal(CLI, training.project.path, training.project.env)
+    try:
+        killed.wait_for(rf"step \d+/{STEPS}")
+        killed.kill()
+    finally:
+        killed.close()
+    again = Terminal(CLI, training.project.path, training.project.env)
+    try:
+        again.wait_for(rf"{training.run.id}(.*\n)*.*step \d+/{STEPS}")
+        again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}", seconds=180)
+    finally:
+        again.close()
+    state = training.ended()
+    assert (state.state, state.step) == ("finished", STEPS)
+    assert [step.step for step in training.history()] == list(range(1, STEPS + 1))
+    assert training.leaves_nothing()
+
+
+# Faults while a run starts
+
+
+def test_a_stop_before_ray_is_up(victim: Victim) -> None:
+    victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=early")
+    answer = victim.project.json("stop", victim.run.id)
+    assert (answer["state"], answer["reason"]) == (
+        "finished",
+        "stopped by user before the first step",
+    )
+    assert victim.leaves_nothing()
+
+
+def test_a_stop_while_the_model_loads(victim: Victim) -> None:
+    victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=loading")
+    victim.wait(lambda: victim.state().waiting_for in ("model", "reward workers"))
+    answer = victim.project.json("stop", victim.run.id)
+    assert (answer["state"], answer["reason"]) == (
+        "finished",
+        "stopped by user before the first step",
+    )
+    assert victim.leaves_nothing()
+
+
+def test_ctrl_c_to_the_trainer_by_hand_while_it_starts(victim: Victim) -> None:
+    victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=by-hand")
+    victim.wait(lambda: victim.state().waiting_for == "workers")
+    send(victim.trainer(), signal.SIGINT)
+    state = victim.ended()
+    assert state.state == "failed"
+    assert (state.reason or "").startswith("ended by SIGINT from outside")
+    assert victim.leaves_nothing()
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 200 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.getuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    command = ["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file of somebody else's that takes all the room there is."""
+    filler = disk / "somebody_elses"
+    block = b"\0" * (1 << 20)
+    with filler.open("wb", buffering=0) as handle:
+        while True:
+            try:
+                handle.write(block)
+            except OSError:
+                return filler
+
+
+def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
+    victim: Victim, small_disk: Path
+) -> None:
+    folder = small_disk / "checkpoints"
+    options = ["trainer.total_training_steps=3", f"trainer.default_local_dir={folder}"]
+    victim.begin("grpo_tiny", *QUICK, *options)
+    victim.wait_for_step()
+    filler = fill(small_disk)
+    state = victim.ended()
+    assert state.state == "failed"
+    assert f"0 MiB free at {folder}" in (state.reason or "")
+    assert check_checkpoint(victim.run).complete
+    assert victim.leaves_nothing()
+
+    filler.unlink()
+    answer = victim.project.json("resume", victim.run.id, "--wait")
+    assert answer["state"] == "finished"
+    assert [step.step for step in victim.history()] == [1, 2, 3]
+
+
+# Faults of what a run trains on, and of SFT
+
+
+def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: Path) -> None:
+    reward = tmp_path / "broken_reward.py"
+    reward.write_text("def compute_score(**_):\n    return float('nan')\n")
+    victim.begin(
+        "grpo_tiny",
+        *QUICK,
+        "trainer.total_training_steps=2",
+        "trainer.experiment_name=nan",
+        f"reward.custom_reward_function.path={reward}",
+        "reward.custom_reward_function.name=compute_score",
+    )
+    state = victim.ended()
+    assert state.state == "failed"
+    assert "the reward function returned nan" in (state.reason or "")
+    assert victim.leaves_nothing()
+
+
+def test_a_killed_rank_ends_the_others_and_is_named(victim: Victim) -> None:
+    output = victim.project.path / "checkpoints" / "killed-rank"
+    victim.begin(
+        "sft_tiny",
+        "training.n_gpus=2",
+        "training.per_device_train_batch_size=4",
+        "training.max_steps=5000",
+        f"training.output_dir={output}",
+    )
+    victim.wait_for_step()
+    ranks = victim.processes("engine.train.sft_rank /")
+    victim.kill(ranks[-1:])
+    state = victim.ended()
+    assert state.state == "failed"
+    assert f"(pid {ranks[-1].pid}) was killed by SIGKILL" in (state.reason or "")
+    assert victim.leaves_nothing()

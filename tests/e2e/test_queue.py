@@ -1,0 +1,75 @@
+"""The queue from the command line. Nothing is trained: the runs wait, or are refused."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.launch.launcher import start_supervisor
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from tests.e2e.project import Project, make_project
+
+MODEL = "actor_rollout_ref.model.path=data/tiny/model"
+LONG = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def project(tiny_world: Project, tmp_path: Path) -> Project:
+    made = make_project(tmp_path / "project")
+    (made.path / "data").symlink_to(tiny_world.path / "data")
+    return made
+
+
+@pytest.fixture
+def busy(project: Project) -> Iterator[RunDir]:
+    """A run that goes on for as long as a test takes."""
+    run = RunDir(project.path / "runs" / "busy")
+    run.attempt(1).path.mkdir(parents=True)
+    attempt = {"number": 1, "argv": LONG}
+    manifest = {"id": "busy", "kind": "sft", "cwd": str(project.path), "attempts": [attempt]}
+    jsonl.write_json(run.manifest, {**manifest, "config": {}, "total_steps": 9})
+    write_state(run, RunState("starting", heartbeat=time.time()))
+    start_supervisor(run)
+    yield run
+    project.run("stop", "busy")
+
+
+def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: RunDir) -> None:
+    answer = project.json("launch", "grpo_tiny", MODEL, "--queue", "--name", "next")
+    assert answer["state"] == "queued"
+    last = project.json("launch", "grpo_tiny", MODEL, "--after", "next", "--name", "last")
+    assert last["state"] == "queued"
+    assert [run["id"] for run in project.json("queue")["runs"]] == ["next", "last"]
+    assert project.json("show", "next")["waiting_for"] == "its turn: run busy (starting)"
+    assert "queued: run next (queued)" in project.run("runs").stdout
+    assert project.json("stop", "next")["reason"] == "stopped by user before it started"
+    ended = project.run("watch", "last")
+    assert ended.returncode == 1
+    reason = project.json("show", "last")["reason"]
+    assert reason == "not started: run 'next' was stopped by user before it started"
+
+
+def test_following_a_run_that_is_not_there_is_refused(project: Project, busy: RunDir) -> None:
+    done = project.run("launch", "grpo_tiny", MODEL, "--after", "busi")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: run 'busi' does not exist; did you mean 'busy'?\n",
+    )
+
+
+def test_following_a_run_that_was_stopped_is_refused(project: Project, busy: RunDir) -> None:
+    project.run("stop", "busy")
+    done = project.run("launch", "grpo_tiny", MODEL, "--after", "busy")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --after: run 'busy' was stopped by user ")
+
+
+def test_an_empty_queue_says_so(project: Project) -> None:
+    assert project.run("queue").stdout == "no run waits\n"
+    assert project.json("queue") == {"runs": [], "held": None}

@@ -1,0 +1,96 @@
+"""A run over a real SSH login whose line goes dead, and the logins after it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine.runs.processes import members
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from engine.watch.train_log import read_steps
+from tests.e2e.project import Project
+from tests.e2e.sshd import Server, serving, why_not
+
+NO_SERVER = why_not()
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NO_SERVER is not None, reason=str(NO_SERVER)),
+]
+
+LAUNCH = (
+    "launch grpo_tiny trainer.total_training_steps=60 trainer.val_before_train=false "
+    "trainer.experiment_name=remote"
+)
+
+
+@pytest.fixture
+def server(tiny_world: Project, tmp_path: Path) -> Iterator[Server]:
+    environment = {**tiny_world.env, "PATH": os.environ["PATH"], "GRUBRICS_RUNS": "runs"}
+    with serving(tmp_path, environment) as made:
+        yield made
+
+
+@pytest.fixture
+def run(tiny_world: Project) -> Iterator[RunDir]:
+    made = RunDir(tiny_world.path / "runs" / "remote")
+    yield made
+    if made.manifest.exists():
+        tiny_world.run("stop", made.id)
+
+
+def typed(project: Project, arguments: str) -> str:
+    """What a person types after logging in."""
+    return f"cd {shlex.quote(str(project.path))} && {sys.executable} -m grubrics_tui {arguments}"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def logged(run: RunDir) -> int:
+    return max((step.step for step in read_steps(run.train_log)), default=0)
+
+
+def programs(server: Server) -> list[psutil.Process]:
+    """What runs in the logins: the program that a person started there."""
+    return [process for process in server.sessions() if "sshd" not in process.name()]
+
+
+def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
+    tiny_world: Project, trained_sft: dict[str, Any], server: Server, run: RunDir
+) -> None:
+    assert trained_sft["state"] == "finished", trained_sft
+    first = server.login(typed(tiny_world, f"{LAUNCH} --name {run.id} --wait"), tiny_world.path)
+    first.wait_for(r"step 1/60", seconds=180)
+    abandoned = programs(server)
+    server.cut(first)
+    wait_until(lambda: not any(process.is_running() for process in abandoned))
+    step = logged(run)
+    wait_until(lambda: logged(run) > step)
+    assert observed_state(run).state == "running"
+
+    second = server.login(typed(tiny_world, ""), tiny_world.path)
+    second.wait_for(rf"{run.id}(.*\n)*.*step \d+/60", seconds=60)
+    for screen in programs(server):
+        screen.kill()
+    second.close()
+    step = logged(run)
+    wait_until(lambda: logged(run) > step)
+
+    third = server.login(typed(tiny_world, f"stop {run.id}"), tiny_world.path)
+    assert third.wait_for_exit(60) == 0
+    assert (observed_state(run).reason or "").startswith("stopped by user at step ")
+    assert members(run) == []

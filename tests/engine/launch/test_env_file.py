@@ -1,0 +1,34 @@
+"""Credentials of a project lie in its .env, and the environment wins over it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.launch.env_file import load_env_file
+
+
+def test_variables_of_the_file_are_added(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text('# the judge\nOPENAI_API_KEY="sk-1 2"\nexport JUDGE_MODEL=m\n')
+    env: dict[str, str] = {}
+    load_env_file(env, tmp_path / ".env")
+    assert env == {"OPENAI_API_KEY": "sk-1 2", "JUDGE_MODEL": "m"}
+
+
+def test_what_is_set_already_wins(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("JUDGE_MODEL=file\n")
+    env = {"JUDGE_MODEL": "shell"}
+    load_env_file(env, tmp_path / ".env")
+    assert env == {"JUDGE_MODEL": "shell"}
+
+
+def test_windows_line_ends_do_not_reach_the_values(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=sk-1\r\nJUDGE_MODEL=m\r\n")
+    env: dict[str, str] = {}
+    load_env_file(env, tmp_path / ".env")
+    assert env == {"OPENAI_API_KEY": "sk-1", "JUDGE_MODEL": "m"}
+
+
+def test_a_missing_file_is_no_error(tmp_path: Path) -> None:
+    env: dict[str, str] = {}
+    load_env_file(env, tmp_path / ".env")
+    assert env == {}

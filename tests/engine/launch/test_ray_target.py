@@ -1,0 +1,84 @@
+"""What a launch asks of a Ray cluster before it creates anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.launcher import manifest, plan
+from engine.launch.ray_target import Needs, chosen_cluster, shortage, where_it_trains
+from engine.launch.recipe import Recipe, load_recipe
+from engine.runs.ray_api import Cluster, Node
+
+RECIPE = """
+grubrics: {{kind: grpo, device: {device}}}
+judge: {{provider: {judge}, model: m}}
+data: {{train_files: none.parquet, train_batch_size: 4}}
+trainer:
+  n_gpus_per_node: {gpus}
+  nnodes: {nodes}
+  default_local_dir: checkpoints/x
+  logger: [console]
+"""
+
+
+def recipe(
+    folder: Path, device: str = "cuda", gpus: int = 8, nodes: int = 2, judge: str = "offline"
+) -> Recipe:
+    path = folder / "try.yaml"
+    path.write_text(RECIPE.format(device=device, gpus=gpus, nodes=nodes, judge=judge))
+    return load_recipe(str(path), (), {})
+
+
+def test_each_worker_needs_a_gpu_and_three_cpus_on_its_node(tmp_path: Path) -> None:
+    needs = Needs.of(recipe(tmp_path))
+    assert (needs.nodes, needs.gpus_per_node, needs.cpus) == (2, 8, 48)
+    wide, narrow = Node("10.0.0.1", cpus=64, gpus=8), Node("10.0.0.2", cpus=64, gpus=4)
+    assert shortage([wide, wide], needs) is None
+    assert shortage([wide, narrow, narrow], needs) == (
+        "trainer.nnodes=2 x trainer.n_gpus_per_node=8 needs 2 nodes with 8 GPUs and 24 CPUs each; "
+        "it has 10.0.0.1 8 GPUs 64 CPUs, 10.0.0.2 4 GPUs 64 CPUs, 10.0.0.2 4 GPUs 64 CPUs"
+    )
+
+
+def test_a_cpu_recipe_needs_logical_gpus_and_room_for_its_other_actors(tmp_path: Path) -> None:
+    needs = Needs.of(recipe(tmp_path, device="cpu", gpus=1, nodes=1))
+    assert shortage([Node("a", cpus=4, gpus=0), Node("b", cpus=8, gpus=1)], needs) is None
+    assert shortage([Node("b", cpus=8, gpus=1)], needs) == (
+        "the run reserves 12 CPUs; all nodes together have 8"
+    )
+    assert "it has no node" in str(shortage([], needs))
+
+
+def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--ray http://127\.0\.0\.1:1: Connection refused$"):
+        chosen_cluster("127.0.0.1:1", recipe(tmp_path))
+
+
+def test_only_grpo_recipes_run_as_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "sft.yaml"
+    path.write_text(
+        "grubrics: {kind: sft}\nmodel: {path: m}\ndata: {train_file: t.jsonl}\n"
+        "training: {output_dir: checkpoints/x}\n"
+    )
+    with pytest.raises(UsageError, match="--ray runs GRPO recipes; this one is sft"):
+        chosen_cluster("127.0.0.1:1", load_recipe(str(path), (), {}))
+
+
+def test_the_plan_names_the_secrets_that_the_cluster_must_have_itself(tmp_path: Path) -> None:
+    cluster = Cluster("http://head:8265")
+    line = where_it_trains(cluster, recipe(tmp_path, judge="openai"))
+    assert line.startswith("on the Ray cluster http://head:8265; its nodes need OPENAI_API_KEY")
+    assert where_it_trains(cluster, recipe(tmp_path)) == "on the Ray cluster http://head:8265"
+
+
+def test_the_manifest_says_where_it_trains(tmp_path: Path) -> None:
+    launch_plan = plan(recipe(tmp_path), "try", tmp_path, ray="http://head:8265")
+    found = manifest(launch_plan)
+    assert found["ray"] == "http://head:8265"
+    assert found["argv"][1:3] == ["-m", "engine.train.grpo"]
+    command = found["attempts"][0]["argv"]
+    assert command[1:5] == ["-m", "engine.runs.ray_follower", "http://head:8265", "--"]
+    assert command[6:8] == ["-m", "engine.train.grpo"]

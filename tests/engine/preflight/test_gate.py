@@ -1,0 +1,62 @@
+"""A run that had to wait is checked once more, and then becomes its trainer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.launch.launcher import GATE, manifest, plan
+from engine.launch.pinned import pinned_recipe
+from engine.preflight import gate
+from engine.records.ownership import claim
+from engine.runs.processes import identify
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+from engine.runs.state import RunState, write_state
+from tests.engine.preflight.project import Project
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def run(project: Project) -> RunDir:
+    """A run as its supervisor has it when it starts: its checkpoint folder is claimed."""
+    launch_plan = plan(project.recipe("sft"), "waits", project.root / "runs")
+    made, contents = RunDir(launch_plan.directory), manifest(launch_plan)
+    made.attempt(1).path.mkdir(parents=True)
+    jsonl.write_atomic(made.recipe, pinned_recipe(contents["config"]))
+    jsonl.write_json(made.manifest, contents)
+    write_state(made, RunState("starting", supervisor=identify(os.getpid())))
+    claim(made)
+    return made
+
+
+def pass_gate(run: RunDir) -> subprocess.CompletedProcess[str]:
+    command = [*GATE, sys.executable, "-c", "print('training')"]
+    paths = {"PYTHONPATH": str(REPOSITORY), ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path)}
+    return subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True)
+
+
+def test_when_nothing_has_changed_it_becomes_the_trainer(run: RunDir) -> None:
+    done = pass_gate(run)
+    assert (done.returncode, done.stdout) == (0, "training\n"), done
+
+
+def test_a_model_that_is_gone_meanwhile_ends_it_in_one_line(run: RunDir, project: Project) -> None:
+    (project.root / str(project.recipe("sft").get("model.path")) / "config.json").unlink()
+    done = pass_gate(run)
+    assert done.returncode == 2
+    assert done.stdout.startswith("UsageError: not started: checkpoint: ")
+    assert done.stdout.count("\n") == 1
+
+
+def test_data_that_changed_while_the_run_waited_is_refused(run: RunDir, project: Project) -> None:
+    path = Path(next(iter(run.read_manifest()["data"])))
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(UsageError, match=f"{path.name} changed while the run waited"):
+        gate.require_startable(run)

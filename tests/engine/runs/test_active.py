@@ -1,0 +1,65 @@
+"""The runs of a folder that have not ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.runs.active import ActiveRuns
+from engine.runs.processes import Identity, identify
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    """A run whose supervisor is this process."""
+    made = RunDir(tmp_path / "run")
+    made.path.mkdir()
+    write_state(made, RunState("running", supervisor=identify(os.getpid())))
+    return made
+
+
+def test_a_run_is_active_until_its_state_says_that_it_has_ended(run: RunDir) -> None:
+    active = ActiveRuns(run.path.parent)
+    assert [state.state for state in active.look().values()] == ["running"]
+    write_state(run, RunState("finished"))
+    assert active.look() == {}
+
+
+def test_a_run_that_is_resumed_is_active_again(run: RunDir) -> None:
+    active = ActiveRuns(run.path.parent)
+    write_state(run, RunState("failed"))
+    assert active.look() == {}
+    write_state(run, RunState("starting", supervisor=identify(os.getpid()), attempt=2))
+    assert list(active.look()) == ["run"]
+
+
+def test_a_run_whose_supervisor_is_gone_is_not_active(run: RunDir) -> None:
+    write_state(run, RunState("running", supervisor=Identity(2**22 + 1, 1, "another boot")))
+    assert ActiveRuns(run.path.parent).look() == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_a_state_file_that_somebody_broke_does_not_end_a_run(run: RunDir, text: str) -> None:
+    active = ActiveRuns(run.path.parent)
+    active.look()
+    run.state.write_text(text)
+    assert list(active.look()) == ["run"]
+
+
+def test_a_state_file_that_somebody_removed_does_not_end_a_run(run: RunDir) -> None:
+    active = ActiveRuns(run.path.parent)
+    active.look()
+    run.state.unlink()
+    assert list(active.look()) == ["run"]
+
+
+def test_a_folder_that_was_removed_holds_no_run(run: RunDir) -> None:
+    active = ActiveRuns(run.path.parent)
+    active.look()
+    run.state.unlink()
+    run.path.rmdir()
+    assert active.look() == {}

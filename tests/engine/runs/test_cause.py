@@ -1,0 +1,159 @@
+"""The reason of a failed run names the cause and not its last consequence."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.runs.cause import cause
+from engine.runs.rundir import Attempt
+from engine.runs.verdict import Evidence, Exit, judge
+
+RED, CYAN, PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[0m"
+
+DEAD_ACTOR = [
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+    "\tclass_name: make_class.<locals>.WorkerDict",
+    "\tactor_id: 0123",
+    "\tpid: 4711",
+    "\tname: abcWorkerDict_0:0",
+]
+NO_REWARDS = "x.TooFewRewardsError: step 5: 8 of 8 rollouts got no reward; it says more"
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    made = Attempt(tmp_path / "attempt_1")
+    made.path.mkdir()
+    return made
+
+
+@pytest.fixture
+def why(attempt: Attempt, tmp_path: Path) -> Callable[..., str | None]:
+    def ask(*lines: str) -> str | None:
+        attempt.console.write_text("".join(f"{line}\n" for line in lines))
+        return cause(attempt, tmp_path)
+
+    return ask
+
+
+def test_an_exception_is_named(why: Callable[..., str | None]) -> None:
+    found = why("Traceback (most recent call last):", "ValueError: a shape does not fit", "bye")
+    assert found == "ValueError: a shape does not fit"
+
+
+def test_a_console_without_an_error_tells_no_cause(why: Callable[..., str | None]) -> None:
+    assert why("step:1 - loss:0.5", "what an error: may look like") is None
+
+
+def test_a_missing_console_tells_no_cause(attempt: Attempt, tmp_path: Path) -> None:
+    assert cause(attempt, tmp_path) is None
+
+
+def test_a_killed_ray_worker_is_named_with_its_pid(why: Callable[..., str | None]) -> None:
+    found = why(*DEAD_ACTOR, "RuntimeError: something that followed from it")
+    assert found is not None
+    assert found.startswith("Ray worker WorkerDict (pid 4711) was killed")
+
+
+def test_a_killed_rollout_server_stands_behind_missing_rewards(
+    why: Callable[..., str | None],
+) -> None:
+    lines = [
+        f"{CYAN}(AgentLoopWorkerTQ pid=7){PLAIN} {line}".replace("WorkerDict", "HFServer")
+        for line in DEAD_ACTOR
+    ]
+    found = why(*lines, NO_REWARDS)
+    assert found is not None
+    assert found.startswith("Ray worker HFServer (pid 4711) was killed")
+
+
+def test_an_error_in_an_actors_constructor_is_not_a_killed_worker(
+    why: Callable[..., str | None],
+) -> None:
+    lines = ["ray.exceptions.ActorDiedError: The actor died because of an error raised in it"]
+    assert why(*lines, "ValueError: no such model") == "ValueError: no such model"
+
+
+def test_missing_rewards_are_explained_by_the_commonest_error(
+    why: Callable[..., str | None], attempt: Attempt
+) -> None:
+    for message in ("timed out", "returned nan", "returned nan"):
+        jsonl.append(attempt.reward, {"error": {"kind": "other", "message": message}})
+    jsonl.append(attempt.reward, {"error": None, "reward": 1.0})
+    assert why(NO_REWARDS) == "step 5: 8 of 8 rollouts got no reward; other: returned nan"
+
+
+def test_a_dead_ray_service_is_named(why: Callable[..., str | None]) -> None:
+    control = why("[E 1 2] rpc.h:1: Failed to connect. GCS may have been killed. It will end.")
+    node = why("ray.exceptions.NodeDiedError: the node is dead or unavailable.")
+    assert control is not None and "gcs_server" in control
+    assert node is not None and "raylet" in node
+
+
+def test_a_full_disk_is_named(why: Callable[..., str | None]) -> None:
+    found = why("OSError: [Errno 28] No space left on device", "RuntimeError: writing failed")
+    assert found is not None
+    assert found.startswith("no space left on device; ")
+
+
+def test_a_failed_write_on_a_disk_with_room_stays_what_it_is(
+    why: Callable[..., str | None],
+) -> None:
+    line = "RuntimeError: [enforce fail at inline_container.cc:1] . unexpected pos 128 vs 0"
+    assert why(line) == line
+
+
+def test_the_first_rank_that_was_killed_is_named(why: Callable[..., str | None]) -> None:
+    found = why(
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  rank      : 1 (local_rank: 1)",
+        "  exitcode  : -9 (pid: 4711)",
+        "  traceback : Signal 9 (SIGKILL) received by PID 4711",
+    )
+    assert found == "rank 1 (pid 4711) was killed by SIGKILL"
+
+
+def test_the_cause_is_plain_and_short(why: Callable[..., str | None]) -> None:
+    found = why(f"{RED}ValueError: {'x' * 1000}{PLAIN}")
+    assert found is not None
+    assert "\x1b" not in found and len(found) == 300
+
+
+def test_a_killed_trainer_is_not_explained_by_what_its_console_happens_to_say(
+    attempt: Attempt, tmp_path: Path
+) -> None:
+    attempt.console.write_text("ValueError: caught and survived\n")
+    assert reason(Exit.from_status(signal.SIGKILL), attempt, tmp_path) == (
+        "killed by SIGKILL (by hand, or out of memory?) at step 3 of 9"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_nobody_asked_the_supervisor_for_came_from_outside(
+    number: signal.Signals, attempt: Attempt, tmp_path: Path
+) -> None:
+    status = Exit(os.waitstatus_to_exitcode((128 + number) << 8))
+    assert (reason(status, attempt, tmp_path) or "").startswith(
+        f"ended by {number.name} from outside"
+    )
+
+
+def reason(status: Exit, attempt: Attempt, checkpoints: Path) -> str | None:
+    evidence = Evidence(
+        exit=status,
+        stopped_by=None,
+        step=3,
+        total_steps=9,
+        checkpoint_complete=False,
+        attempt=attempt,
+        checkpoints=checkpoints,
+    )
+    return judge(evidence)[1]

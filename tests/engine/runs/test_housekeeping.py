@@ -1,0 +1,359 @@
+"""Archiving and deleting runs: only what is over goes, and only what is its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.records.ownership import STAMP, Stamp
+from engine.records.step_folders import TRACKER
+from engine.runs.custody import custody
+from engine.runs.housekeeping import (
+    archive,
+    delete,
+    exact_run,
+    finish_deletions,
+    plan_deletion,
+    unarchive,
+)
+from engine.runs.processes import Identity, identify
+from engine.runs.ray_job import RayJob, write_job
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir, archive_root
+from engine.runs.state import RunState, write_state
+
+CONSOLE = b"x" * 1000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def make_run(
+    root: Path, name: str = "old", state: RunState | None = None, **manifest: Any
+) -> RunDir:
+    run = RunDir(root / name)
+    run.attempt(1).path.mkdir(parents=True)
+    run.attempt(1).console.write_bytes(CONSOLE)
+    facts = {"v": 1, "id": name, "kind": "grpo", "created": 1e9, "cwd": str(root.parent)}
+    jsonl.write_json(run.manifest, {**facts, "checkpoint_dir": f"checkpoints/{name}", **manifest})
+    write_state(run, state or RunState("finished", ended=2e9))
+    return run
+
+
+def save_checkpoint(run: RunDir, stamped: bool = True) -> Path:
+    folder = run.path.parent.parent / "checkpoints" / run.id
+    (folder / "global_step_5" / "actor").mkdir(parents=True)
+    (folder / "global_step_5" / "actor" / "model.pt").write_bytes(b"x" * 5000)
+    (folder / TRACKER).write_text("5")
+    if stamped:
+        jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, run.read_manifest())))
+    return folder
+
+
+def listed(root: Path) -> list[str]:
+    return [info.id for info in list_runs(root)]
+
+
+@pytest.fixture
+def straggler(root: Path) -> Iterator[RunDir]:
+    """A lost run of which a process is left."""
+    gone = Identity(2**22 + 1, 1, "another boot")
+    run = make_run(root, "lost", RunState("running", supervisor=gone))
+    marks = {"GRUBRICS_RUN_ID": run.id, "GRUBRICS_ATTEMPT_DIR": str(run.attempt(1).path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(60)"],
+        env={**os.environ, **marks},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield run
+    process.kill()
+    process.wait()
+
+
+# Archiving
+
+
+def test_an_archived_run_leaves_the_list_and_keeps_its_files(root: Path) -> None:
+    kept = archive(make_run(root))
+    assert listed(root) == []
+    assert listed(archive_root(root)) == ["old"]
+    assert kept.attempt(1).console.read_bytes() == CONSOLE
+
+
+def test_an_archived_run_comes_back(root: Path) -> None:
+    assert unarchive(archive(make_run(root))).path == root / "old"
+    assert listed(root) == ["old"]
+
+
+def test_a_run_is_never_archived_over_another_of_its_name(root: Path) -> None:
+    archive(make_run(root))
+    with pytest.raises(UsageError, match="exists already; nothing was moved"):
+        archive(make_run(root))
+    assert listed(root) == ["old"]
+
+
+# What must not be touched
+
+
+def test_a_run_that_goes_on_is_refused(root: Path) -> None:
+    run = make_run(root, state=RunState("running", supervisor=identify(os.getpid())))
+    with pytest.raises(UsageError, match=r"has not ended .*; stop it first"):
+        plan_deletion(run, root)
+
+
+def test_a_queued_run_is_refused(root: Path) -> None:
+    run = make_run(root, state=RunState("queued", supervisor=identify(os.getpid())))
+    with pytest.raises(UsageError, match="has not ended"):
+        archive(run)
+
+
+def test_a_lost_run_with_processes_left_is_refused(straggler: RunDir, root: Path) -> None:
+    for deed in (archive, lambda run: plan_deletion(run, root)):
+        with pytest.raises(UsageError, match=r"has processes left .*; reap first"):
+            deed(straggler)
+
+
+def test_a_lost_run_whose_machine_was_heard_of_is_refused(root: Path) -> None:
+    elsewhere = Identity(1, 1, "another boot")
+    lately = time.time() - 100
+    state = RunState("running", supervisor=elsewhere, host="another-host", heartbeat=lately)
+    with pytest.raises(UsageError, match="sign of life on another machine"):
+        archive(make_run(root, state=state))
+
+
+def test_a_run_whose_job_may_be_on_a_cluster_is_refused(root: Path) -> None:
+    run = make_run(root)
+    nobody_listens = "http://127.0.0.1:9"
+    write_job(run.attempt(1).path, RayJob(nobody_listens, "job-1", "/", ("python",), {}))
+    with pytest.raises(UsageError, match=r"job-1 .* may still run.*; stop it first"):
+        archive(run)
+
+
+def test_a_run_that_somebody_is_resuming_is_refused(root: Path) -> None:
+    run = make_run(root)
+    with custody(run), pytest.raises(UsageError, match="by somebody else"):
+        delete(plan_deletion(run, root))
+    assert run.manifest.exists()
+
+
+def test_a_symbolic_link_is_refused_and_its_target_stays(root: Path, tmp_path: Path) -> None:
+    target = make_run(tmp_path / "elsewhere", "real")
+    root.mkdir()
+    (root / "link").symlink_to(target.path)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        plan_deletion(exact_run(root, "link"), root)
+    assert target.manifest.exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".", ".archive", "a/b", "a\x1b[2J", "-rf"])
+def test_what_names_no_run_is_refused(root: Path, name: str) -> None:
+    make_run(root)
+    with pytest.raises(UsageError):
+        exact_run(root, name)
+
+
+def test_deleting_takes_no_abbreviation(root: Path) -> None:
+    make_run(root, "grpo-night")
+    with pytest.raises(UsageError, match="did you mean 'grpo-night'"):
+        exact_run(root, "grpo-nigh")
+
+
+# Deleting
+
+
+def test_what_deleting_frees_is_known_before(root: Path) -> None:
+    run = make_run(root)
+    files = [path for path in run.path.rglob("*") if path.is_file()]
+    assert plan_deletion(run, root).files_bytes == sum(path.stat().st_size for path in files)
+
+
+def test_a_deleted_run_is_gone_and_nothing_else(root: Path) -> None:
+    run = make_run(root)
+    make_run(root, "other")
+    plan = plan_deletion(run, root)
+    assert delete(plan) == plan.files_bytes
+    assert [path.name for path in root.iterdir()] == ["other"]
+
+
+def test_links_in_a_run_are_deleted_and_their_targets_stay(root: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "model.pt").write_bytes(b"x" * 10_000)
+    run = make_run(root)
+    (run.path / "link").symlink_to(precious)
+    plan = plan_deletion(run, root)
+    assert plan.files_bytes < 10_000
+    delete(plan)
+    assert (precious / "model.pt").exists()
+
+
+def test_an_interrupted_deletion_is_no_run_and_is_finished_the_next_time(root: Path) -> None:
+    run = make_run(root)
+    run.path.rename(root / ".trash-old-1")
+    assert listed(root) == []
+    finish_deletions(root)
+    assert list(root.iterdir()) == []
+
+
+def test_finishing_deletions_follows_no_link(root: Path, tmp_path: Path) -> None:
+    target = make_run(tmp_path / "elsewhere", "real")
+    root.mkdir()
+    (root / ".trash-x").symlink_to(target.path)
+    finish_deletions(root)
+    assert target.manifest.exists()
+
+
+def test_an_archived_run_can_be_deleted(root: Path) -> None:
+    kept = archive(make_run(root))
+    delete(plan_deletion(kept, root))
+    assert listed(archive_root(root)) == []
+
+
+def test_a_run_that_started_again_since_it_was_shown_stays(root: Path) -> None:
+    run = make_run(root)
+    plan = plan_deletion(run, root)
+    write_state(run, RunState("running", supervisor=identify(os.getpid())))
+    with pytest.raises(UsageError, match="has not ended"):
+        delete(plan)
+    assert run.manifest.exists()
+
+
+# Checkpoints
+
+
+def test_checkpoints_are_counted_apart_and_stay_unless_asked_for(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    plan = plan_deletion(run, root)
+    assert (plan.checkpoints.folder, plan.checkpoints.freed) == (folder, 5000)
+    delete(plan)
+    assert (folder / "global_step_5" / "actor" / "model.pt").exists()
+
+
+def test_checkpoints_go_when_asked_for(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    plan = plan_deletion(run, root)
+    assert delete(plan, checkpoints=True) == plan.files_bytes + 5000
+    assert not folder.exists()
+
+
+def test_what_training_did_not_write_stays(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    (folder / "notes.md").write_text("mine")
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert [path.name for path in folder.iterdir()] == ["notes.md"]
+
+
+def test_a_half_deleted_checkpoint_is_none_and_is_deleted_the_next_time(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    (folder / TRACKER).unlink()
+    (folder / "global_step_5").rename(folder / ".trash-global_step_5")
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert not folder.exists()
+
+
+def keeps(run: RunDir, root: Path, because: str) -> bool:
+    plan = plan_deletion(run, root)
+    delete(plan, checkpoints=True)
+    folder = plan.checkpoints.folder
+    assert folder is not None
+    assert plan.checkpoints.freed == 0
+    assert because in (plan.checkpoints.kept_because or "")
+    return (folder / "global_step_5" / "actor" / "model.pt").exists()
+
+
+def test_checkpoints_without_a_stamp_stay(root: Path) -> None:
+    run = make_run(root)
+    save_checkpoint(run, stamped=False)
+    assert keeps(run, root, STAMP)
+
+
+def test_checkpoints_that_another_run_stamped_stay(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    jsonl.write_json(folder / STAMP, asdict(Stamp("newer", 1.5e9, "runs/newer", "")))
+    assert keeps(run, root, "they belong to run 'newer'")
+
+
+def test_a_later_run_of_the_same_name_is_another_run(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    jsonl.write_json(folder / STAMP, asdict(Stamp("old", 1.5e9, str(run.path), "")))
+    assert keeps(run, root, "they belong to run 'old'")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        {"checkpoint_dir": "checkpoints/old"},
+        {"checkpoint_dir": "checkpoints/../checkpoints/old/"},
+        {"attempts": [{"number": 2, "from": "checkpoints/old/global_step_5"}]},
+        {"attempts": [{"argv": ["trainer.resume_from_path=checkpoints/old/global_step_5"]}]},
+        {"config": {"model.path": {"value": "checkpoints/old/final", "origin": "file"}}},
+    ],
+)
+def test_checkpoints_that_another_run_uses_stay(root: Path, use: dict[str, Any]) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    make_run(root, "younger", **use)
+    assert keeps(run, root, "run 'younger' uses them")
+
+
+def test_checkpoints_that_an_archived_run_uses_stay(root: Path) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    archive(make_run(root, "younger", checkpoint_dir="checkpoints/old"))
+    assert keeps(run, root, "run 'younger' uses them")
+
+
+def test_checkpoints_that_came_into_use_since_they_were_shown_stay(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    plan = plan_deletion(run, root)
+    make_run(root, "younger", checkpoint_dir="checkpoints/old")
+    with pytest.raises(UsageError, match="have changed; nothing was deleted"):
+        delete(plan, checkpoints=True)
+    assert run.manifest.exists() and (folder / TRACKER).exists()
+
+
+def test_a_run_that_reaches_them_through_a_link_uses_them(root: Path, tmp_path: Path) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    (tmp_path / "alias").symlink_to(tmp_path / "checkpoints")
+    make_run(root, "younger", checkpoint_dir="alias/old")
+    assert keeps(run, root, "run 'younger' uses them")
+
+
+def test_a_manifest_that_names_them_and_cannot_be_read_counts_as_use(root: Path) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    make_run(root, "torn").manifest.write_text('{"checkpoint_dir": "checkpoints/old", "con')
+    assert keeps(run, root, "run 'torn' uses them")
+
+
+def test_a_checkpoint_folder_that_is_a_link_stays(root: Path, tmp_path: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    real = tmp_path / "big-disk"
+    shutil.move(folder, real)
+    folder.symlink_to(real)
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert (real / "global_step_5" / "actor" / "model.pt").exists()

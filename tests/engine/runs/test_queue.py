@@ -1,0 +1,396 @@
+"""Runs that wait: real supervisors with a stand-in for the trainer, all in one runs folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine import jsonl
+from engine.launch.launcher import start_supervisor
+from engine.runs.gpus import Device
+from engine.runs.processes import Identity, identify, members, send
+from engine.runs.queue import Line, Place, Start, Ticket, Wait, line_up
+from engine.runs.queue_log import QueueLog, end_record, join, log_path, release
+from engine.runs.requests import ask_stop
+from engine.runs.rundir import RunDir, run_ids
+from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
+from engine.runs.stopping import stop_run
+
+STANDIN = Path(__file__).with_name("standin.py")
+SLOW = ("--sleep", "0.2")
+
+
+class Folder:
+    """A runs folder, and runs in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def launch(
+        self,
+        name: str,
+        *arguments: str,
+        steps: int = 2,
+        after: str | None = None,
+        turn: bool = True,
+        at_once: bool = False,
+        supervise: bool = True,
+        device: str = "cpu",
+    ) -> RunDir:
+        run = RunDir(self.root / name)
+        run.attempt(1).path.mkdir(parents=True)
+        manifest: dict[str, Any] = {
+            "v": 1,
+            "id": run.id,
+            "kind": "grpo",
+            "cwd": str(self.root),
+            "total_steps": steps,
+            "attempts": [
+                {"number": 1, "argv": [sys.executable, str(STANDIN), str(steps), *arguments]}
+            ],
+            "config": {"grubrics.device": {"value": device}},
+            "queue": None if at_once else Ticket(after, turn, 0, time.time()).to_json(),
+        }
+        jsonl.write_json(run.manifest, manifest)
+        write_state(run, RunState("starting" if at_once else "queued", heartbeat=time.time()))
+        if supervise:
+            start_supervisor(run)
+        return run
+
+    def line(self) -> Line:
+        return line_up(self.root)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path / "runs")
+    yield made
+    for name in run_ids(made.root):
+        ask_stop(RunDir(made.root / name))
+    for name in run_ids(made.root):
+        stop_run(RunDir(made.root / name))
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def ended(run: RunDir) -> RunState:
+    wait_for(lambda: observed_state(run).has_ended)
+    return observed_state(run)
+
+
+def says(run: RunDir, text: str) -> Callable[[], bool]:
+    return lambda: text in describe(observed_state(run))
+
+
+def when(run: RunDir, event: str) -> float:
+    return next(float(one["t"]) for one in jsonl.read(run.events) if one["event"] == event)
+
+
+def supervisor_of(run: RunDir) -> Any:
+    state = recorded_state(run)
+    assert state is not None and state.supervisor is not None
+    return state.supervisor
+
+
+def test_runs_start_in_the_order_in_which_they_joined(folder: Folder) -> None:
+    runs = [folder.launch(name) for name in ("c", "a", "b")]
+    assert [ended(run).state for run in runs] == ["finished"] * 3
+    starts = [when(run, "start") for run in runs]
+    assert starts == sorted(starts)
+
+
+def test_a_waiting_run_says_for_which_run_and_how_far_that_is(folder: Folder) -> None:
+    folder.launch("first", *SLOW, steps=500)
+    second = folder.launch("second")
+    third = folder.launch("third")
+    wait_for(says(second, "queued: its turn: run first (running, step "))
+    wait_for(says(third, "queued: its turn: 1 run ahead (second)"))
+    assert [run.id for run in folder.line().runs] == ["second", "third"]
+
+
+def test_a_run_that_was_launched_without_the_queue_is_waited_for_too(folder: Folder) -> None:
+    folder.launch("direct", *SLOW, steps=500, at_once=True)
+    second = folder.launch("second")
+    wait_for(says(second, "its turn: run direct (running"))
+
+
+def test_a_run_after_another_starts_when_that_has_finished(folder: Folder) -> None:
+    first = folder.launch("first", at_once=True)
+    second = folder.launch("second", after="first", turn=False)
+    assert ended(second).state == "finished"
+    assert when(second, "start") >= when(first, "end")
+
+
+def test_what_follows_a_failed_run_is_not_started(folder: Folder) -> None:
+    folder.launch("first", "--fail-at", "2", *SLOW, steps=5, at_once=True)
+    second = folder.launch("second", after="first", turn=False)
+    third = folder.launch("third", after="second")
+    assert (ended(second).reason or "").startswith("not started: run 'first' failed: exit code 1")
+    state = ended(third)
+    assert state.state == "failed"
+    assert (state.reason or "").startswith("not started: run 'second' failed: not started")
+    assert not third.attempt(1).console.exists()
+
+
+def test_what_follows_a_stopped_run_is_not_started(folder: Folder) -> None:
+    first = folder.launch("first", *SLOW, steps=500)
+    second = folder.launch("second", after="first")
+    stop_run(first)
+    assert (ended(second).reason or "").startswith("not started: run 'first' was stopped by user")
+
+
+def test_what_follows_a_lost_run_is_not_started(folder: Folder) -> None:
+    first = folder.launch("first", *SLOW, steps=500, at_once=True)
+    second = folder.launch("second", after="first")
+    send(supervisor_of(first), signal.SIGKILL)
+    assert (ended(second).reason or "").startswith("not started: run 'first' is lost: ")
+
+
+def test_what_follows_a_removed_run_is_not_started(folder: Folder) -> None:
+    second = folder.launch("second", after="never-there")
+    assert (ended(second).reason or "").startswith("not started: run 'never-there' is lost")
+
+
+def test_a_queued_run_can_be_stopped_and_never_starts(folder: Folder) -> None:
+    folder.launch("first", *SLOW, steps=500)
+    second = folder.launch("second")
+    done = stop_run(second)
+    assert done.ended
+    assert (done.state, done.reason) == ("finished", "stopped by user before it started")
+    assert [one["event"] for one in jsonl.read(second.events)] == ["queued", "end"]
+
+
+def test_the_next_run_does_not_wait_for_one_that_was_stopped_in_the_queue(folder: Folder) -> None:
+    first = folder.launch("first", *SLOW, steps=500)
+    second, third = folder.launch("second"), folder.launch("third")
+    stop_run(second)
+    stop_run(first)
+    assert ended(third).state == "finished"
+
+
+def test_a_waiting_run_without_its_supervisor_is_lost_and_holds_nobody_up(folder: Folder) -> None:
+    first = folder.launch("first", *SLOW, steps=500)
+    second, third = folder.launch("second"), folder.launch("third")
+    send(supervisor_of(second), signal.SIGKILL)
+    wait_for(lambda: observed_state(second).has_ended)
+    assert describe(observed_state(second)) == (
+        "lost: its supervisor is gone while it waited in the queue"
+    )
+    stop_run(first)
+    assert ended(third).state == "finished"
+    assert members(second) == []
+
+
+def test_two_failures_right_after_the_start_hold_the_rest_until_released(folder: Folder) -> None:
+    folder.launch("a", *SLOW, "--fail-at", "2", steps=5)
+    folder.launch("b", "--fail-at", "1")
+    third = folder.launch("c")
+    held = (
+        "held: runs a and b failed within 120 s of their start; `grubrics-tui queue --release` "
+        "goes on"
+    )
+    wait_for(says(third, f"queued: {held}"))
+    assert folder.line().held == held
+    release(folder.root)
+    assert ended(third).state == "finished"
+
+
+def test_a_held_run_can_be_stopped(folder: Folder) -> None:
+    folder.launch("a", *SLOW, "--fail-at", "2", steps=5)
+    folder.launch("b", "--fail-at", "1")
+    third = folder.launch("c")
+    wait_for(says(third, "held"))
+    assert stop_run(third).reason == "stopped by user before it started"
+
+
+def test_six_runs_that_join_at_once_never_run_at_once(folder: Folder) -> None:
+    runs = [folder.launch(f"run-{number}", supervise=False) for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(start_supervisor, runs))
+    assert [ended(run).state for run in runs] == ["finished"] * 6
+    spans = sorted((when(run, "start"), when(run, "end")) for run in runs)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_a_waiting_supervisor_is_small(folder: Folder) -> None:
+    folder.launch("first", *SLOW, steps=500)
+    second = folder.launch("second")
+    assert psutil.Process(supervisor_of(second).pid).memory_info().rss < 40 * 2**20
+
+
+DEVICES = [Device(0, "GPU-a", 0), Device(1, "GPU-b", 0)]
+
+
+def place_on_gpus(folder: Folder, name: str, count: int) -> Place:
+    """A place of a run that is led by this process."""
+    run = folder.launch(name, supervise=False)
+    write_state(run, RunState("queued", supervisor=identify(os.getpid())))
+    return Place(run, Ticket(turn=True, gpus=count), devices=lambda: DEVICES)
+
+
+def start_on(folder: Folder, name: str, variable: str | None) -> None:
+    state = RunState("running", supervisor=identify(os.getpid()), gpus=variable)
+    write_state(RunDir(folder.root / name), state)
+
+
+def finish(folder: Folder, name: str) -> None:
+    write_state(RunDir(folder.root / name), RunState("finished"))
+
+
+def test_two_runs_share_a_machine_when_there_are_gpus_for_both(folder: Folder) -> None:
+    first, second = (place_on_gpus(folder, name, 1) for name in ("first", "second"))
+    assert first.look() == Start((0,))
+    assert second.look() == Wait("its turn: 1 run ahead (first)")
+    start_on(folder, "first", "0")
+    assert second.look() == Start((1,))
+    finish(folder, "first")
+    finish(folder, "second")
+
+
+def test_a_small_run_does_not_overtake_one_that_waits_for_more_gpus(folder: Folder) -> None:
+    running, large, small = (
+        place_on_gpus(folder, name, count) for name, count in (("a", 1), ("b", 2), ("c", 1))
+    )
+    assert isinstance(running.look(), Start)
+    start_on(folder, "a", "0")
+    assert large.look() == Wait("2 free GPUs: 0 is used by run a")
+    assert small.look() == Wait("its turn: 1 run ahead (b)")
+    for name in "abc":
+        finish(folder, name)
+
+
+def test_a_run_that_has_finished_may_be_moved_while_its_follower_waits(folder: Folder) -> None:
+    folder.launch("old", supervise=False)
+    finish(folder, "old")
+    place_on_gpus(folder, "large", 3)
+    run = folder.launch("next", supervise=False)
+    place = Place(run, Ticket(after="old", turn=True, gpus=1), devices=lambda: DEVICES)
+    assert place.look() == Wait("its turn: 1 run ahead (large)")
+    (folder.root / "old").rename(folder.root.parent / "old")
+    finish(folder, "large")
+    assert place.look() == Start((0,))
+    finish(folder, "next")
+
+
+def test_a_run_on_the_cpu_holds_no_gpu(folder: Folder) -> None:
+    place_on_gpus(folder, "on-cpu", 1)
+    start_on(folder, "on-cpu", None)
+    assert place_on_gpus(folder, "next", 2).look() == Start((0, 1))
+    finish(folder, "on-cpu")
+    finish(folder, "next")
+
+
+def test_the_trainer_sees_the_chosen_gpus_and_counts_them_as_we_do() -> None:
+    assert Start((2, 0)).environment == {
+        "CUDA_VISIBLE_DEVICES": "2,0",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
+@pytest.mark.parametrize(("variable", "gpus"), [("1,3", "1,3"), (None, "all")])
+def test_a_run_without_the_queue_has_the_gpus_that_it_sees(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, variable: str | None, gpus: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    run = folder.launch("direct", *SLOW, steps=500, at_once=True, device="cuda")
+    assert observed_state(run).gpus == gpus
+
+
+def test_without_its_log_the_queue_still_lets_only_one_run_start(folder: Folder) -> None:
+    place_on_gpus(folder, "old", 1)
+    log_path(folder.root).unlink()
+    newcomer = place_on_gpus(folder, "new", 1)
+    assert newcomer.look() == Wait("its turn: 1 run ahead (old)")
+    finish(folder, "old")
+    finish(folder, "new")
+
+
+def test_runs_of_another_host_have_a_queue_of_their_own(folder: Folder) -> None:
+    away = folder.launch("away", supervise=False)
+    elsewhere = Identity(1, 1, "another boot")
+    write_state(
+        away,
+        RunState("queued", supervisor=elsewhere, host="elsewhere", heartbeat=time.time()),
+    )
+    assert place_on_gpus(folder, "here", 1).look() == Start((0,))
+    finish(folder, "away")
+    finish(folder, "here")
+
+
+class Log:
+    """A queue's log, and what it says of a run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def end(
+        self, run: str, ran_s: float = 1.0, state: Any = "failed", stepped: bool = True
+    ) -> None:
+        jsonl.append(log_path(self.root), end_record(run, state, ran_s, 120.0, stepped))
+
+    def hold(self, run: str) -> str | None:
+        log = QueueLog(self.root)
+        log.refresh()
+        return log.hold(run)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    join(tmp_path, "waits")
+    return Log(tmp_path)
+
+
+def test_one_failure_holds_nobody(log: Log) -> None:
+    log.end("a")
+    assert log.hold("waits") is None
+
+
+def test_a_success_in_between_breaks_the_row(log: Log) -> None:
+    log.end("a")
+    log.end("b", state="finished")
+    log.end("c")
+    assert log.hold("waits") is None
+
+
+def test_a_late_failure_is_another_matter(log: Log) -> None:
+    log.end("a")
+    log.end("b", ran_s=121.0)
+    assert log.hold("waits") is None
+
+
+def test_a_late_failure_before_the_first_step_counts(log: Log) -> None:
+    log.end("a")
+    log.end("b", ran_s=3600.0, stepped=False)
+    assert "within 120 s of their start or before their first step" in (log.hold("waits") or "")
+
+
+def test_who_joins_after_the_failures_is_not_held(log: Log) -> None:
+    log.end("a")
+    log.end("b")
+    join(log.root, "newcomer")
+    assert log.hold("waits") is not None
+    assert log.hold("newcomer") is None
+
+
+def test_records_of_an_earlier_boot_do_not_count(log: Log) -> None:
+    for run in ("a", "b"):
+        record = end_record(run, "failed", 1.0, 120.0, True)
+        jsonl.append(log_path(log.root), {**record, "boot": "before"})
+    assert log.hold("waits") is None
