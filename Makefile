@@ -15,16 +15,17 @@ WORLD  := data/tiny/processed/train.parquet
 help:
 	@echo "make run    open the cockpit on the tiny recipe (headless without a terminal)"
 	@echo "make test   lint, types, import contracts and every test"
-	@echo "make check  the same without the tests that train"
+	@echo "make check  the same without the tests that train or wait"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
 test: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests --durations=10
+	@$(BIN)/python -m pytest tests -m "not slow" -n 2
+	@$(BIN)/python -m pytest tests -m slow --durations=10
 
 check: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow" -n 2
+	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 2
 
 lint: $(STAMP)
 	@$(BIN)/ruff check engine grubrics_tui tests benchmarks

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
+_LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
+_LONGEST_NAME = 240  # bytes; the system allows 255
 _LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
@@ -78,9 +81,17 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object file, or None when it is missing, torn or not an object."""
     try:
-        return parse_line(path.read_bytes())
+        return parse_line(read_regular(path))
     except OSError:
         return None
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a regular file. OSError for anything else: a pipe would keep its reader."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as handle:
+        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return handle.read()
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -150,6 +161,17 @@ def line(value: Any) -> str | None:
     if value.isprintable():
         return value
     return " ".join("".join(c if c.isprintable() else " " for c in value).split())
+
+
+def location(value: Any) -> str | None:
+    """A field that should be a path; None for what no file system takes. Not safe to show."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return None
+    encoded = os.fsencode(value)
+    if len(encoded) > _LONGEST_PATH or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME:
+        return None
+    # The home of somebody unknown here.
+    return None if os.path.expanduser(value).startswith("~") else value  # noqa: PTH111
 
 
 def finite(value: Any) -> Any:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from textual.binding import Binding, BindingType
+from engine.errors import nearest
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,12 @@ class Action:
     @property
     def keys(self) -> str:
         """The keys as a person reads them."""
-        return " ".join(_KEY_NAMES.get(key, key) for key in self.key.split(","))
+        return keys_told(self.key)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it starts, ends or deletes something: refused while the screen is read-only."""
+        return self.name in _CHANGING
 
     @property
     def needs_argument(self) -> bool:
@@ -35,11 +45,25 @@ class Action:
 
 
 _KEY_NAMES = {
-    "question_mark": "?", "escape": "esc", "ctrl+c": "ctrl+c", "down": "↓", "up": "↑",
+    "question_mark": "?", "slash": "/", "ampersand": "&", "colon": ":",
+    "left_square_bracket": "[", "right_square_bracket": "]",
+    "left_curly_bracket": "{", "right_curly_bracket": "}",
+    "escape": "esc", "ctrl+c": "ctrl+c", "down": "↓", "up": "↑",
     "left": "←", "right": "→", "home": "home", "end": "end",
+    "less_than_sign": "<", "greater_than_sign": ">", "plus": "+", "equals_sign": "=", "minus": "-",
+    "comma": ",", "full_stop": ".", "shift+left": "shift+←",
+    "shift+right": "shift+→", "ctrl+left": "ctrl+←", "ctrl+right": "ctrl+→",
 }  # fmt: skip
 
+_CHANGING = frozenset(
+    {"launch", "start", "stop", "resume", "remove", "reap", "save_entry", "save_notes"}
+)
+
+_ALIASES = {sign: name for name, sign in _KEY_NAMES.items()}
+
 LISTS = ("checklist", "runs", "configs")
+CHARTS = ("live", "compare")
+"""Screens with charts, ``screens.charts.ChartScreen``."""
 
 ACTIONS: tuple[Action, ...] = (
     Action("launch", "l,enter", "launch", "Go on to the launch screen; refused while a check fails",
@@ -57,20 +81,128 @@ ACTIONS: tuple[Action, ...] = (
     Action("stop", "s", "stop", "Ask the run to stop; asks you first", ("live", "runs"),
            "grubrics-tui stop RUN"),
     Action("zoom", "z", "zoom", "One panel on the whole screen, and back", ("live",)),
-    Action("panel(0)", "1", "", "Reward (or loss)", ("live",)),
-    Action("panel(1)", "2", "", "Judge (or optimiser)", ("live",)),
-    Action("panel(2)", "3", "", "Where the seconds of a step go", ("live",)),
-    Action("panel(3)", "4", "", "GPU, CPU and memory", ("live",)),
-    Action("panel(4)", "5", "", "Log", ("live",)),
-    Action("next_panel", "tab,right", "panel", "The next panel", ("live",)),
-    Action("previous_panel", "shift+tab,left", "", "The panel before", ("live",)),
+    Action("find_metric", "slash", "find", "Find any metric or panel by typing; pin it",
+           ("live",), "grubrics-tui series RUN"),
+    Action("pick(1)", "down,ctrl+n", "", "The next one", ("metrics",)),
+    Action("pick(-1)", "up,ctrl+p", "", "The one before", ("metrics",)),
+    Action("pick(10)", "pagedown", "", "Ten further down", ("metrics",)),
+    Action("pick(-10)", "pageup", "", "Ten further up", ("metrics",)),
+    Action("mark", "tab", "", "Take the metric into one panel with others", ("metrics",)),
+    Action("back", "escape", "", "Close", ("metrics",)),
+    Action("move_panel(-1)", "less_than_sign", "", "Panel: one place to the left", ("live",)),
+    Action("move_panel(1)", "greater_than_sign", "", "Panel: one place to the right", ("live",)),
+    Action("put_panel_away", "d", "", "Panel: unpin or hide it; / brings it back", ("live",)),
+    *(Action(f"panel({place})", str(place + 1), "", f"Panel {place + 1}", ("live",))
+      for place in range(9)),
+    Action("next_panel", "tab", "panel", "The next panel", ("live",)),
+    Action("previous_panel", "shift+tab", "", "The panel before", ("live",)),
+    Action("chart_cursor(-1)", "left", "", "Chart: read the values one place earlier", CHARTS),
+    Action("chart_cursor(1)", "right", "", "Chart: read the values one place later", CHARTS),
+    Action("chart_cursor(-10)", "ctrl+left", "", "Chart: ten places earlier", CHARTS),
+    Action("chart_cursor(10)", "ctrl+right", "", "Chart: ten places later", CHARTS),
+    Action("chart_end(False)", "home", "", "Chart: to the first step", CHARTS),
+    Action("chart_end(True)", "end", "", "Chart: to the newest step", CHARTS),
+    Action("chart_zoom(0.5)", "plus,equals_sign", "", "Chart: zoom in around the cursor", CHARTS),
+    Action("chart_zoom(2)", "minus", "", "Chart: zoom out", CHARTS),
+    Action("chart_pan(-0.25)", "shift+left,comma", "", "Chart: move to earlier steps", CHARTS),
+    Action("chart_pan(0.25)", "shift+right,full_stop", "", "Chart: move to later steps", CHARTS),
+    Action("chart_reset", "0", "", "Chart: all steps again, no cursor", CHARTS),
+    Action("chart_axis", "x", "", "Chart: steps, elapsed time or clock below it", CHARTS),
+    Action("chart_log", "y", "", "Chart: logarithmic y axis, and back", CHARTS),
+    Action("chart_lock", "Y", "", "Chart: keep the y range as it is, and let it go", CHARTS),
+    Action("chart_smooth", "m", "", "Chart: smooth the lines more, then not at all", CHARTS),
+    Action("chart_band", "b", "", "Chart: band of std, of min to max, none", ("live",)),
+    Action("chart_table", "t", "", "Chart: the same numbers as a table", CHARTS,
+           "grubrics-tui series RUN METRIC"),
+    Action("chart_row(1)", "j,down", "", "Table: one step down", ("live",)),
+    Action("chart_row(-1)", "k,up", "", "Table: one step up", ("live",)),
+    Action("chart_row(10)", "pagedown", "", "Table: ten steps down", ("live",)),
+    Action("chart_row(-10)", "pageup", "", "Table: ten steps up", ("live",)),
     Action("scroll_log(1)", "j,down", "", "Log: one line down", ("live",)),
     Action("scroll_log(-1)", "k,up", "", "Log: one line up", ("live",)),
     Action("scroll_log(10)", "pagedown", "", "Log: ten lines down", ("live",)),
     Action("scroll_log(-10)", "pageup", "", "Log: ten lines up", ("live",)),
     Action("follow_log", "end,G", "", "Log: follow the end again", ("live",)),
+    Action("open_log", "l", "", "The log on the whole screen: search, filter, errors",
+           ("live",), "grubrics-tui watch PATH"),
     Action("verdict", "v", "verdict", "How the run ended: reward, validation, checkpoint",
            ("live",), "grubrics-tui log RUN"),
+    Action("open_rollouts", "o", "rollouts", "What the model answered, and why it was rewarded",
+           ("live",), "grubrics-tui rollouts RUN"),
+    Action("open_rollouts", "o", "", "What the model answered, and why it was rewarded",
+           ("runs",), "grubrics-tui rollouts RUN"),
+    Action("answer(1)", "j,down", "", "The next answer; in the full text one line down",
+           ("rollouts",)),
+    Action("answer(-1)", "k,up", "", "The answer before; in the full text one line up",
+           ("rollouts",)),
+    Action("group(1)", "l,right", "", "The next group of answers", ("rollouts",),
+           "grubrics-tui rollouts RUN --group N"),
+    Action("group(-1)", "h,left", "", "The group before", ("rollouts",)),
+    Action("step(1)", "right_square_bracket", "step", "The next step", ("rollouts",),
+           "grubrics-tui rollouts RUN --step N"),
+    Action("step(-1)", "left_square_bracket", "", "The step before", ("rollouts",)),
+    Action("step(10)", "right_curly_bracket", "", "Ten steps on", ("rollouts",)),
+    Action("step(-10)", "left_curly_bracket", "", "Ten steps back", ("rollouts",)),
+    Action("newest", "end,G", "", "The newest step", ("rollouts",)),
+    Action("read", "enter", "full text", "The whole answer and its whole prompt, and back",
+           ("rollouts",), "grubrics-tui rollouts RUN --step N --group N"),
+    Action("show_diff", "d", "diff", "What differs from the best answer of the group, word by word",
+           ("rollouts",)),
+    Action("follow_prompt", "p", "prompt",
+           "This prompt across steps; [ and ] go where it was asked",
+           ("rollouts",), "grubrics-tui rollouts RUN --group N --across-steps"),
+    Action("sort", "s", "sort", "Sort answers: rollout, score, advantage, length, errors first",
+           ("rollouts",), "grubrics-tui rollouts RUN --sort ORDER"),
+    Action("filter", "f", "filter", "Show only some answers: score<0.5 length>1000 error",
+           ("rollouts",), "grubrics-tui rollouts RUN --filter 'score<0.5'"),
+    Action("search", "slash", "search", "Find a text in the answers of this step", ("rollouts",),
+           "grubrics-tui rollouts RUN --search TEXT"),
+    Action("hit(1)", "n", "", "The next answer that was found", ("rollouts",)),
+    Action("hit(-1)", "N", "", "The one before", ("rollouts",)),
+    Action("validation", "v", "validation", "Validation rollouts, and back to those of training",
+           ("rollouts",), "grubrics-tui rollouts RUN --validation"),
+    Action("scroll_text(1)", "pagedown,space", "", "The text: a page down", ("rollouts",)),
+    Action("scroll_text(-1)", "pageup,b", "", "The text: a page up", ("rollouts",)),
+    Action("find_metric", "slash", "metric", "Compare another metric: find it by typing",
+           ("compare",), "grubrics-tui compare RUN RUN --metric NAME"),
+    Action("metric(1)", "right_square_bracket", "", "The next metric", ("compare",)),
+    Action("metric(-1)", "left_square_bracket", "", "The metric before", ("compare",)),
+    Action("equal_steps", "e", "equal steps", "Compare at the last step that all runs have",
+           ("compare",), "grubrics-tui compare RUN RUN --equal-steps"),
+    Action("next_baseline", "b", "baseline", "Another run is the one that others are measured by",
+           ("compare",), "grubrics-tui compare RUN RUN --baseline RUN"),
+    Action("deltas", "d", "deltas", "What runs have more than the baseline, in place of numbers",
+           ("compare",)),
+    Action("whole_values", "enter", "whole values", "The row in full, with origins",
+           ("compare",)),
+    Action("table_row(1)", "j,down", "", "One row down: differences, or the chart's table",
+           ("compare",)),
+    Action("table_row(-1)", "k,up", "", "One row up", ("compare",)),
+    Action("table_row(10)", "pagedown", "", "Ten rows down", ("compare",)),
+    Action("table_row(-10)", "pageup", "", "Ten rows up", ("compare",)),
+    Action("table_runs(1)", "greater_than_sign", "", "Differences: runs further right",
+           ("compare",)),
+    Action("table_runs(-1)", "less_than_sign", "", "Differences: runs further left",
+           ("compare",)),
+    Action("other_panel", "tab,shift+tab", "panel", "From the curves to the differences, and back",
+           ("compare",)),
+    Action("zoom", "z", "", "One panel on the whole screen, and back", ("compare",)),
+    Action("pick(1)", "down,ctrl+n", "", "The next one", ("choose_metric",)),
+    Action("pick(-1)", "up,ctrl+p", "", "The one before", ("choose_metric",)),
+    Action("pick(10)", "pagedown", "", "Ten further down", ("choose_metric",)),
+    Action("pick(-10)", "pageup", "", "Ten further up", ("choose_metric",)),
+    Action("filter", "slash", "", "Show only some runs: state:failed tag:x reward/mean>0.5",
+           ("runs",), "grubrics-tui runs --filter 'state:failed'"),
+    Action("mark", "space", "", "Choose the run for a comparison, or let it go",
+           ("runs",)),
+    Action("compare", "x", "", "The marked runs side by side", ("runs",),
+           "grubrics-tui compare RUN RUN"),
+    Action("notes", "n", "", "Tags and a note on the run", ("runs",),
+           "grubrics-tui tag RUN TAG; grubrics-tui note RUN TEXT"),
+    Action("save_notes", "ctrl+s", "save", "Save tags and note", ("notes",),
+           "grubrics-tui note RUN TEXT"),
+    Action("back", "escape", "", "Close", ("notes", "choose_metric", "whole_values")),
+    Action("back", "escape", "back", "Back to where you came from", ("compare",)),
     Action("open_run", "enter", "open", "Watch the selected run", ("runs",),
            "grubrics-tui watch RUN"),
     Action("verdict", "v", "verdict", "How the run ended: reward, validation, checkpoint",
@@ -81,7 +213,7 @@ ACTIONS: tuple[Action, ...] = (
            "grubrics-tui log RUN --append"),
     Action("resume", "u", "resume", "Go on from its last checkpoint; asks you first", ("runs",),
            "grubrics-tui resume RUN"),
-    Action("remove", "d", "", "Archive or delete the run; says what that frees and asks you first",
+    Action("remove", "d", "", "Archive or delete the run; asks you first",
            ("runs",), "grubrics-tui archive RUN; grubrics-tui delete RUN"),
     Action("leftovers", "p", "leftovers", "Processes that ended runs left behind", ("runs",),
            "grubrics-tui reap"),
@@ -93,12 +225,39 @@ ACTIONS: tuple[Action, ...] = (
            "grubrics-tui series RUN"),
     Action("save_entry", "ctrl+s", "append", "Append the entry to the log", ("log_entry",),
            "grubrics-tui log RUN --append"),
-    Action("cursor_down", "j", "", "Down", (*LISTS, "launch", "end", "leftovers", "help")),
-    Action("cursor_up", "k", "", "Up", (*LISTS, "launch", "end", "leftovers", "help")),
+    Action("search", "slash", "search", "Find a regular expression; small letters ignore case",
+           ("log",), "grep -n REGEX FILE"),
+    Action("hit(1)", "n", "", "The next line that was found, below", ("log",)),
+    Action("hit(-1)", "N", "", "The next line that was found, above", ("log",)),
+    Action("filter", "ampersand", "filter", "Show only lines that match a regular expression",
+           ("log",), "grep REGEX FILE"),
+    Action("error(1)", "e", "error", "The next line with an error, below", ("log",)),
+    Action("error(-1)", "E", "", "The next line with an error, above", ("log",)),
+    Action("source", "s", "source", "Show only what one process wrote", ("log",)),
+    Action("fold", "f", "", "Repeated lines and progress bars in one row each, or all of them",
+           ("log",)),
+    Action("wrap", "w", "wrap", "Wrap long lines, or cut them", ("log",)),
+    Action("go_to", "colon", "", "A line, a share of the file or a step: 120, 50%, s12",
+           ("log",)),
+    Action("copy", "y", "", "Copy the line under the cursor to the clipboard", ("log",)),
+    Action("move(1)", "j,down", "", "One row down", ("log",)),
+    Action("move(-1)", "k,up", "", "One row up", ("log",)),
+    Action("page(1)", "pagedown,space,ctrl+d", "", "One page down", ("log",)),
+    Action("page(-1)", "pageup,ctrl+u", "", "One page up", ("log",)),
+    Action("sideways(1)", "right", "", "To the right along long lines", ("log",)),
+    Action("sideways(-1)", "left", "", "To the left", ("log",)),
+    Action("first", "home,g", "", "The start of the log", ("log",)),
+    Action("follow", "end,G", "", "The end of the log; follow it", ("log",)),
+    Action("back", "escape", "back", "Stop a search, end it, end the filter; then back",
+           ("log",)),
+    Action("cursor_down", "j", "", "Down",
+           (*LISTS, "launch", "end", "leftovers", "sources", "help")),
+    Action("cursor_up", "k", "", "Up",
+           (*LISTS, "launch", "end", "leftovers", "sources", "help")),
     Action("back", "escape", "back", "Back to where you came from",
-           ("launch", "end", "log_entry", "leftovers")),
+           ("launch", "end", "log_entry", "leftovers", "rollouts")),
     Action("back", "escape", "", "Back to where you came from",
-           ("live", "runs", "configs", "overrides", "help")),
+           ("live", "runs", "configs", "overrides", "sources", "help")),
     Action("app.show_runs", "r", "runs", "The list of runs", (), "grubrics-tui runs"),
     Action("app.show_checklist", "c", "checklist", "The checklist before a launch", (),
            "grubrics-tui check CONFIG"),
@@ -114,8 +273,48 @@ def actions_of(where: str) -> list[Action]:
     return own + [action for action in ACTIONS if not action.where]
 
 
+def keys_told(keys: str) -> str:
+    """Keys as a person reads them: ``question_mark,j`` as ``? j``."""
+    return " ".join(_KEY_NAMES.get(key, key) for key in keys.split(","))
+
+
+def is_changing(action: str) -> bool:
+    """Whether an action, as Textual names it, is one that a read-only screen refuses."""
+    return action.rpartition(".")[2].partition("(")[0] in _CHANGING
+
+
+def remapped(action: Action, keys: Mapping[str, str]) -> Action:
+    """The action with the keys that a person chose for it."""
+    chosen = keys.get(action.name.removeprefix("app."))
+    return replace(action, key=",".join(_split(chosen))) if chosen else action
+
+
+def key_conflicts(keys: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with other keys for actions: names that do not exist, keys that two share."""
+    known = {action.name.removeprefix("app."): action for action in ACTIONS}
+    for name in keys:
+        if name not in known:
+            close = nearest(name, known)
+            yield f"{name} is no action" + (f"; did you mean {close}?" if close else "")
+    for where in dict.fromkeys(place for action in ACTIONS for place in action.where):
+        taken: dict[str, str] = {}
+        for action in actions_of(where):
+            name = action.name.removeprefix("app.")
+            for key in _split(keys.get(name, action.key)):
+                other = taken.setdefault(key, name)
+                if other != name and (name in keys or other in keys):
+                    mine, theirs = (name, other) if name in keys else (other, name)
+                    yield f"{mine}: {key!r} is the key of {theirs} already"
+
+
+def _split(keys: str) -> list[str]:
+    return [_ALIASES.get(key.strip(), key.strip()) for key in keys.split(",") if key.strip()]
+
+
 def bindings(where: str = "") -> list[BindingType]:
     """The key bindings of a screen, or of the app when ``where`` is empty."""
+    from textual.binding import Binding  # The command line reads the registry without Textual.
+
     chosen = [a for a in ACTIONS if (where in a.where if where else not a.where)]
     return [
         Binding(
@@ -124,6 +323,7 @@ def bindings(where: str = "") -> list[BindingType]:
             action.label or action.description,
             show=bool(action.label),
             key_display=None if "," in action.key else action.keys,
+            id=action.name.removeprefix("app."),
         )
         for action in chosen
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on, work
+from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -16,23 +19,34 @@ from textual.screen import Screen
 from engine.runs.registry import RunInfo, active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.actions import actions_of, bindings
+from grubrics_tui.actions import actions_of, bindings, is_changing
 from grubrics_tui.formats import step_of
-from grubrics_tui.navigation import OpenLeftovers, OpenLogEntry, OpenRun, OpenVerdict, Tell
-from grubrics_tui.screens.checklist import ChecklistScreen
-from grubrics_tui.screens.end import EndScreen
-from grubrics_tui.screens.help import HelpScreen
-from grubrics_tui.screens.leftovers import LeftoversScreen
-from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.screens.log_entry import LogEntryScreen
-from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.navigation import (
+    OpenCompare,
+    OpenLeftovers,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+    Tell,
+)
+from grubrics_tui.settings import Loaded, Settings
 from grubrics_tui.themes import DARK, THEMES
+
+_FAULT_S = 20.0
+
+if TYPE_CHECKING:
+    from grubrics_tui.screens.checklist import ChecklistScreen
+    from grubrics_tui.watched import Watched
 
 
 class GrubricsApp(App[None]):
     """Opens the run that is active, or else the checklist of ``config``.
 
     It only reads files and asks: quitting it, or losing the terminal, changes nothing for a run.
+    With ``log`` it opens on that file. Screens are imported when they open: a log of gigabytes
+    shall be there at once.
     """
 
     TITLE = "grubrics-tui"
@@ -49,7 +63,7 @@ class GrubricsApp(App[None]):
         .footer-key--key { color: $primary; background: $background; }
     }
     Toast { background: $panel; }
-    OptionList, TextArea, VerticalScroll, LogTail { scrollbar-size: 1 1; }
+    OptionList, TextArea, VerticalScroll { scrollbar-size: 1 1; }
     * {
         scrollbar-color: $line;
         scrollbar-color-hover: $line-focus;
@@ -74,22 +88,49 @@ class GrubricsApp(App[None]):
         config: str,
         overrides: tuple[str, ...] = (),
         log_path: Path = Path("docs/experiment-log.md"),
+        log: Path | None = None,
+        watched: Watched | None = None,
+        loaded: Loaded | None = None,
     ) -> None:
         super().__init__()
+        self.loaded = loaded or Loaded(Settings(), {})
+        settings = self.settings = self.loaded.settings
         self.runs_root, self.config, self.overrides = runs_root, config, overrides
-        self.log_path = log_path
-        self.ascii_only = not _speaks_unicode()
+        self.log_path, self._first_log = log_path, log
+        self.ascii_only = not _speaks_unicode() if settings.ascii is None else settings.ascii
+        self._watched = watched
         self.animation_level = "none"
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DARK.name
+        self.theme = settings.theme
+        self.set_keymap(dict(settings.keys or {}))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colours, for Textual themes that do not know them."""
         return DARK.variables
 
     def on_mount(self) -> None:
-        self._find_active()
+        for fault in self.loaded.faults:
+            self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S, markup=False)
+        if self._first_log is not None:
+            self._open_log(OpenLog(self._first_log))
+        elif self._watched is not None:
+            self._show(_live(self._watched, self.settings))
+        else:
+            self._find_active()
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
+        name = action if isinstance(action, str) else action[1]
+        if self.settings.read_only and is_changing(name):
+            self.notify("the screen is read-only: nothing was done", markup=False)
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
 
     @work(thread=True, group="open", exit_on_error=False)
     def _find_active(self) -> None:
@@ -106,36 +147,57 @@ class GrubricsApp(App[None]):
         if message.active is None:
             self.action_show_checklist()
         else:
-            self._show(LiveScreen(RunDir(self.runs_root / message.active.id)))
+            self._show(_live(RunDir(self.runs_root / message.active.id), self.settings))
 
     def action_show_runs(self) -> None:
         """The list, above the screen that asked for it: ``back`` leads there again."""
         if not self._return_to_runs():
             while len(self.screen_stack) > 2:
                 self.pop_screen()
-            self.push_screen(RunsScreen(self.runs_root))
+            self.push_screen(_runs(self.runs_root))
 
     def action_leave_run(self) -> None:
         """From a run to the list, which is home when the person did not come from it."""
         if not self._return_to_runs():
-            self._show(RunsScreen(self.runs_root))
+            self._show(_runs(self.runs_root))
 
     def action_show_checklist(self) -> None:
+        from grubrics_tui.screens.checklist import ChecklistScreen
+
         self._show(ChecklistScreen(self.runs_root, self.config, self.overrides))
 
-    @on(ChecklistScreen.Chosen)
-    def _remember(self, message: ChecklistScreen.Chosen) -> None:
+    def on_checklist_screen_chosen(self, message: ChecklistScreen.Chosen) -> None:
         self.config, self.overrides = message.config, message.overrides
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:
         if self._return_to_runs():
-            self.push_screen(LiveScreen(message.run))
+            self.push_screen(_live(message.run, self.settings))
         else:
-            self._show(LiveScreen(message.run))
+            self._show(_live(message.run, self.settings))
+
+    @on(OpenRollouts)
+    def _open_rollouts(self, message: OpenRollouts) -> None:
+        from grubrics_tui.screens.rollouts import RolloutsScreen
+
+        self.push_screen(RolloutsScreen(message.run, message.step))
+
+    @on(OpenCompare)
+    def _open_compare(self, message: OpenCompare) -> None:
+        from grubrics_tui.screens.compare import CompareScreen
+
+        self.push_screen(CompareScreen(message.runs, message.marks))
+
+    @on(OpenLog)
+    def _open_log(self, message: OpenLog) -> None:
+        from grubrics_tui.screens.log import LogScreen
+
+        self.push_screen(LogScreen(message.path, message.title))
 
     @on(OpenLeftovers)
     def _open_leftovers(self) -> None:
+        from grubrics_tui.screens.leftovers import LeftoversScreen
+
         self.push_screen(LeftoversScreen(self.runs_root))
 
     @on(Tell)
@@ -145,22 +207,30 @@ class GrubricsApp(App[None]):
 
     @on(OpenVerdict)
     def _open_verdict(self, message: OpenVerdict) -> None:
+        from grubrics_tui.screens.end import EndScreen
+
         self.push_screen(EndScreen(message.run))
 
     @on(OpenLogEntry)
     def _open_log_entry(self, message: OpenLogEntry) -> None:
+        from grubrics_tui.screens.log_entry import LogEntryScreen
+
         self.push_screen(LogEntryScreen(message.run, self.log_path))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """No screen offers the way to itself, and none leads away from a half-written entry."""
-        if action in ("show_runs", "show_checklist") and isinstance(self.screen, LogEntryScreen):
+        here = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
+        name = screen_name(here) if here else ""
+        if action in ("show_runs", "show_checklist") and name == "log_entry":
             return False
-        shown = {"show_checklist": ChecklistScreen, "show_runs": RunsScreen}.get(action)
-        return shown is None or not isinstance(self.screen, shown)
+        shown = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
+        return shown is None or shown != name
 
     def action_show_help(self) -> None:
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(screen_name(self.screen)))
+        if screen_name(self.screen) != "help":
+            from grubrics_tui.screens.help import HelpScreen
+
+            self.push_screen(HelpScreen(screen_name(self.screen), self.settings.keys))
 
     def action_next_theme(self) -> None:
         names = [theme.name for theme in THEMES]
@@ -172,7 +242,8 @@ class GrubricsApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         for action in actions_of(screen_name(screen)):
-            if action.needs_argument:
+            refused = self.settings.read_only and action.changes
+            if action.needs_argument or refused:
                 continue
             title = (action.label or action.description).capitalize()
             twin = f"  $ {action.twin}" if action.twin else ""
@@ -192,23 +263,35 @@ class GrubricsApp(App[None]):
 
     def _return_to_runs(self) -> bool:
         """Close what is above the list of runs; False when the list is not open."""
-        if not any(isinstance(screen, RunsScreen) for screen in self.screen_stack):
+        if not any(screen_name(screen) == "runs" for screen in self.screen_stack):
             return False
-        while not isinstance(self.screen, RunsScreen):
+        while screen_name(self.screen) != "runs":
             self.pop_screen()
         return True
 
     def _farewell(self) -> str | None:
         """What becomes of the run that was on the screen."""
-        shown = [screen.run for screen in self.screen_stack if isinstance(screen, LiveScreen)]
-        state = observed_state(shown[-1]) if shown else None
-        if state is None or state.has_ended:
+        shown = [screen for screen in self.screen_stack if screen_name(screen) == "live"]
+        run: Watched | None = getattr(shown[-1], "run", None) if shown else None
+        if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
             return None
-        run_id, step = shown[-1].id, step_of(state.step, state.total_steps)
+        run_id, step = run.id, step_of(state.step, state.total_steps)
         return (
             f"{run_id} goes on without the screen ({state.state}, step {step}).\n"
             f"grubrics-tui opens it again; grubrics-tui stop {run_id} stops it."
         )
+
+
+def _live(run: Watched, settings: Settings) -> Screen[None]:
+    from grubrics_tui.screens.live import LiveScreen
+
+    return LiveScreen(run, settings)
+
+
+def _runs(root: Path) -> Screen[None]:
+    from grubrics_tui.screens.runs import RunsScreen
+
+    return RunsScreen(root)
 
 
 def screen_name(screen: Screen[object]) -> str:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.errors import guarded
+from engine import jsonl
+from engine.errors import UsageError, guarded
 from engine.launch.env_file import load_env_file
 from engine.runs.rundir import RunDir, archive_root, find_run, runs_root
 from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui import put_away
-from grubrics_tui.options import JsonOption, RunArgument, RunsOption
+from grubrics_tui import compare_command, put_away, rollouts_command, settings_command, watching
+from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOption, on_terminal
 from grubrics_tui.options import answer as _answer
 from grubrics_tui.options import print_json as _print_json
 
@@ -37,15 +38,22 @@ def cockpit(
     context: typer.Context,
     config: Annotated[str, typer.Option(help="Recipe that the checklist opens on")] = "grpo_tiny",
     runs: RunsOption = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="A screen that launches, stops and deletes nothing")
+    ] = False,
 ) -> None:
     """Open the screen; without a terminal, run the recipe headless."""
     if context.invoked_subcommand is not None:
         return
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if on_terminal():
         from grubrics_tui.app import GrubricsApp
+        from grubrics_tui.settings import load_settings
 
-        GrubricsApp(runs_root(runs), config).run()
+        loaded = load_settings(read_only=read_only)
+        GrubricsApp(runs_root(runs), config, loaded=loaded).run()
         return
+    if read_only:
+        raise UsageError("--read-only is about the screen, and this is no terminal")
     launch(config, wait=True, runs=runs)
 
 
@@ -149,6 +157,10 @@ def queue_command(
 @app.command("runs")
 def list_command(
     archived: Annotated[bool, typer.Option("--archived", help="Those in the archive")] = False,
+    chosen: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="state:failed tag:x reward/mean>0.5 ..."),
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -156,14 +168,18 @@ def list_command(
     from engine.runs.registry import list_runs
 
     root = runs_root(runs)
-    found = list_runs(archive_root(root) if archived else root)
+    root = archive_root(root) if archived else root
+    found = list_runs(root)
+    if chosen is not None:
+        found = compare_command.filtered(root, found, chosen)
     if as_json:
         _print_json({"runs": [info.to_json() for info in found]})
         return
     for info in found:
         total = info.state.total_steps or "?"
         step = 0 if info.state.step is None else info.state.step
-        print(f"{info.id:<36} {step:>5}/{total:<5} {describe(info.state)}")
+        tags = "".join(f"  #{tag}" for tag in info.notes.tags)
+        print(f"{info.id:<36} {step:>5}/{total:<5} {describe(info.state)}{tags}")
 
 
 @app.command()
@@ -176,20 +192,21 @@ def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False)
         _print_json(found)
         return
     for key, value in found.items():
-        print(f"{key:<12} {value}")
+        print(f"{key:<12} {jsonl.line(str(value))}")
 
 
 @app.command()
 def series(
     run: Annotated[str, typer.Argument(help="A run's id, or a path")],
     metrics: Annotated[list[str] | None, typer.Argument(help="Names; none lists them")] = None,
+    as_format: FormatOption = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print metrics of a run step by step."""
+    """Print metrics of a run step by step. PATH may be what another trainer wrote."""
     from engine.watch import series as source
 
-    steps = source.load_steps(run, runs_root(runs))
+    steps = source.load_steps(run, runs_root(runs), metrics or (), as_format)
     if not metrics:
         names = source.names(steps)
         _answer({"names": names}, "\n".join(names), as_json)
@@ -203,28 +220,7 @@ def series(
             print(f"{name}\t{step}\t{'nan' if value is None else value}")
 
 
-@app.command()
-def watch(
-    run: Annotated[str, typer.Argument(help="A run's id, or a path")],
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print one JSON object per new step until the run ends."""
-    from engine.watch.series import load_steps
-    from grubrics_tui.progress import updates
-
-    del as_json  # It is JSON in any case; the option exists because every command has it.
-    if Path(run).is_file():
-        for step in load_steps(run, runs_root(runs)):
-            _print_json(step.to_json())
-        return
-    directory = Path(run) if (Path(run) / "manifest.json").exists() else None
-    found = RunDir(directory) if directory else find_run(runs_root(runs), run)
-    for update in updates(found):
-        for step in update.steps:
-            _print_json(step.to_json())
-    if not update.state.went_well:
-        raise typer.Exit(1)
+app.command()(watching.watch)
 
 
 @app.command()
@@ -304,8 +300,13 @@ def reap(
     _answer({**answer, "directories": directories}, text, as_json)
 
 
+app.command()(settings_command.settings)
 app.command()(put_away.archive)
 app.command()(put_away.delete)
+app.command()(rollouts_command.rollouts)
+app.command()(compare_command.compare)
+app.command()(compare_command.tag)
+app.command()(compare_command.note)
 
 
 @app.command()

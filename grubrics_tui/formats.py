@@ -27,9 +27,21 @@ def scientific(value: float | None) -> str:
     return MISSING if value is None else f"{value:.2e}"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, decimals: int = 0) -> str:
     """``25 %`` of a share between 0 and 1."""
-    return MISSING if share is None else f"{share * 100:.0f} %"
+    return MISSING if share is None else f"{share * 100:.{decimals}f} %"
+
+
+def thousands(value: float | None) -> str:
+    """``1,234``."""
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def dollars(value: float | None) -> str:
+    """``$0.0042``, ``$1.20``: three digits that say something."""
+    if value is None:
+        return MISSING
+    return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.2g}"
 
 
 def duration(value: float | None) -> str:

@@ -2,58 +2,68 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from engine.runs.state import RunState
 from engine.watch import metrics
+from engine.watch.columns import Column, Columns, Floats
 from engine.watch.live import Update
-from engine.watch.train_log import Step
-from grubrics_tui.drawing.braille import Point
+from grubrics_tui.drawing.values import Flags
+from grubrics_tui.flags import flags_of
+from grubrics_tui.machine import Machine
 from grubrics_tui.terminal_text import clean_line
 
-_SYSTEM_SAMPLES = 2000
-_CONSOLE_LINES = 5000
+_CONSOLE_LINES = 400
+_EVENTS = 10_000
 
 
 class History:
-    """Steps, system samples and console lines of one run.
+    """Steps, system samples and the last console lines of one run.
 
     A step that a later attempt did again replaces the first one: one history, nothing doubled.
     """
 
     def __init__(self) -> None:
         self.state: RunState | None = None
+        self.read_share = 0.0
+        """How much of a long history was read so far: the rest is on its way."""
         self.console: deque[str] = deque(maxlen=_CONSOLE_LINES)
-        self.system: deque[dict[str, Any]] = deque(maxlen=_SYSTEM_SAMPLES)
-        self._steps: dict[int, Step] = {}
-        self._fresh: list[str] = []
+        self.machine = Machine()
+        self.columns = Columns()
+        self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
+        self._events_seen = 0
+        self._flags: tuple[int, tuple[Flags, ...]] = (-1, ())
+
+    @property
+    def version(self) -> int:
+        """Grows with each step and event: what is drawn from them has changed since."""
+        return self.columns.version + self._events_seen
+
+    def flags(self) -> tuple[Flags, ...]:
+        """What happened to the run, along its steps."""
+        if self._flags[0] != self.version:
+            self._flags = (self.version, flags_of(self.events, self.columns))
+        return self._flags[1]
 
     def add(self, update: Update) -> None:
         self.state = update.state
-        self._steps.update({step.step: step for step in update.steps})
-        self.system.extend(update.system)
+        self.read_share = update.read_share
+        for step in update.steps:
+            self.columns.add(step)
+        if update.batch is not None:
+            self.columns.merge(update.batch)
+        self.machine.add(update.system)
+        self.events.extend(update.events)
+        self._events_seen += len(update.events)
         # Only what fits is worth cleaning: a first look may bring a whole file.
-        recent = update.console[-_CONSOLE_LINES:]
-        cleaned = [clean_line(line) for line in recent]
-        self.console.extend(cleaned)
-        self._fresh = (self._fresh + cleaned)[-_CONSOLE_LINES:]
+        self.console.extend(clean_line(line) for line in update.console[-_CONSOLE_LINES:])
 
-    def take_console(self) -> list[str]:
-        """Console lines that came since this was last asked."""
-        fresh, self._fresh = self._fresh, []
-        return fresh
-
-    @property
-    def steps(self) -> list[Step]:
-        """Every step in order."""
-        return [self._steps[number] for number in sorted(self._steps)]
-
-    def series(self, name: str) -> list[Point]:
-        """``(step, value)`` of a metric over the steps that have it; None is a gap."""
-        return [(s.step, s.metrics[name]) for s in self.steps if name in s.metrics]
+    def series(self, name: str) -> Column:
+        """A metric over the steps that have it; NaN is a gap."""
+        return self.columns.get(name)
 
     def last(self, name: str) -> float | None:
         """The metric's value at the last step that has it."""
@@ -61,19 +71,23 @@ class History:
 
     def last_point(self, name: str) -> tuple[int | None, float | None]:
         """``(step, value)`` of the last step that has the metric."""
-        for step in reversed(self.steps):
-            if name in step.metrics:
-                return step.step, step.metrics[name]
-        return None, None
+        return self.columns.get(name).last()
 
-    def step_times(self) -> list[tuple[int, float]]:
-        """``(step, seconds)``: as measured, else the time between two steps' lines."""
-        return list(_step_times(self.steps))
+    def step_times(self) -> tuple[Floats, Floats]:
+        """Steps and their seconds: as measured, else the time between two steps' lines."""
+        measured = self.columns.get(metrics.STEP_TIME)
+        if len(measured):
+            return measured.steps, measured.values
+        steps, moments = self.columns.times.steps, self.columns.times.values
+        gaps = np.diff(moments) / np.maximum(1, np.diff(steps))
+        known = (gaps > 0) & (moments[:-1] > 0)
+        return steps[1:][known], gaps[known]
 
     def median_step_time(self) -> float | None:
         """Seconds; the first step counts only while it is alone, since it warms up."""
-        times = [value for _, value in self.step_times()]
-        return statistics.median(times[1:] or times) if times else None
+        times = self.step_times()[1]
+        known = times[~np.isnan(times)]
+        return float(np.median(known[1:] if known.size > 1 else known)) if known.size else None
 
     def remaining(self) -> float | None:
         """Seconds to the last step at the median step time; None when it cannot be told."""
@@ -83,14 +97,3 @@ class History:
         if state.total_steps is None or state.step is None:
             return None
         return max(0, state.total_steps - state.step) * each
-
-
-def _step_times(steps: Iterable[Step]) -> Iterator[tuple[int, float]]:
-    previous: Step | None = None
-    for step in steps:
-        measured = step.metrics.get(metrics.STEP_TIME)
-        if measured is not None:
-            yield step.step, measured
-        elif previous is not None and previous.attempt == step.attempt and previous.time:
-            yield step.step, (step.time - previous.time) / max(1, step.step - previous.step)
-        previous = step

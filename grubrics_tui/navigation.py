@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from textual.message import Message
 
 from engine.runs.rundir import RunDir
+from grubrics_tui.marks import Marks
 
 
 class OpenRun(Message):
@@ -23,6 +27,22 @@ class OpenVerdict(Message):
         self.run = run
 
 
+class OpenRollouts(Message):
+    """Show what a run's model answered, at ``step`` or at the newest one."""
+
+    def __init__(self, run: RunDir, step: int | None = None) -> None:
+        super().__init__()
+        self.run, self.step = run, step
+
+
+class OpenCompare(Message):
+    """Show runs side by side, in the colours that ``marks`` gives them."""
+
+    def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
+        super().__init__()
+        self.runs, self.marks = runs, marks
+
+
 class OpenLeftovers(Message):
     """Show the processes that ended runs left behind."""
 
@@ -33,6 +53,14 @@ class Tell(Message):
     def __init__(self, text: str, *, failed: bool = False) -> None:
         super().__init__()
         self.text, self.failed = text, failed
+
+
+class OpenLog(Message):
+    """Show a log file on the whole screen."""
+
+    def __init__(self, path: Path, title: str = "") -> None:
+        super().__init__()
+        self.path, self.title = path, title
 
 
 class OpenLogEntry(Message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,16 @@ RunsOption = Annotated[
     str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--as", metavar="FORMAT", help="Format of a foreign log [default: by content]"),
+]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, or the start of it")]
+
+
+def on_terminal() -> bool:
+    """Whether a person sits there; a command may have been started with both closed."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def answer(value: dict[str, Any], text: str, as_json: bool) -> None:

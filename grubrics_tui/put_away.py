@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import archive_root, find_run, runs_root
 from grubrics_tui.formats import memory
-from grubrics_tui.options import JsonOption, RunsOption, answer
+from grubrics_tui.options import JsonOption, RunsOption, answer, on_terminal
 
 if TYPE_CHECKING:
     from engine.runs.housekeeping import Deletion
@@ -77,7 +76,7 @@ def delete(
 
 def _agreed(count: int) -> bool:
     """A person's yes; nobody's is a no."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not on_terminal():
         return False
     what = "this run" if count == 1 else f"these {count} runs"
     return input(f"Delete {what} for good? [y/N] ").strip().lower() in ("y", "yes")

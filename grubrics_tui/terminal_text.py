@@ -8,12 +8,12 @@ import unicodedata
 MAX_LINE = 2000
 
 # CSI; strings up to their terminator (OSC, DCS, SOS, PM, APC); two-byte escapes. 7 and 8 bit.
-_ESCAPES = re.compile(
+ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-_ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[0-2]?K")
+ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[0-2]?K")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -25,19 +25,36 @@ def clean_line(raw: bytes) -> str:
     """
     text = raw[: MAX_LINE * 64].decode("utf-8", errors="replace")
     text = _overwrite(text.rstrip("\r\n"))
-    text = _ESCAPES.sub("", text).expandtabs(8)
+    text = ESCAPES.sub("", text).expandtabs(8)
     text = "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
     if len(text) > MAX_LINE:
         return f"{text[:MAX_LINE]}… (+{len(text) - MAX_LINE} characters)"
     return text.rstrip()
 
 
+def clean_text(text: str) -> str:
+    """Text of several lines, such as a prompt, without anything that a terminal would obey.
+
+    Escape sequences and invisible characters are dropped, every kind of blank is a blank.
+    """
+    if text.isprintable():
+        return text
+    text = ESCAPES.sub("", text) if "\x1b" in text or not text.isascii() else text
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line if line.isprintable() else _visible(line) for line in lines)
+
+
+def _visible(line: str) -> str:
+    kept = (c if c.isprintable() else " " if c.isspace() else "" for c in line.expandtabs(4))
+    return "".join(kept)
+
+
 def _overwrite(text: str) -> str:
     """Resolve carriage returns: a later part covers the start of what stood there."""
     shown = ""
     for part in text.split("\r"):
-        if _ERASE_LINE.search(part):
+        if ERASE_LINE.search(part):
             shown = ""
-        part = _ESCAPES.sub("", part)
+        part = ESCAPES.sub("", part)
         shown = part + shown[len(part) :]
     return shown

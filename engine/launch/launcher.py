@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,16 @@ from engine.launch.steps import step_plan
 from engine.records.surroundings import surroundings
 from engine.runs.events import log_event
 from engine.runs.processes import alive, end_members
+from engine.runs.python import own_module
 from engine.runs.queue import Ticket
-from engine.runs.rundir import RUN_ID_VARIABLE, RunDir, check_id
+from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, RunDir, check_id
+from engine.runs.staging import new_staging, remove_abandoned
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.user_manager import scope_prefix
 
 _HANDSHAKE_S = 20.0
 
-GATE = (sys.executable, "-m", "engine.preflight.gate")
+GATE = own_module("engine.preflight.gate")
 """Put before the trainer's command when a run had to wait: what was checked may have changed."""
 
 
@@ -109,7 +110,7 @@ def start_supervisor(run: RunDir) -> None:
 
     UsageError when it does not; nothing of the attempt is left then.
     """
-    command = [sys.executable, "-m", "engine.runs.supervisor", str(run.path.resolve())]
+    command = own_module("engine.runs.supervisor", str(run.path.resolve()))
     errors = run.path / "supervisor.log"
     scope = scope_prefix(run.id, os.environ)
     try:
@@ -148,14 +149,19 @@ def _not_started(run: RunDir, why: str) -> UsageError:
 
 
 def _run(command: Sequence[str], log: IO[bytes]) -> int:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    # A shell that was given the variables of another run must not make this one a part of it.
+    env = {name: value for name, value in os.environ.items() if name not in MARKS}
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, check=False
+    )
     return done.returncode
 
 
 def _create(launch_plan: LaunchPlan) -> RunDir:
     root = launch_plan.directory.parent
     root.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".launch-", dir=root))
+    remove_abandoned(root)
+    staging = new_staging(root)
     try:
         staging.chmod(0o755)
         run = RunDir(staging)

@@ -83,6 +83,8 @@ def _literal(value: Any) -> Any:
     """``value`` so that reading it finds no reference in it: all were filled in at the launch."""
     if isinstance(value, str):
         return value.replace("${", "\\${")
+    if isinstance(value, dict):
+        return {key: _literal(item) for key, item in value.items()}
     return [_literal(item) for item in value] if isinstance(value, list) else value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.launch.recipe import Recipe
+from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 _JUDGE_VARIABLES = {
@@ -20,7 +20,7 @@ _JUDGE_VARIABLES = {
 
 def through(address: str, trainer: Sequence[str]) -> list[str]:
     """The command that stands for ``trainer`` here and runs it there."""
-    return [sys.executable, "-m", "engine.runs.ray_follower", address, "--", *trainer]
+    return [*own_module("engine.runs.ray_follower", address, "--"), *trainer]
 
 
 def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:

@@ -50,14 +50,14 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
 
 
 def _resume(run: RunDir, from_step: int | None) -> Resumed:
-    manifest = run.read_manifest()
-    state = _require_ended(run)
+    state, manifest = _require_ended(run), _whole_manifest(run)
     if manifest.get("ray"):
         chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(manifest, step, checkpoint)
     try:
-        warnings = (*_warnings(run, manifest, attempt), *_gap(run, step))
+        found = (*_warnings(run, manifest, attempt), *_gap(run, step))
+        warnings = tuple(jsonl.line(warning) or "" for warning in found)
         _begin(run, manifest, attempt, warnings)
     except OSError as error:
         raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
@@ -70,7 +70,9 @@ def _begin(
 ) -> None:
     number, step = attempt["number"], attempt["from_step"]
     run.attempt(number).path.mkdir(exist_ok=True)
-    jsonl.write_json(run.manifest, {**manifest, "attempts": [*manifest["attempts"], attempt]})
+    # As it was written: reading drops what is damaged, and resuming must not.
+    whole = jsonl.read_json(run.manifest) or manifest
+    jsonl.write_json(run.manifest, {**whole, "attempts": [*whole["attempts"], attempt]})
     requests.clear(run)
     log_event(run, "resume", attempt=number, from_step=step, changes=attempt["changes_since"])
     for warning in warnings:
@@ -87,10 +89,21 @@ def _begin(
     )
 
 
+def _whole_manifest(run: RunDir) -> dict[str, Any]:
+    manifest = run.read_manifest()
+    attempts = manifest.get("attempts")
+    if not attempts or "cwd" not in manifest:
+        raise UsageError(f"{run.manifest}: attempts or cwd is missing; the run cannot go on")
+    written = (jsonl.read_json(run.manifest) or {}).get("attempts", [])
+    if len(attempts) != len(written) or not all("argv" in a for a in (attempts[0], attempts[-1])):
+        raise UsageError(f"{run.manifest}: an attempt has no number and argv")
+    return manifest
+
+
 def resume_step(run: RunDir) -> int:
     """The step that ``resume`` would go on from. UsageError where it would refuse."""
     state = _require_ended(run)
-    return starting_point(run, run.read_manifest(), state, None)[0]
+    return starting_point(run, _whole_manifest(run), state, None)[0]
 
 
 def _require_ended(run: RunDir) -> RunState:
@@ -116,7 +129,7 @@ def _next_attempt(manifest: dict[str, Any], step: int, checkpoint: Path | None) 
     after = surroundings(
         Path(manifest["cwd"]),
         Path(manifest.get("config_path") or ""),
-        [Path(name) for name in before.get("data") or {}],
+        [Path(name) for name in before.get("data", {})],
     )
     return {
         "number": manifest["attempts"][-1]["number"] + 1,

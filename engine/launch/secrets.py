@@ -12,14 +12,23 @@ _SECRET_NAME = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
     r"|^token$|_pat$|private_?key|^key$|^sig$|^auth$)"
 )
+# In capitals it is an environment variable, and no token of a vocabulary.
+_SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
+_SECRET_VALUE = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16})\b"
+)
 
 
 def refuse_secret(where: str, key: str, value: Any) -> None:
     """Raise UsageError, without the value, when ``key`` or a URL in ``value`` holds a secret."""
+    if isinstance(value, dict):
+        for inner, one in value.items():
+            refuse_secret(where, f"{key}.{inner}", one)
     if not isinstance(value, str) or not value:
         return
     name = key.rpartition(".")[2].replace("-", "_")
-    if _SECRET_NAME.search(name) and "${" not in value:
+    named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
+    if (named and "${" not in value) or _SECRET_VALUE.search(value):
         raise UsageError(
             f"{where}: {key} looks like a secret, and a recipe's values are kept with the run; "
             "set it in the environment instead"

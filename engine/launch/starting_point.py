@@ -66,7 +66,7 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
         raise UsageError(f"{run.manifest}: names no checkpoint folder")
     owner = read_stamp(folder)
     if owner is None:
-        return complete_steps(folder, since=float(manifest.get("created") or 0.0))
+        return complete_steps(folder, since=manifest.get("created") or 0.0)
     if not owner.same_run(Stamp.of(run, manifest)):
         if not _has_trained(run):
             return {}

@@ -49,9 +49,8 @@ def _file(recipe: Recipe, path: Path) -> Check:
     if path.suffix in (".json", ".jsonl"):
         return _jsonl(recipe, path)
     if wild := _GLOB.search(str(path.absolute())):
-        return fail(
-            ID, f"{path.absolute()}: verl would take the {wild[0]!r} for a pattern of names"
-        )
+        absolute = path.absolute()
+        return fail(ID, f"{absolute}: verl would take the {wild[0]!r} for a pattern of names")
     try:
         return _parquet(recipe, path)
     except (pa.ArrowException, OSError, UsageError) as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine import jsonl
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import Stamp, read_stamp, taken
 from engine.records.step_folders import TRACKER, step_problem, tracked_step, written_steps
@@ -45,7 +46,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
         return report
     owner = stamp or read_stamp(folder)
     if owner is None:
-        return _by_time(run, folder, report, _created(manifest))
+        return _by_time(run, folder, report, manifest.get("created") or 0.0)
     if owner.same_run(mine):
         return CheckpointReport(False, f"none from this run: {marked} was there before it")
     return CheckpointReport(False, taken(folder, run.id, owner))
@@ -73,16 +74,9 @@ def size_bytes(folder: Path) -> int:
 
 def _folder(manifest: dict[str, Any]) -> Path | None:
     key = "training.output_dir" if manifest.get("kind") == "sft" else "trainer.default_local_dir"
-    entry = (manifest.get("config") or {}).get(key)
-    value = entry.get("value") if isinstance(entry, dict) else None
-    if not value:
-        return None
-    return Path(manifest.get("cwd") or ".") / Path(str(value)).expanduser()
-
-
-def _created(manifest: dict[str, Any]) -> float:
-    created = manifest.get("created")
-    return float(created) if isinstance(created, int | float) else 0.0
+    value = manifest["config"].get(key, {}).get("value")
+    folder = jsonl.location(str(value)) if value else None
+    return Path(manifest.get("cwd") or ".") / Path(folder).expanduser() if folder else None
 
 
 def _newest_step(folder: Path) -> CheckpointReport:

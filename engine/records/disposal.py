@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from engine import jsonl
 from engine.records.ownership import STAMP, Stamp, checkpoint_folder, read_stamp
@@ -45,7 +47,7 @@ def own_checkpoints(run: RunDir, others: Iterable[RunDir]) -> OwnCheckpoints:
     folder = checkpoint_folder(run.read_manifest())
     if folder is not None:
         folder = Path(os.path.normpath(folder))
-    entries = () if folder is None or folder.is_symlink() else tuple(_entries(folder))
+    entries = () if folder is None or folder.is_symlink() else tuple(_entries(folder, run))
     if folder is None or not entries:
         return OwnCheckpoints(folder)
     total = sum(bytes_of(entry) for entry in entries)
@@ -91,15 +93,17 @@ def _sizes(folder: Path) -> Iterator[int]:
                 yield (Path(parent) / name).lstat().st_size
 
 
-def _entries(folder: Path) -> Iterator[Path]:
-    """The step folders and the final model, those half deleted included."""
+def _entries(folder: Path, run: RunDir) -> Iterator[Path]:
+    """The step folders and the run's final model, those half deleted included."""
     try:
         paths = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return
     for path in paths:
         known = _WRITTEN_BY_TRAINING.fullmatch(path.name.removeprefix(_TRASH))
-        if known and path.is_dir() and not path.is_symlink():
+        # A run that failed early has not replaced the model that was there before it.
+        foreign = path.name == "final" and _not_its_own(run, path) is not None
+        if known and not foreign and path.is_dir() and not path.is_symlink():
             yield path
 
 
@@ -108,51 +112,63 @@ def _not_its_own(run: RunDir, folder: Path) -> str | None:
     if stamp is None:
         return f"no {STAMP} says which run they belong to"
     if stamp.same_run(Stamp.of(run, run.read_manifest())):
-        return None
+        return f"they are those of {stamp.directory}" if stamp.lies_elsewhere(run) else None
     return f"they belong to run '{stamp.run}'"
 
 
 def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
     """Why another run needs ``folder``: its manifest names a path there, whatever for."""
-    inside = os.path.realpath(folder)
-    # Thousands of manifests are searched as bytes, and only those that can match are parsed.
-    needle = json.dumps(folder.name, ensure_ascii=False)[1:-1].encode()
+    # Thousands of manifests say nearly the same, and every path is resolved once.
+    is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
         try:
-            text = other.manifest.read_bytes()
-        except OSError:
+            manifest = _parse(jsonl.read_regular(other.manifest))
+        except FileNotFoundError:
             continue
-        if needle in text and _names(jsonl.parse_line(text), inside):
+        except OSError as error:
+            return f"run '{other.id}' may use them ({error.strerror})"
+        if manifest is None:
+            return f"run '{other.id}' may use them (its manifest is damaged)"
+        cwd = str(manifest.get("cwd") or ".")
+        if any(is_within(cwd, text) for text in _texts(manifest)):
             return f"run '{other.id}' uses them"
     return None
 
 
-def _names(manifest: dict[str, Any] | None, inside: str) -> bool:
-    """Whether a manifest names a path in ``inside``; one that cannot be read may."""
-    if manifest is None:
-        return True
-    cwd, name = str(manifest.get("cwd") or "."), Path(inside).name
-    values = (text.partition("=")[2] or text for text in _texts(manifest) if name in text)
-    home = str(Path.home())
-    paths = (home + value[1:] if value.startswith("~/") else value for value in values)
-    return any(_is_within(Path(cwd, path), inside) for path in paths)
-
-
-def _is_within(path: Path, inside: str) -> bool:
+def _parse(text: bytes) -> dict[str, Any] | None:
     try:
-        resolved = os.path.realpath(path)
+        manifest = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return jsonl.parse_line(text)
+    return manifest if isinstance(manifest, dict) else None
+
+
+def _is_within(inside: str, cwd: str, text: str) -> bool:
+    """Whether a value, or what a ``key=value`` sets, is a path that leads into ``inside``."""
+    values = (text, text.partition("=")[2]) if "=" in text else (text,)
+    return any(_leads_into(inside, cwd, value) for value in values)
+
+
+def _leads_into(inside: str, cwd: str, value: str) -> bool:
+    path = os.path.expanduser(value)  # noqa: PTH111 - Path's fails without a home
+    try:
+        resolved = os.path.realpath(os.path.join(cwd, path))  # noqa: PTH118 - of thousands
     except ValueError:
         return False  # No path at all: it holds a zero byte.
     return resolved == inside or resolved.startswith(f"{inside}{os.sep}")
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
+def _texts(manifest: dict[str, Any]) -> set[str]:
+    """Every text in a manifest, keys included."""
+    found: set[str] = set()
+    left: list[Any] = [manifest]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, dict):
+            found.update(value)
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return found

@@ -7,8 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine import jsonl
 from engine.records.checkpoints import check_checkpoint
 from engine.records.entry import LogEntry
+from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
 from engine.watch import metrics
@@ -19,23 +21,24 @@ WINDOW = 10
 
 
 def draft_entry(run: RunDir) -> LogEntry:
-    """The entry of ``run`` without what only a person knows: question, observations, decision."""
+    """The entry of ``run`` without what only a person knows: question, decision, and of the
+    observations what is not in the run's notes."""
     manifest, state = run.read_manifest(), observed_state(run)
     return LogEntry(
         title=_title(run, manifest),
         run=run.id,
-        date=_date(state.started or _number(manifest.get("created"))),
+        date=_date(state.started or manifest.get("created")),
         config=_config(manifest),
         duration=_duration(state),
         result=_listed(_result(state, history(read_steps(run.train_log)))),
+        observations=_observations(read_notes(run)),
         directory=str(run.path),
-        checkpoint=check_checkpoint(run).message,
+        checkpoint=jsonl.line(check_checkpoint(run).message) or "",
     )
 
 
 def _title(run: RunDir, manifest: Mapping[str, Any]) -> str:
-    description = str(manifest.get("description") or "").strip()
-    return description or f"{manifest.get('recipe') or 'run'} ({run.id})"
+    return manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})"
 
 
 def _date(moment: float | None) -> str:
@@ -46,10 +49,14 @@ def _config(manifest: Mapping[str, Any]) -> str:
     """The file and what was set over it."""
     changes = [
         f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
-        for change in manifest.get("changes") or []
-        if isinstance(change, dict) and {"key", "before", "after", "origin"} <= change.keys()
+        for change in manifest.get("changes", [])
     ]
-    return _listed([str(manifest.get("config_path") or ""), *changes])
+    return _listed([jsonl.line(manifest.get("config_path")) or "", *changes])
+
+
+def _observations(notes: Notes) -> str:
+    tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
+    return "\n".join(filter(None, (notes.text, tags)))
 
 
 def _duration(state: RunState) -> str:

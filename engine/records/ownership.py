@@ -51,6 +51,16 @@ class Stamp:
     def same_run(self, other: Stamp) -> bool:
         return (self.run, self.created) == (other.run, other.created)
 
+    def lies_elsewhere(self, run: RunDir) -> bool:
+        """Whether the run that stamped the folder is there and not in ``run``: that is a copy."""
+        original = RunDir(Path(self.directory))
+        manifest = original.read_manifest()
+        return (
+            bool(manifest)
+            and self.same_run(Stamp.of(original, manifest))
+            and os.path.realpath(original.path) != os.path.realpath(run.path)
+        )
+
     def is_active(self) -> bool:
         """Whether the run that stamped the folder has not ended."""
         run = RunDir(Path(self.directory))
@@ -113,12 +123,20 @@ def claim(run: RunDir) -> str | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
+            _refuse_copy(run, folder, stamp)
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"replaced-by-{run.id}-{attempt['number']}")
             jsonl.write_json(folder / STAMP, {"v": 1, **asdict(stamp)})
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
     return moved
+
+
+def _refuse_copy(run: RunDir, folder: Path, stamp: Stamp) -> None:
+    """A copied run directory is the same run by its files, but it has processes of its own."""
+    found = read_stamp(folder)
+    if found and found.same_run(stamp) and found.lies_elsewhere(run) and found.is_active():
+        raise UsageError(f"{folder} is being written by run '{found.run}' in {found.directory}")
 
 
 def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None:

@@ -14,7 +14,7 @@ from engine.records.environment import (
 )
 
 Snapshot = Mapping[str, Any]
-_PARTS = ("environment", "git", "hardware", "recipe_file", "data")
+PARTS = ("environment", "git", "hardware", "recipe_file", "data")
 
 
 def surroundings(cwd: Path, recipe_file: Path, data: Iterable[Path]) -> dict[str, Any]:
@@ -33,14 +33,18 @@ def changes(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
 
     A part that ``before`` does not have at all says nothing.
     """
-    parts = [part for part in _PARTS if part in before]
-    old = {key: value for part in parts for key, value in _leaves((part,), before[part])}
-    new = {key: value for part in parts for key, value in _leaves((part,), after.get(part))}
+    parts = [part for part in PARTS if part in before]
+    old, new = flat(before, parts), flat(after, parts)
     return [
         {"what": ".".join(key), "before": old.get(key), "after": new.get(key)}
         for key in sorted({*old, *new})
         if old.get(key) != new.get(key)
     ]
+
+
+def flat(snapshot: Snapshot, parts: Iterable[str]) -> dict[tuple[str, ...], Any]:
+    """The values of a snapshot by their path: ``("environment", "packages", "torch")``."""
+    return {key: value for part in parts for key, value in _leaves((part,), snapshot.get(part))}
 
 
 def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.rubrics.gold import gold_problem
-from engine.rubrics.judge.base import Judge, JudgeResult, ScoringError
+from engine.rubrics.judge.base import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
 from engine.rubrics.reward import RewardParts, reward_parts, total_reward
 from engine.rubrics.settings import RewardSettings
 
@@ -67,6 +67,8 @@ class RolloutScore:
     judge_latency_s: float | None = None
     semaphore_wait_s: float | None = None
     attempts: int = 0
+    failed_attempts: tuple[ErrorKind, ...] = ()
+    tokens: Tokens | None = None
     duration_s: float = 0.0
     error: ScoringError | None = None
 
@@ -101,6 +103,8 @@ def _scored(blank: RolloutScore, result: JudgeResult, settings: RewardSettings) 
         judge_latency_s=result.latency_s,
         semaphore_wait_s=result.semaphore_wait_s,
         attempts=result.attempts,
+        failed_attempts=result.failed_attempts,
+        tokens=result.tokens,
         error=result.error,
     )
     if result.scores is None:

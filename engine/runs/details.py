@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine import jsonl
+from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.ray_job import read_job
 from engine.runs.rundir import RunDir
@@ -13,6 +15,7 @@ from engine.runs.state import observed_state
 def details(run: RunDir) -> dict[str, Any]:
     """State, processes and files of a run."""
     manifest, state = run.read_manifest(), observed_state(run)
+    notes = read_notes(run)
     job = read_job(run.attempt(state.attempt).path)
     return {
         "id": run.id,
@@ -35,8 +38,10 @@ def details(run: RunDir) -> dict[str, Any]:
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),
         "changes": manifest.get("changes"),
+        "tags": list(notes.tags),
+        "note": notes.text,
         "dir": str(run.path),
         "manifest": str(run.manifest),
         "console": str(run.attempt(state.attempt).console),
-        "checkpoints": manifest.get("checkpoint_dir"),
+        "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
     }

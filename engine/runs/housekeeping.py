@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from engine.runs.custody import custody
 from engine.runs.processes import members
 from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
+from engine.runs.staging import remove_abandoned
 from engine.runs.state import describe, recorded_state, settled_state, this_host
 
 _TRASH = ".trash-"
@@ -68,8 +69,9 @@ def archive(run: RunDir) -> RunDir:
 
 
 def unarchive(run: RunDir) -> RunDir:
-    """Move an archived run back into the list."""
-    return _move(run, run.path.parent.parent)
+    """Move an archived run back into the list; UsageError for one that was resumed where it is."""
+    with _settled(run):
+        return _move(run, run.path.parent.parent)
 
 
 def plan_deletion(run: RunDir, root: Path) -> Deletion:
@@ -85,6 +87,7 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
     run then leaves the list with one rename; ``finish_deletions`` removes what is left of it.
     """
     run, freed = deletion.run, deletion.files_bytes
+    _require_apart(deletion, checkpoints)
     trash = run.path.with_name(f"{_TRASH}{run.id}-{time.time_ns()}")
     with _settled(run):
         if checkpoints:
@@ -93,12 +96,14 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
             freed += deletion.checkpoints.freed
         private_ray.remove_all(run)
         run.path.rename(trash)
-    shutil.rmtree(trash)
+    with suppress(FileNotFoundError):  # Another deletion finishes what it finds half done.
+        shutil.rmtree(trash)
     return freed
 
 
 def finish_deletions(root: Path) -> None:
-    """Remove what interrupted deletions left behind."""
+    """Remove what interrupted deletions, and launches, left behind."""
+    remove_abandoned(root)
     for folder in (root, archive_root(root)):
         for left in list(_trash(folder)):
             shutil.rmtree(left, ignore_errors=True)
@@ -130,6 +135,16 @@ def _settled(run: RunDir) -> Iterator[None]:
     with custody(run):
         require_settled(run)
         yield
+
+
+def _require_apart(deletion: Deletion, checkpoints: bool) -> None:
+    """Checkpoints that stay must not lie in the directory that goes."""
+    run, own = deletion.run, deletion.checkpoints
+    if own.folder is None or not own.bytes or (checkpoints and own.entries):
+        return
+    if Path(os.path.realpath(own.folder)).is_relative_to(os.path.realpath(run.path)):
+        why = own.kept_because or "--checkpoints deletes both"
+        raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {own.folder}: {why}")
 
 
 def _require_unchanged(deletion: Deletion) -> None:

@@ -29,8 +29,11 @@ create table if not exists run (
 
 def index_path() -> Path:
     """``grubrics-tui/runs-<version>.sqlite`` in the user's cache directory."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "grubrics-tui" / f"runs-{_VERSION}.sqlite"
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without one
+    cache = os.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
+    # A user without a home has no cache; "~" is no folder to create.
+    folder = Path("/dev/null" if cache.startswith("~") else cache)
+    return folder / "grubrics-tui" / f"runs-{_VERSION}.sqlite"
 
 
 class Index:

@@ -5,11 +5,11 @@ Nothing of a run reads or writes that file, so it can be changed at any time.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +49,7 @@ class Notes:
 def check_tag(tag: str) -> str:
     """``tag`` when it can be one; UsageError otherwise."""
     if not _is_tag(tag):
-        raise UsageError(
-            f"tag {tag!r} must be letters, digits, '.', '_' or '-', at most 40 of them"
-        )
+        raise UsageError(f"tag {tag!r} must be letters, digits, '.', '_', '-', at most 40 of them")
     return tag
 
 
@@ -103,15 +101,17 @@ def _checked(text: str) -> str:
     return _clean(text)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _changing(run: RunDir) -> Iterator[Notes]:
     """The notes as they are, while nobody else changes them.
 
-    The folder is locked, since the file is replaced by every change.
+    The folder is locked, since the file is replaced by every change. A file system without locks
+    is trusted to have one user.
     """
     descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield read_notes(run)
     finally:
         os.close(descriptor)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine import jsonl
 from engine.runs.rundir import (
     ATTEMPT_DIR_VARIABLE,
     ON_CLUSTER_VARIABLE,
@@ -41,10 +42,9 @@ class Identity:
     def from_json(cls, raw: Any) -> Identity | None:
         if not isinstance(raw, dict):
             return None
-        try:
-            return cls(int(raw["pid"]), int(raw["start"]), str(raw["boot"]))
-        except (KeyError, TypeError, ValueError):
-            return None
+        pid, start = jsonl.integer(raw.get("pid")), jsonl.integer(raw.get("start"))
+        boot = jsonl.line(raw.get("boot"))
+        return None if pid is None or start is None or boot is None else cls(pid, start, boot)
 
 
 def boot_id() -> str:
@@ -86,7 +86,7 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
 
 
 def send(identity: Identity, number: signal.Signals) -> bool:
-    """Signal this very process; False when it is gone."""
+    """Signal this very process; False when it is gone or belongs to somebody else (sudo)."""
     with _pinned(identity.pid) as handle:
         if not alive(identity):
             return False
@@ -95,7 +95,7 @@ def send(identity: Identity, number: signal.Signals) -> bool:
                 os.kill(identity.pid, number)
             else:
                 signal.pidfd_send_signal(handle, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return False
         return True
 

@@ -11,7 +11,7 @@ from engine import jsonl
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
 from engine.runs.notes import Notes, read_notes
-from engine.runs.rundir import RunDir, folder_names
+from engine.runs.rundir import RunDir, folder_names, there
 from engine.runs.state import (
     UNREADABLE,
     RunState,
@@ -78,7 +78,7 @@ def _stamps(root: Path) -> Iterator[tuple[str, str]]:
         try:
             stamp = stamp_of(f"{root}/{name}/state.json")
         except OSError:
-            if not (root / name / "manifest.json").exists():
+            if not there(f"{root}/{name}/manifest.json"):
                 continue
             stamp = "no state"
         yield name, stamp + _notes_stamp(f"{root}/{name}/notes.json")

@@ -10,12 +10,16 @@ from typing import Any
 
 from engine import jsonl
 from engine.errors import UsageError, unknown_name
+from engine.runs.manifest import checked
 
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
 ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
 RUNS_VARIABLE = "GRUBRICS_RUNS"
 ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
 """Carried by what a Ray cluster runs for a run: its processes are the cluster's to end."""
+
+MARKS = frozenset({RUN_ID_VARIABLE, ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE})
+"""What makes a process one of a run's."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -60,17 +64,21 @@ class RunDir:
     def requests(self) -> Path:
         return self.path / "requests"
 
+    def is_one(self) -> bool:
+        """Whether the folder is a run's: other trainers write a ``manifest.json`` too."""
+        return self.manifest.exists() and (self.state.exists() or "v" in self.read_manifest())
+
     def attempt(self, number: int) -> Attempt:
         return Attempt(self.path / f"attempt_{number}")
 
     def attempts(self) -> list[Attempt]:
         """The attempts on disk, oldest first."""
-        found = [path for path in self.path.glob("attempt_*") if path.name[8:].isdigit()]
+        found = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
         return [Attempt(path) for path in sorted(found, key=lambda path: int(path.name[8:]))]
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest, or an empty dict while it is missing."""
-        return jsonl.read_json(self.manifest) or {}
+        """The manifest with every field of its type (see ``checked``); empty while missing."""
+        return checked(jsonl.read_json(self.manifest) or {})
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,18 @@ def find_run(root: Path, run_id: str) -> RunDir:
 
 def run_ids(root: Path) -> list[str]:
     """Every run below ``root``; a folder without a manifest is not a run."""
-    return [name for name in folder_names(root) if (root / name / "manifest.json").exists()]
+    return [name for name in folder_names(root) if there(f"{root}/{name}/manifest.json")]
+
+
+def there(file: str) -> bool:
+    """Whether a file of a run exists; one in a folder that nobody may look into counts."""
+    try:
+        os.stat(file)  # noqa: PTH116 - ten thousand path objects take long
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def folder_names(root: Path) -> list[str]:

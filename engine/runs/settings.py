@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from engine.jsonl import number
+
 
 @dataclass(frozen=True)
 class Supervision:
@@ -26,5 +28,10 @@ class Supervision:
             field.name: config[key]["value"]
             for field in fields(cls)
             if (key := f"supervision.{field.name}") in config
+            and _is_like(config[key]["value"], field.default)
         }
         return cls(**given)
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    return isinstance(value, bool) if isinstance(default, bool) else number(value) is not None

@@ -15,18 +15,21 @@ from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import RunDir
 
 StateName = Literal[
-    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost"
+    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "foreign"
 ]
 
 _STARTUP_S = 60.0
 """A supervisor takes over within seconds of the run's first state."""
 _SILENCE_S = 60.0
 """A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
+_PIDS_OF_THE_MACHINE = 0xEFFFFFFC
+"""Linux's number for the process namespace outside of all containers."""
 _REWRITE_S = 3.0
 """A live supervisor has replaced a broken state file after this."""
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
-_NAMES: frozenset[str] = frozenset(get_args(StateName))
+_NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"foreign"}
+"""What a supervisor may write; nobody supervises a foreign run."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "gpus": jsonl.line,
 }
 
+GROWING = "growing"
+"""Reason of a foreign run whose files gained something a moment ago."""
+
 UNREADABLE = RunState("lost", reason="no readable state.json")
 
 
@@ -100,7 +106,13 @@ def write_state(run: RunDir, state: RunState) -> None:
 
 
 def this_host() -> str:
-    return os.uname().nodename
+    """This machine, or the container on it: whoever is in another cannot see its processes."""
+    name = os.uname().nodename
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
+    except OSError:
+        return name
+    return name if namespace == _PIDS_OF_THE_MACHINE else f"{name} (container {namespace})"
 
 
 def recorded_state(run: RunDir) -> RunState | None:

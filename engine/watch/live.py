@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import jsonl
 from engine.runs.rundir import RunDir
@@ -11,7 +11,12 @@ from engine.runs.state import UNREADABLE, RunState, observe, observed_state
 from engine.watch.tail import Tail, near_end
 from engine.watch.train_log import Step
 
+if TYPE_CHECKING:
+    from engine.watch.batch import Batch
+
 _CONSOLE_TAIL = 512 * 1024
+_SYSTEM_TAIL = 1024 * 1024
+_STEPS_AT_ONCE = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -24,16 +29,22 @@ class Update:
     """Raw console lines: control sequences and all."""
     system: list[dict[str, Any]]
     events: list[dict[str, Any]]
+    batch: Batch | None = None
+    """The steps as columns, for who asked for them so; ``steps`` is then empty."""
+    read_share: float = 1.0
+    """How much of the history has been read; below 1 the next look goes on with it at once."""
 
 
 class RunWatch:
     """Polls one run's files. Cheap when nothing changed; never writes.
 
-    Of a console log that is already long, only the last part is read.
+    Of a console log or a machine's samples that are already long, only the last part is read.
+    With ``columns`` steps come as a ``Batch`` and a long history comes in parts, oldest first.
     """
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDir, *, columns: bool = False) -> None:
         self.run = run
+        self._columns = columns
         self._steps = Tail(run.train_log)
         self._events = Tail(run.events)
         self._state = UNREADABLE
@@ -47,13 +58,30 @@ class RunWatch:
         state = self._look()
         self._follow(state.attempt)
         assert self._console is not None and self._system is not None
+        batch = self._read_batch() if self._columns else None
         return Update(
             state=state,
-            steps=[s for record in _records(self._steps) if (s := Step.from_json(record))],
+            steps=[] if self._columns else self._read_steps(),
             console=self._console.lines(),
             system=_records(self._system),
             events=_records(self._events),
+            batch=batch,
+            read_share=self._read_share(batch),
         )
+
+    def _read_steps(self) -> list[Step]:
+        return [s for record in _records(self._steps) if (s := Step.from_json(record))]
+
+    def _read_batch(self) -> Batch:
+        from engine.watch.batch import Batch  # numpy: of no use to a pipe
+
+        return Batch.from_lines(self._steps.lines(_STEPS_AT_ONCE))
+
+    def _read_share(self, batch: Batch | None) -> float:
+        # A torn last line stays unread and must not look like a history that is still coming.
+        if not batch or self._steps.behind() < _STEPS_AT_ONCE // 2:
+            return 1.0
+        return 1 - self._steps.behind() / self._steps.size()
 
     def _look(self) -> RunState:
         """A state file that cannot be read just now is no end: a live supervisor replaces it."""
@@ -69,7 +97,7 @@ class RunWatch:
         self._attempt = number
         attempt = self.run.attempt(number)
         self._console = Tail(attempt.console, near_end(attempt.console, _CONSOLE_TAIL))
-        self._system = Tail(attempt.system)
+        self._system = Tail(attempt.system, near_end(attempt.system, _SYSTEM_TAIL))
 
 
 def _records(tail: Tail) -> list[dict[str, Any]]:

@@ -9,15 +9,21 @@ REWARD_MAX = "reward/max"
 ZERO_STD_SHARE = "reward/zero_std_share"
 FAILED_SHARE = "reward/failed_share"
 JUDGE_LATENCY = "judge_api_latency_s"
+JUDGE_LATENCY_P50 = "judge_api_latency_p50_s"
 JUDGE_LATENCY_P95 = "judge_api_latency_p95_s"
 SEMAPHORE_WAIT = "semaphore_wait_s"
 REWARD_DURATION = "reward_total_duration_s"
 GPU_PHASE = "gpu_phase_duration_s"
 JUDGE_CALLS = "judge/calls"
 JUDGE_ERRORS = "judge/errors"
+JUDGE_TIMEOUTS = "judge/timeouts"
+JUDGE_PARSE_FAILURES = "judge/parse_failures"
+JUDGE_TOKENS_IN = "judge/tokens_in"
+JUDGE_TOKENS_OUT = "judge/tokens_out"
 VALIDATION_REWARD = "val/reward"
 STEP_TIME = "timing_s/step"
 TRAIN_LOSS = "train/loss"
+VALIDATION_LOSS = "val/loss"
 
 # The phases of a GRPO step, in the order they happen; their sum is about STEP_TIME.
 STEP_PHASES = (
@@ -50,6 +56,32 @@ ALIASES = {
     "step_time": STEP_TIME,
     "perf/time_per_step": STEP_TIME,
     "val_reward": VALIDATION_REWARD,
+    # HF's Trainer and TRL
+    "learning_rate": "train/lr",
+    "eval_loss": VALIDATION_LOSS,
+    "eval/loss": VALIDATION_LOSS,
+    "eval_reward": VALIDATION_REWARD,
+    "eval/reward": VALIDATION_REWARD,
+    "reward": REWARD_MEAN,
+    "frac_reward_zero_std": ZERO_STD_SHARE,
+    "completion_length": "response_length/mean",
+    "completions/mean_length": "response_length/mean",
+    "completions/min_length": "response_length/min",
+    "completions/max_length": "response_length/max",
+    "completions/clipped_ratio": "response_length/clip_ratio",
+    # agent_stable_slo
+    "mean_reward": REWARD_MEAN,
+}
+
+
+# One quantity that trainers of different kinds log under names of their own.
+SIBLINGS = {
+    TRAIN_LOSS: ("actor/loss", "actor/pg_loss"),
+    "actor/pg_loss": ("actor/loss", TRAIN_LOSS),
+    "actor/grad_norm": ("train/grad_norm",),
+    "train/lr": ("actor/lr",),
+    "actor/entropy": ("train/entropy",),
+    "actor/ppo_kl": ("actor/kl_loss",),
 }
 
 

@@ -34,11 +34,15 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.ZERO_STD_SHARE: _mean([float(std < _ZERO_STD) for std in stds]),
         metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
         metrics.JUDGE_LATENCY: _mean(latencies),
+        metrics.JUDGE_LATENCY_P50: percentile(latencies, 0.5),
         metrics.JUDGE_LATENCY_P95: percentile(latencies, 0.95),
         metrics.SEMAPHORE_WAIT: _mean(_numbers(records, "semaphore_wait_s")),
         metrics.REWARD_DURATION: _wall(records),
         metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
         metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
+        metrics.JUDGE_TIMEOUTS: float(_failures(records, "timeout")),
+        metrics.JUDGE_PARSE_FAILURES: float(_failures(records, "parse")),
+        **_tokens(records),
     }
 
 
@@ -53,6 +57,29 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
+
+
+def _failures(records: Iterable[Record], kind: str) -> int:
+    """Attempts that failed so, those that a later attempt made good included."""
+    count = 0
+    for record in records:
+        attempts, error = record.get("failed_attempts"), record.get("error")
+        if isinstance(attempts, list):
+            count += attempts.count(kind)
+        elif isinstance(error, dict):  # a record from before attempts were recorded
+            count += error.get("kind") == kind
+    return count
+
+
+def _tokens(records: Iterable[Record]) -> dict[str, float | None]:
+    """Tokens sent to and received from the judge; nothing when no reply said."""
+    told = [tokens for record in records if isinstance(tokens := record.get("tokens"), dict)]
+    if not told:
+        return {}
+    return {
+        metrics.JUDGE_TOKENS_IN: math.fsum(_numbers(told, "input")),
+        metrics.JUDGE_TOKENS_OUT: math.fsum(_numbers(told, "output")),
+    }
 
 
 def _groups(records: Iterable[Record]) -> list[list[float]]:

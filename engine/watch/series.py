@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from engine import jsonl
 from engine.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir, find_run
-from engine.watch.metrics import canonical
-from engine.watch.train_log import Step, history, read_steps, verl_metrics
+from engine.watch.foreign import watch as foreign
+from engine.watch.metrics import SIBLINGS, canonical
+from engine.watch.train_log import Step, history, read_steps
 
 Series = list[tuple[int, float | None]]
 
 
-def load_steps(run_or_path: str, root: Path) -> list[Step]:
-    """The steps of a run (by id), a run directory, a ``train_log.jsonl`` or verl's metrics file."""
+def load_steps(
+    run_or_path: str, root: Path, metrics: Sequence[str] = (), as_format: str | None = None
+) -> list[Step]:
+    """The steps of a run (by id), a run directory, or a file or folder of any known format.
+
+    Naming ``metrics`` keeps only those of every step, for the sake of memory.
+    """
+    steps = _steps(run_or_path, root, as_format)
+    if metrics:
+        steps = _slim(steps, {name for metric in metrics for name in _meanings(metric)})
+    return history(steps)
+
+
+def is_foreign(run_or_path: str) -> bool:
+    """Whether it names a file or folder that is no run directory.
+
+    UsageError for a path, rather than a run's id, that does not exist.
+    """
     path = Path(run_or_path)
-    if (path / "manifest.json").exists():
-        return history(read_steps(RunDir(path).train_log))
-    if path.is_file():
-        return _steps_of_file(path)
-    return history(read_steps(find_run(root, run_or_path).train_log))
+    if len(path.parts) > 1 and not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    return path.exists() and not RunDir(path).is_one()
 
 
 def names(steps: Iterable[Step]) -> list[str]:
@@ -31,21 +46,41 @@ def names(steps: Iterable[Step]) -> list[str]:
 
 def series(steps: Sequence[Step], metric: str) -> Series:
     """``(step, value)`` of one metric; UsageError when no step has it."""
+    for name in _meanings(metric):
+        found = [(step.step, step.metrics[name]) for step in steps if name in step.metrics]
+        if found:
+            return found
+    raise unknown_name("metric", metric, names(steps))
+
+
+def _meanings(metric: str) -> tuple[str, ...]:
+    """The canonical names that a person may mean, the likeliest first."""
     name = canonical(metric)
-    found = [(step.step, step.metrics[name]) for step in steps if name in step.metrics]
-    if not found:
-        raise unknown_name("metric", metric, names(steps))
-    return found
+    return (name, *SIBLINGS.get(name, ()))
 
 
-def _steps_of_file(path: Path) -> list[Step]:
-    steps = []
-    for record in jsonl.read(path):
-        data, number = record.get("data"), jsonl.integer(record.get("step"))
-        if isinstance(data, dict) and number is not None:
-            steps.append(Step(number, 1, 0.0, verl_metrics(data)))
-        elif (step := Step.from_json(record)) is not None:
-            steps.append(step)
-    if not steps:
-        raise UsageError(f"{path}: holds no step of a train_log.jsonl or a verl metrics file")
-    return steps
+def _steps(run_or_path: str, root: Path, as_format: str | None) -> Iterator[Step]:
+    path = Path(run_or_path)
+    if is_foreign(run_or_path):
+        yield from _foreign_steps(path, as_format)
+    elif path.is_dir():
+        yield from read_steps(RunDir(path).train_log)
+    else:
+        yield from read_steps(find_run(root, run_or_path).train_log)
+
+
+def _foreign_steps(path: Path, as_format: str | None) -> Iterator[Step]:
+    step = None
+    for step in foreign.read_steps(path, as_format):
+        yield step
+    if step is None:
+        raise UsageError(f"{path}: holds no step yet")
+
+
+def _slim(steps: Iterable[Step], wanted: Container[str]) -> Iterator[Step]:
+    """Steps with the wanted metrics, and of the others only where each occurs first."""
+    seen: set[str] = set()
+    for step in steps:
+        kept = {k: v for k, v in step.metrics.items() if k in wanted or k not in seen}
+        seen.update(step.metrics)
+        yield replace(step, metrics=kept)

@@ -7,7 +7,8 @@ import weakref
 from pathlib import Path
 
 _CHUNK = 1 << 20
-_FINGERPRINT = 64
+_FINGERPRINT = 1024  # more than one line: equal ones differ in their times
+_LONGEST_LINE = 64 << 20
 
 
 class Tail:
@@ -93,8 +94,12 @@ class _OpenFile:
             # A line longer than the limit is read to its end: else it would never be whole.
             if at_most is not None and position - self._offset >= at_most and b"\n" in chunk:
                 break
+            if position - self._offset >= _LONGEST_LINE and b"\n" not in parts[0]:
+                break
         data = b"".join(parts)
         whole = data[: data.rfind(b"\n") + 1]
+        if not whole and len(data) >= _LONGEST_LINE:
+            whole = data  # Dropped: without an end in sight it would be read again and again.
         self._offset += len(whole)
         self._last_read = whole[-_FINGERPRINT:] or self._last_read
         return whole.split(b"\n")[:-1]

@@ -2,179 +2,282 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from grubrics_tui.drawing.braille import Canvas, Point, resample, trace
-from grubrics_tui.drawing.scale import Range, around, tick_labels, tick_room, ticks
-from grubrics_tui.drawing.spans import Cell, Grid, Row, blank, merge, write
+import numpy as np
+from numpy.typing import NDArray
 
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
-_ASCII_LINES = "*+x"
+from grubrics_tui.drawing.axis import UNITS, Axis, axis_of, x_labels
+from grubrics_tui.drawing.picture import Picture
+from grubrics_tui.drawing.prepare import inside, logarithmic, within
+from grubrics_tui.drawing.scale import Range, around, steady
+from grubrics_tui.drawing.spans import Row
+from grubrics_tui.drawing.trace import Floats, Ints, braille, dots, gather, means
+from grubrics_tui.drawing.values import Line, Marks, Plot
+from grubrics_tui.drawing.view import View
 
+LINE_GLYPHS = "*+xo#@%&"
+"""What tells lines apart where there is no colour, or no braille."""
 
-@dataclass(frozen=True)
-class Line:
-    """Values along x. ``spread`` is the half-width of a band around them, one per point."""
-
-    points: Sequence[Point]
-    ink: str
-    spread: Sequence[float | None] | None = None
-    band_ink: str = "band"
-
-    def edges(self) -> tuple[list[Point], list[Point]] | None:
-        """The band's lower and upper edge, broken where value or spread is missing."""
-        if self.spread is None:
-            return None
-        pairs = list(zip(self.points, self.spread, strict=True))
-        return [_shift(point, half, -1) for point, half in pairs], [
-            _shift(point, half, 1) for point, half in pairs
-        ]
+_EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
+_BRAILLE = 0x2800
+_ROOM_FOR_EVENTS = 6
+_COLUMNS = 100
+"""About as many as a chart has: what the y range of a band is worked out from."""
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Single values that are not part of a line, such as validation scores."""
+def render(
+    plot: Plot,
+    view: View,
+    width: int,
+    height: int,
+    *,
+    y: Range | None = None,
+    ascii_only: bool = False,
+) -> list[Row]:
+    """The chart in ``height`` rows of ``width`` cells. Empty rows when there is no room or data.
 
-    points: Sequence[Point]
-    ink: str
-    glyph: str = "◆"
-
-
-@dataclass(frozen=True)
-class Plot:
-    """What to draw. Without ``y`` the range follows the data."""
-
-    lines: tuple[Line, ...]
-    marks: tuple[Marks, ...] = ()
-    y: Range | None = None
-    x_label: str = "step {}"
-    """How the last place is written on the x axis."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(value is not None for value in _values(self))
-
-
-def render(plot: Plot, width: int, height: int, *, ascii_only: bool = False) -> list[Row]:
-    """The chart in ``height`` rows of ``width`` cells. Empty rows when there is no room or data."""
-    if plot.is_empty or width < 12 or height < 3:
+    Every x of the plot is in units of the view's axis. ``y`` is a range to keep, of logarithms on
+    a logarithmic axis; without one it follows what is shown.
+    """
+    shown = logarithmic(plot) if view.log_y else plot
+    x = x_range(plot, view)
+    if width < 12 or height < 3 or x is None or shown.is_empty:
         return [[] for _ in range(height)]
-    x, y = _x_range(plot), plot.y or around(_values(plot))
-    at_most = tick_room(height - 1)
-    levels = ticks(y, at_most)
-    labels = tick_labels(y, levels, at_most)
-    gutter = max(map(len, labels)) + 1
-    picture = blank(width, height)
-    body = [row[gutter:] for row in picture[:-1]]
-    _draw_levels(picture, body, levels, labels, y, gutter, ascii_only)
+    events = height >= _ROOM_FOR_EVENTS and _has_events(plot, x)
+    rows = height - (2 if events else 1)
+    axis = axis_of(y or _y_range(shown, view, x), rows, log=view.log_y)
+    picture = Picture(width, height)
+    body = _Body(picture, rows, axis.gutter, x, axis.span, ascii_only)
+    if body.width >= 2:
+        _draw_levels(body, axis)
+        _draw_data(body, shown, view)
+        if events:
+            _draw_events(body, plot)
+        _draw_x_axis(body, view)
+    return picture.rows()
+
+
+def x_range(plot: Plot, view: View) -> Range | None:
+    """The places shown; None without data."""
+    extent = plot.extent()
+    if extent is None:
+        return None
+    return view.shown(extent) if view.is_zoomed else steady(extent)
+
+
+def y_range(plot: Plot, view: View) -> Range | None:
+    """What ``render`` takes for the y axis on its own; None when nothing is drawn."""
+    shown = logarithmic(plot) if view.log_y else plot
+    x = x_range(plot, view)
+    return None if x is None or shown.is_empty else _y_range(shown, view, x)
+
+
+class _Body:
+    """The area inside the axes: the upper ``height`` rows of the picture, right of the gutter."""
+
+    def __init__(
+        self, picture: Picture, height: int, gutter: int, x: Range, y: Range, ascii_only: bool
+    ) -> None:
+        self.picture, self.gutter, self.x, self.y = picture, gutter, x, y
+        self.ascii_only = ascii_only
+        self.width, self.height = picture.width - gutter, height
+        self.char = picture.char[:height, gutter:]
+        self.ink = picture.ink[:height, gutter:]
+        self.paper = picture.paper[:height, gutter:]
+
+    def column(self, place: float) -> int:
+        """The column of the dot that stands at a place."""
+        return int(self.columns(np.array([place]))[0])
+
+    def columns(self, places: Floats) -> Ints:
+        dots = 1 if self.ascii_only else 2
+        shares = np.clip((places - self.x.low) / self.x.size, 0, 1)
+        return np.rint(shares * (self.width * dots - 1)).astype(np.int64) // dots
+
+    def row(self, value: float) -> int:
+        """The row of the dot that stands for a value."""
+        return int(self.rows(np.array([value]))[0])
+
+    def rows(self, values: Floats) -> Ints:
+        dots = 1 if self.ascii_only else 4
+        shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
+        places = np.rint(shares * (self.height * dots - 1)).astype(np.int64)
+        return self.height - 1 - places // dots
+
+
+def _y_range(plot: Plot, view: View, x: Range) -> Range:
+    seen = [part for values in _shown(plot, view, x) if (part := _extent(values)) is not None]
+    return around([edge for part in seen for edge in part])
+
+
+def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
     for line in plot.lines:
-        _draw_band(body, line, x, y, ascii_only)
-    for index, line in enumerate(plot.lines):
-        _draw_line(body, line, x, y, _ASCII_LINES[index % 3] if ascii_only else None)
+        part, band = inside(line.x, x), line.band(view.band)
+        yield line.y[part]
+        if line.raw is not None:
+            yield line.raw[part]
+        if band is not None:
+            # As they are drawn: a single wide one among thousands must not flatten the line.
+            yield means(line.x, band.low, x, _COLUMNS)
+            yield means(line.x, band.high, x, _COLUMNS)
     for marks in plot.marks:
-        _draw_marks(body, marks, x, y, ascii_only)
-    _draw_x_axis(picture[-1], x, gutter, plot.x_label)
-    return [merge(row) for row in picture]
+        yield within(marks, x)
 
 
-def _shift(point: Point, half: float | None, sign: int) -> Point:
-    place, value = point
-    return place, None if value is None or half is None else value + sign * half
+def _extent(values: Floats) -> tuple[float, float] | None:
+    with np.errstate(invalid="ignore"):
+        low, high = np.fmin.reduce(values, initial=np.nan), np.fmax.reduce(values, initial=np.nan)
+    return None if np.isnan(low) else (float(low), float(high))
 
 
-def _values(plot: Plot) -> Iterable[float]:
+def _draw_levels(body: _Body, axis: Axis) -> None:
+    for level, label in zip(axis.levels, axis.labels, strict=True):
+        row = body.row(level)
+        body.picture.write(row, 0, label.rjust(body.gutter - 1), "axis")
+        if not body.ascii_only:
+            body.picture.write(row, body.gutter, "┈" * body.width, "grid")
+
+
+def _draw_data(body: _Body, plot: Plot, view: View) -> None:
     for line in plot.lines:
-        for points in line.edges() or ():
-            yield from (value for _, value in points if value is not None)
-        yield from (value for _, value in line.points if value is not None)
+        if (band := line.band(view.band)) is not None:
+            _draw_band(body, line.x, band.low, band.high, line.ink.replace("series", "band"))
+    for line in plot.lines:
+        if line.raw is not None:
+            _draw_line(body, line.x, line.raw, line.ink.replace("series", "faint"), ".")
+    if view.cursor is not None:
+        _draw_cursor(body, view.cursor)
+    # The first is the most important one: it lies on top.
+    for number, line in reversed(list(enumerate(plot.lines))):
+        _draw_line(body, line.x, line.y, line.ink, glyph_of(number))
     for marks in plot.marks:
-        yield from (value for _, value in marks.points if value is not None)
+        _draw_marks(body, marks)
+    if view.cursor is not None:
+        _draw_points(body, plot.lines, view.cursor)
 
 
-def _x_range(plot: Plot) -> Range:
-    places = [place for line in plot.lines for place, _ in line.points]
-    places += [place for marks in plot.marks for place, value in marks.points if value is not None]
-    low, high = min(places), max(places)
-    return Range(low, high if high > low else low + 1)
+def glyph_of(number: int) -> str:
+    """The character that draws the line of this number where there is no braille."""
+    return LINE_GLYPHS[number % len(LINE_GLYPHS)]
 
 
-def _draw_levels(
-    picture: Grid,
-    body: Grid,
-    levels: list[float],
-    labels: list[str],
-    y: Range,
-    gutter: int,
-    ascii_only: bool,
-) -> None:
-    for level, label in zip(levels, labels, strict=True):
-        row = len(body) - 1 - y.place(level, len(body))
-        write(picture[row], 0, label.rjust(gutter - 1), "axis")
-        if not ascii_only:
-            write(body[row], 0, "┈" * len(body[row]), "grid")
-
-
-def _draw_band(body: Grid, line: Line, x: Range, y: Range, ascii_only: bool) -> None:
-    edges = line.edges()
-    if edges is None:
+def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> None:
+    """Colour every column from the mean of ``low`` to the mean of ``high``, to an eighth."""
+    eighths = body.height * 8
+    bottom, top = (
+        _eighths(means(x, edge, body.x, body.width), body.y, eighths) for edge in (low, high)
+    )
+    base = (np.arange(body.height - 1, -1, -1) * 8)[:, None]
+    start, end = np.clip(bottom - base, 0, 8), np.clip(top - base, 0, 8)
+    covered = end > start
+    ink = body.picture.colour(role)
+    if body.ascii_only:
+        body.char[covered], body.ink[covered] = ord(":"), ink
         return
-    width, eighths = len(body[0]), len(body) * 8
-    lows, highs = (resample(edge, x, width) for edge in edges)
-    for column, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if low is not None and high is not None:
-            bottom, top = (y.place(value, eighths + 1) for value in (low, high))
-            _fill(body, column, bottom, top, line.band_ink, ascii_only)
+    from_below, to_above = covered & (start == 0), covered & (start > 0) & (end == 8)
+    body.char[from_below], body.ink[from_below] = _EIGHTHS[end[from_below]], ink
+    body.char[to_above] = _EIGHTHS[start[to_above]]
+    body.ink[to_above], body.paper[to_above] = body.picture.colour("surface"), ink
+    thin = covered & ~from_below & ~to_above
+    body.char[thin], body.ink[thin] = ord("━"), ink
 
 
-def _fill(body: Grid, column: int, bottom: int, top: int, ink: str, ascii_only: bool) -> None:
-    """Colour a column from ``bottom`` to ``top``, in eighths of a cell counted from below."""
-    for row in range(bottom // 8, -(-top // 8)):
-        cell = body[len(body) - 1 - row][column]
-        start, end = max(0, bottom - row * 8), min(8, top - row * 8)
-        if ascii_only:
-            cell.char, cell.ink = ":", ink
-        elif start == 0:
-            cell.char, cell.ink, cell.paper = _EIGHTHS[end], ink, ""
-        elif end == 8:
-            cell.char, cell.ink, cell.paper = _EIGHTHS[start], "surface", ink
-        else:
-            cell.char, cell.ink, cell.paper = "━", ink, ""
+def _eighths(values: Floats, y: Range, size: int) -> Ints:
+    """Rows in eighths of a cell from below; -1, which covers nothing, where there is no value."""
+    shares = np.clip((values - y.low) / (y.high - y.low), 0, 1)
+    return np.where(np.isnan(values), -1, np.rint(shares * size)).astype(np.int64)
 
 
-def _draw_line(body: Grid, line: Line, x: Range, y: Range, glyph: str | None) -> None:
-    canvas = Canvas(len(body[0]), len(body))
-    trace(canvas, line.points, x, y)
-    for column, row, dots in canvas.cells():
-        cell = body[row][column]
-        cell.paper = _behind(cell, line.band_ink)
-        cell.char, cell.ink = glyph or dots, line.ink
+def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None:
+    wide, tall = (1, 1) if body.ascii_only else (2, 4)
+    columns = gather(x, y, body.x, body.width * wide)
+    low, high = dots(columns, body.y, body.width * wide, body.height * tall)
+    if body.ascii_only:
+        levels = np.arange(body.height - 1, -1, -1)[:, None]
+        hit = (levels >= low) & (levels <= high)
+        body.paper[hit] = 0
+        body.char[hit], body.ink[hit] = ord(glyph), body.picture.colour(role)
+        return
+    # Two dots thick: one alone is hard to see.
+    high = np.where(high >= low, np.minimum(high + 1, body.height * 4 - 1), high)
+    bits = braille(low, high, body.height)
+    hit = bits > 0
+    body.paper[hit] = _behind(body)[hit]
+    body.char[hit] = bits[hit].astype(np.uint32) + _BRAILLE
+    body.ink[hit] = body.picture.colour(role)
 
 
-def _behind(cell: Cell, band_ink: str) -> str:
-    """The colour that most of a band's cell has, kept as paper under the line."""
-    if cell.char not in _EIGHTHS:
-        return cell.paper
-    if cell.paper == band_ink:
-        return band_ink if cell.char in _EIGHTHS[:5] else ""
-    return band_ink if cell.ink == band_ink and cell.char in _EIGHTHS[4:] else ""
+def _behind(body: _Body) -> NDArray[np.uint8]:
+    """The colour that most of each cell has, kept as paper under a line."""
+    filled = np.searchsorted(_EIGHTHS[1:], body.char, side="right")
+    is_block = (body.char >= _EIGHTHS[1]) & (body.char <= _EIGHTHS[8])
+    lower = is_block & (body.paper == 0) & (filled >= 4)
+    upper = is_block & (body.paper != 0) & (filled < 5)
+    return np.where(lower, body.ink, np.where(upper | ~is_block, body.paper, 0))
 
 
-def _draw_marks(body: Grid, marks: Marks, x: Range, y: Range, ascii_only: bool) -> None:
-    for place, value in marks.points:
-        if value is not None:
-            row = len(body) - 1 - y.place(value, len(body))
-            cell = body[row][x.place(place, len(body[0]))]
-            cell.paper = _behind(cell, "band")
-            cell.char, cell.ink = ("o" if ascii_only else marks.glyph), marks.ink
+def _draw_marks(body: _Body, marks: Marks) -> None:
+    """Each once per cell, however many stand there."""
+    part = inside(marks.x, body.x)
+    x, y = marks.x[part], marks.y[part]
+    known = np.isfinite(y)
+    columns = body.columns(x[known])
+    rows = body.rows(y[known])
+    body.paper[rows, columns] = _behind(body)[rows, columns]
+    body.char[rows, columns] = ord(marks.ascii_glyph if body.ascii_only else marks.glyph)
+    body.ink[rows, columns] = body.picture.colour(marks.ink)
 
 
-def _draw_x_axis(row: list[Cell], x: Range, gutter: int, label: str) -> None:
-    width = len(row) - gutter
-    start, end = f"{x.low:g}", label.format(f"{x.high:g}")
-    write(row, gutter, start, "axis")
-    write(row, len(row) - len(end), end, "axis")
-    middle = round((x.low + x.high) / 2)
-    if width > 40 and x.high - x.low >= 4:
-        text = f"{middle:g}"
-        write(row, gutter + x.place(middle, width) - len(text) // 2, text, "axis")
+def _draw_cursor(body: _Body, place: float) -> None:
+    """A line from top to bottom, behind the data."""
+    if not body.x.low <= place <= body.x.high:
+        return
+    column = body.column(place)
+    behind = _behind(body)[:, column]
+    body.char[:, column] = ord("|" if body.ascii_only else "│")
+    body.ink[:, column], body.paper[:, column] = body.picture.colour("cursor"), behind
+
+
+def _draw_points(body: _Body, lines: tuple[Line, ...], place: float) -> None:
+    """Where the cursor meets each line."""
+    if not body.x.low <= place <= body.x.high:
+        return
+    column = body.column(place)
+    for number, line in reversed(list(enumerate(lines))):
+        at, value = line.at(place)
+        if value is not None and at is not None and body.column(at) == column:
+            glyph = glyph_of(number) if body.ascii_only else "●"
+            body.char[body.row(value), column] = ord(glyph)
+            body.ink[body.row(value), column] = body.picture.colour(line.ink)
+
+
+def _has_events(plot: Plot, x: Range) -> bool:
+    flags = any(flags.x[inside(flags.x, x)].size for flags in plot.flags)
+    return flags or any(np.isnan(within(values, x)).any() for values in plot.drawn)
+
+
+def _draw_events(body: _Body, plot: Plot) -> None:
+    """A line below the body with a flag where something happened, a cross where a value is NaN."""
+    picture, row = body.picture, body.height
+    picture.write(row, body.gutter, ("-" if body.ascii_only else "─") * body.width, "rule")
+    for flags in plot.flags:
+        glyph = flags.kind.ascii_glyph if body.ascii_only else flags.kind.glyph
+        _stamp(body, flags.x[inside(flags.x, body.x)], glyph, flags.kind.ink)
+    for values in plot.drawn:
+        part = inside(values.x, body.x)
+        lost = values.x[part][np.isnan(values.y[part])]
+        _stamp(body, lost, "x" if body.ascii_only else "×", "error")
+
+
+def _stamp(body: _Body, places: Floats, glyph: str, role: str) -> None:
+    columns = body.columns(places)
+    body.picture.char[body.height, body.gutter + columns] = ord(glyph)
+    body.picture.ink[body.height, body.gutter + columns] = body.picture.colour(role)
+
+
+def _draw_x_axis(body: _Body, view: View) -> None:
+    last = body.picture.height - 1
+    body.picture.write(last, 0, UNITS[view.axis].rjust(body.gutter - 1), "axis")
+    for column, text in x_labels(body.x, view.axis, body.width):
+        body.picture.write(last, body.gutter + column, text, "axis")

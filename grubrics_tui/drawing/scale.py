@@ -6,6 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_UNITS = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e3, "k", 1e4))
+"""What a unit is worth, its sign, and the least value that is written in it."""
+_PLAIN = 1e12
+"""From here on powers of ten say more."""
+
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -15,6 +20,10 @@ class Range:
 
     low: float
     high: float
+
+    @property
+    def size(self) -> float:
+        return self.high - self.low
 
     def place(self, value: float, size: int) -> int:
         """Where ``value`` falls among ``size`` places, clamped to 0 ... size - 1."""
@@ -31,6 +40,18 @@ def around(values: Iterable[float], pad: float = 0.06) -> Range:
     low, high = min(found, default=0.0), max(found, default=1.0)
     air = (high - low) * pad or max(abs(high) * pad, 1e-6)
     return Range(low - air, high + air)
+
+
+def steady(span: Range) -> Range:
+    """``span`` with a little room at its ends, the same while the data grow into it.
+
+    A line that gains a point a second is then drawn on as it stands, instead of being squeezed
+    anew each time.
+    """
+    if span.size <= 32:
+        return span
+    room = 2.0 ** (math.floor(math.log2(span.size)) - 4)
+    return Range(math.floor(span.low / room) * room, math.ceil(span.high / room) * room)
 
 
 def ticks(span: Range, at_most: int) -> list[float]:
@@ -54,9 +75,17 @@ def tick_step(span: Range, at_most: int) -> float:
 
 
 def tick_labels(span: Range, values: list[float], at_most: int) -> list[str]:
-    """All labels with the same number of decimals, just enough to tell them apart."""
-    step = tick_step(span, at_most)
-    decimals = next((d for d in range(7) if math.isclose(round(step, d), step, rel_tol=1e-6)), None)
-    if decimals is None or max(map(abs, values), default=0) >= 1e6:
-        return [f"{value:.0e}" for value in values]
-    return [f"{value:.{decimals}f}" for value in values]
+    """All labels in one unit with the same number of decimals, just enough to tell them apart."""
+    largest = max(map(abs, values), default=0)
+    unit, name = next(((u, n) for u, n, least in _UNITS if largest >= least), (1.0, ""))
+    step = tick_step(span, at_most) / unit
+    decimals = next((d for d in range(5) if math.isclose(round(step, d), step, rel_tol=1e-6)), None)
+    if decimals is None or largest >= _PLAIN:
+        return [_compact(value) for value in values]
+    return [f"{value / unit:.{decimals}f}{name if value else ''}" for value in values]
+
+
+def _compact(value: float) -> str:
+    """``2e-7``, ``1.5e20``."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}" if value else "0"

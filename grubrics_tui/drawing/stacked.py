@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grubrics_tui.drawing.scale import Range, tick_labels, tick_room, ticks
-from grubrics_tui.drawing.spans import Cell, Grid, Row, blank, merge, write
+import numpy as np
+from numpy.typing import NDArray
 
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
+from engine.watch.columns import Floats
+from grubrics_tui.drawing.axis import UNITS, axis_of, step_between
+from grubrics_tui.drawing.picture import Picture
+from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.spans import Row
+from grubrics_tui.drawing.timeline import told
+from grubrics_tui.drawing.trace import Ints
+from grubrics_tui.drawing.view import XAxis
+
+_EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
+_WIDEST = 7
+_AIR = 1.04
+"""Room above the tallest column."""
 
 
 @dataclass(frozen=True)
@@ -20,132 +31,150 @@ class Part:
     letter: str
 
 
-@dataclass(frozen=True)
-class Stack:
-    """One column: its place on the x axis and the size of each part."""
+@dataclass(frozen=True, eq=False)
+class Stacks:
+    """A column for each ascending ``x``: ``sizes[i, j]`` is the size of part ``j`` at ``x[i]``."""
 
-    x: int
-    sizes: tuple[float, ...]
+    parts: tuple[Part, ...]
+    x: Floats
+    sizes: NDArray[np.float64]
+
+    def inside(self, span: Range) -> Stacks:
+        shown = (self.x >= span.low) & (self.x <= span.high)
+        return Stacks(self.parts, self.x[shown], self.sizes[shown])
+
+    def folded(self, room: int) -> Stacks:
+        """At most ``room`` columns: neighbours averaged when there are more."""
+        size = -(-self.x.size // max(1, room))
+        if size <= 1:
+            return self
+        starts = np.arange(0, self.x.size, size)
+        counts = np.diff(np.append(starts, self.x.size))
+        means = np.add.reduceat(self.sizes, starts, axis=0) / counts[:, None]
+        return Stacks(self.parts, self.x[starts], means)
 
 
 def render(
-    stacks: Sequence[Stack],
-    parts: Sequence[Part],
+    stacks: Stacks,
     width: int,
     height: int,
     *,
+    axis: XAxis = "step",
+    cursor: float | None = None,
     letters: bool = False,
 ) -> list[Row]:
-    """The columns in ``height`` rows; more stacks than room are averaged, never dropped."""
-    if not stacks or width < 12 or height < 3:
+    """The columns in ``height`` rows, each part above the one before it.
+
+    With ``letters`` a part is told by its letter instead of its colour.
+    """
+    if not stacks.x.size or width < 12 or height < 3:
         return [[] for _ in range(height)]
-    top = max(sum(stack.sizes) for stack in stacks) * 1.04 or 1.0
-    y = Range(0.0, top)
-    at_most = tick_room(height - 1)
-    levels = ticks(y, at_most)
-    labels = tick_labels(y, levels, at_most)
-    gutter = max(map(len, labels)) + 1
-    picture = blank(width, height)
-    body = [row[gutter:] for row in picture[:-1]]
-    for level, label in zip(levels, labels, strict=True):
-        row = len(body) - 1 - y.place(level, len(body))
-        write(picture[row], 0, label.rjust(gutter - 1), "axis")
+    top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
+    y = axis_of(Range(0.0, top), height - 1)
+    picture = Picture(width, height)
+    rows, room = height - 1, width - y.gutter
+    for level, label in zip(y.levels, y.labels, strict=True):
+        row = rows - 1 - y.span.place(level, rows)
+        picture.write(row, 0, label.rjust(y.gutter - 1), "axis")
         if not letters:
-            write(body[row], 0, "┈" * len(body[row]), "grid")
-    shown = fold(stacks, width - gutter)
-    columns = [_column(stack, parts, len(body), top, letters) for stack in shown]
-    places = layout(len(shown), width - gutter)
-    for place, index in enumerate(places):
-        if index is not None:
-            _place(body, place, columns[index])
-    _draw_x_axis(picture[-1], stacks, gutter, len(places))
-    return [merge(row) for row in picture]
+            picture.write(row, y.gutter, "┈" * room, "grid")
+    shown = stacks.folded(room)
+    column = layout(shown.x.size, room)
+    _draw_columns(picture, y.gutter, shown, column, top, letters)
+    _draw_x_axis(picture, y.gutter, shown, column, axis)
+    if cursor is not None:
+        _draw_cursor(picture, y.gutter, shown, column, cursor, letters)
+    return picture.rows()
 
 
-def fold(stacks: Sequence[Stack], room: int) -> list[Stack]:
-    """At most ``room`` stacks: neighbours averaged when there are more."""
-    size = -(-len(stacks) // max(1, room))
-    groups = [stacks[start : start + size] for start in range(0, len(stacks), size)]
-    return [
-        Stack(
-            group[0].x,
-            tuple(sum(sizes) / len(group) for sizes in zip(*(s.sizes for s in group), strict=True)),
-        )
-        for group in groups
-    ]
-
-
-def layout(count: int, room: int) -> list[int | None]:
-    """Which stack each cell of the x axis shows: bars with gaps while they fit, else all filled."""
-    each = min(7, room // count)
+def layout(count: int, room: int) -> Ints:
+    """Which stack each cell of the x axis shows, -1 for none: bars with gaps while they fit."""
+    each = min(_WIDEST, room // count)
     if each < 3:
-        return [place * count // room for place in range(room)]
-    bar: list[int | None] = []
-    for index in range(count):
-        bar += [*([index] * (each - 1)), None]
-    return bar[:-1]
+        return np.arange(room) * count // room
+    places = np.repeat(np.arange(count), each)
+    places[each - 1 :: each] = -1
+    return places[:-1]
 
 
-def _column(
-    stack: Stack, parts: Sequence[Part], height: int, top: float, letters: bool
-) -> list[Cell]:
-    """The cells of one column from below; a cell between two parts shows both, to an eighth."""
-    bounds = _bounds(stack, height * 8, top)
-    cells = []
-    for row in range(height):
-        shares = _shares(bounds, row * 8)
-        if not shares:
-            break
-        cells.append(_letter(shares, parts) if letters else _cell(shares, parts))
-    return cells
+def _draw_columns(
+    picture: Picture, gutter: int, stacks: Stacks, column: Ints, top: float, letters: bool
+) -> None:
+    """Paint every cell: what its lowest part is, what its highest, and where one ends."""
+    rows = picture.height - 1
+    ends = np.rint(np.cumsum(stacks.sizes, axis=1) / top * rows * 8).astype(np.int64)
+    starts = np.concatenate([np.zeros((ends.shape[0], 1), np.int64), ends[:, :-1]], axis=1)
+    base = (np.arange(rows - 1, -1, -1) * 8)[:, None, None]
+    # Eighths of the cell that each part fills: [row, stack, part].
+    share = np.clip(np.minimum(ends, base + 8) - np.maximum(starts, base), 0, 8)
+    filled = share.sum(axis=2)
+    first = share.argmax(axis=2)
+    others = share.copy()
+    np.put_along_axis(others, first[:, :, None], 0, axis=2)
+    second = np.where(others.max(axis=2) > 0, others.argmax(axis=2), first)
+    lower, upper = np.minimum(first, second), np.maximum(first, second)
+    inks = np.array([picture.colour(part.ink) for part in stacks.parts], np.uint8)
+    chars, papers = _blocks(share, filled, lower, upper)
+    if letters:
+        names = np.array([ord(part.letter) for part in stacks.parts], np.uint32)
+        chars, lower, papers = names[first], first, np.zeros_like(papers)
+    painted = (filled > 0)[:, column] & (column >= 0)
+    target = (slice(0, rows), slice(gutter, gutter + column.size))
+    for plane, values in (
+        (picture.char, chars),
+        (picture.ink, inks[np.where(filled < 8, first, lower)]),
+        (picture.paper, np.where(papers, inks[upper], 0)),
+    ):
+        plane[target] = np.where(painted, values[:, column], plane[target])
 
 
-def _bounds(stack: Stack, eighths: int, top: float) -> list[tuple[int, int]]:
-    """Start and end of each part, in eighths of a cell from below."""
-    bounds, total = [], 0.0
-    for size in stack.sizes:
-        start = round(total / top * eighths)
-        total += size
-        bounds.append((start, round(total / top * eighths)))
-    return bounds
+def _blocks(
+    share: Ints, filled: Ints, lower: Ints, upper: Ints
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """The block character of every cell, and whether its upper part is paper."""
+    low = np.take_along_axis(share, lower[:, :, None], axis=2)[:, :, 0]
+    high = np.take_along_axis(share, upper[:, :, None], axis=2)[:, :, 0]
+    cut = np.clip(np.rint(low * 8 / np.maximum(1, low + high)), 1, 7).astype(np.int64)
+    both = (filled == 8) & (lower != upper)
+    return _EIGHTHS[np.where(both, cut, filled)], both
 
 
-def _shares(bounds: list[tuple[int, int]], base: int) -> list[tuple[int, int]]:
-    """``(eighths, part)`` inside the cell that starts at ``base``, from below."""
-    shares = []
-    for index, (start, end) in enumerate(bounds):
-        inside = min(end, base + 8) - max(start, base)
-        if inside > 0:
-            shares.append((inside, index))
-    return shares
+def _draw_cursor(
+    picture: Picture, gutter: int, stacks: Stacks, column: Ints, cursor: float, letters: bool
+) -> None:
+    """A line in the free cells above the column that the cursor stands at."""
+    here = max(0, int(np.searchsorted(stacks.x, cursor, side="right")) - 1)
+    cells = np.flatnonzero(column == here)
+    if not cells.size:
+        return
+    place = gutter + int(cells[cells.size // 2])
+    free = np.isin(picture.char[:-1, place], [ord(" "), ord("┈")])
+    picture.char[:-1, place][free] = ord("|" if letters else "│")
+    picture.ink[:-1, place][free] = picture.colour("cursor")
+    picture.write(picture.height - 1, place, "^" if letters else "▲", "cursor")
 
 
-def _cell(shares: list[tuple[int, int]], parts: Sequence[Part]) -> Cell:
-    filled = sum(size for size, _ in shares)
-    if filled < 8:
-        biggest = max(shares)[1]
-        return Cell(_EIGHTHS[filled], parts[biggest].ink)
-    if len(shares) == 1:
-        return Cell("█", parts[shares[0][1]].ink)
-    lower, upper = sorted(sorted(shares, reverse=True)[:2], key=lambda share: share[1])
-    cut = max(1, min(7, round(lower[0] * 8 / (lower[0] + upper[0]))))
-    return Cell(_EIGHTHS[cut], parts[lower[1]].ink, parts[upper[1]].ink)
+def _draw_x_axis(picture: Picture, gutter: int, stacks: Stacks, column: Ints, axis: XAxis) -> None:
+    """Round places below the columns they belong to."""
+    row, free = picture.height - 1, 0
+    picture.write(row, 0, UNITS[axis].rjust(gutter - 1), "axis")
+    span = float(np.ptp(stacks.x)) + 1
+    for index in _labelled(stacks.x, axis, max(2, column.size // 9)):
+        cells = np.flatnonzero(column == index)
+        text = told(float(stacks.x[index]), axis, span)
+        start = max(gutter, gutter + round(cells.mean()) - len(text) // 2)
+        if start >= free and start + len(text) <= picture.width:
+            picture.write(row, start, text, "axis")
+            free = start + len(text) + 2
 
 
-def _letter(shares: list[tuple[int, int]], parts: Sequence[Part]) -> Cell:
-    part = parts[max(shares)[1]]
-    return Cell(part.letter, part.ink)
-
-
-def _place(body: Grid, column: int, cells: list[Cell]) -> None:
-    for row, cell in enumerate(cells):
-        target = body[len(body) - 1 - row][column]
-        target.char, target.ink, target.paper = cell.char, cell.ink, cell.paper
-
-
-def _draw_x_axis(row: list[Cell], stacks: Sequence[Stack], gutter: int, used: int) -> None:
-    write(row, gutter, f"{stacks[0].x}", "axis")
-    label = f"step {stacks[-1].x}"
-    if len(stacks) > 1:
-        first = gutter + len(f"{stacks[0].x}") + 1
-        write(row, max(first, min(len(row), gutter + used) - len(label)), label, "axis")
+def _labelled(x: Floats, axis: XAxis, at_most: int) -> list[int]:
+    """Which columns have their place written below: round steps, or evenly spread ones."""
+    if axis == "step" and x.size > at_most:
+        every = step_between(Range(float(x[0]), float(x[-1])), at_most)
+        # Of averaged neighbours none may be a round step: the first one beyond it stands for it.
+        beyond = np.floor(x / every)
+        before = np.concatenate([[np.ceil(x[0] / every) - 1], beyond[:-1]])
+        round_ones: list[int] = np.flatnonzero(beyond > before).tolist()
+        return round_ones
+    return list(range(0, x.size, max(1, x.size // at_most)))

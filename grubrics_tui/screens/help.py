@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from grubrics_tui.actions import Action, actions_of, bindings
+from grubrics_tui.actions import Action, actions_of, bindings, remapped
 
 
 class HelpScreen(ModalScreen[None]):
@@ -27,9 +29,9 @@ class HelpScreen(ModalScreen[None]):
     }
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, keys: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self._where = where
+        self._where, self._keys = where, keys or {}
 
     def compose(self) -> ComposeResult:
         box = VerticalScroll(Static(self._table(), markup=False))
@@ -47,7 +49,7 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_up(animate=False)
 
     def _table(self) -> Content:
-        actions = actions_of(self._where)
+        actions = [remapped(action, self._keys) for action in actions_of(self._where)]
         keys = max(len(action.keys) for action in actions) + 2
         words = max(len(action.description) for action in actions) + 2
         wide = self.app.size.width > keys + words + 50

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Grid
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Footer
@@ -15,34 +14,31 @@ from textual.worker import get_current_worker
 
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.live import RunWatch, Update
+from engine.watch.live import Update
 from grubrics_tui.actions import bindings
 from grubrics_tui.history import History
-from grubrics_tui.navigation import OpenLogEntry, OpenVerdict
-from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.layout import Layout, LayoutFile, Slot
+from grubrics_tui.navigation import OpenLog, OpenLogEntry, OpenRollouts, OpenVerdict
+from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
+from grubrics_tui.settings import Settings, panels_for
+from grubrics_tui.watched import Watched, console_of, foreign_layout, kind_of, source_of, watcher
 from grubrics_tui.widgets.banner import Banner
 from grubrics_tui.widgets.judge_panel import JudgePanel
-from grubrics_tui.widgets.log_panel import LogPanel
-from grubrics_tui.widgets.log_tail import LogTail
-from grubrics_tui.widgets.loss_panel import LossPanel
-from grubrics_tui.widgets.optimiser_panel import OptimiserPanel
+from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
+from grubrics_tui.widgets.panel_grid import PanelGrid, room_for
 from grubrics_tui.widgets.panel_tabs import PanelTabs
-from grubrics_tui.widgets.reward_panel import RewardPanel
 from grubrics_tui.widgets.run_header import RunHeader
-from grubrics_tui.widgets.system_panel import SystemPanel
-from grubrics_tui.widgets.time_panel import TimePanel
+from grubrics_tui.widgets.viewed import Viewed
 
-_POLL_S = 0.5
-
-GRPO_PANELS: tuple[type[Panel], ...] = (RewardPanel, JudgePanel, TimePanel, SystemPanel, LogPanel)
-SFT_PANELS: tuple[type[Panel], ...] = (LossPanel, OptimiserPanel, TimePanel, SystemPanel, LogPanel)
+_FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
+"""What needs a run directory: nothing of a foreign run is ours to stop or to judge."""
 
 
-class LiveScreen(CockpitScreen):
-    """Five panels in a grid, or one at a time where the terminal is small.
+class LiveScreen(ChartScreen):
+    """The run's panels, as many at a time as there is room for.
 
     A thread polls the run's files and posts what is new; widgets are only touched here.
     """
@@ -51,25 +47,8 @@ class LiveScreen(CockpitScreen):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    DEFAULT_CSS = """
-    LiveScreen {
-        #panels {
-            grid-size: 2 3; grid-columns: 1fr 1fr; grid-rows: 13fr 12fr 9fr;
-            margin: 0 1; overflow: hidden;
-        }
-        LogPanel { column-span: 2; }
-        PanelTabs { display: none; }
-        &.-narrow, &.-short, &.-zoomed {
-            #panels { grid-size: 1 1; grid-columns: 1fr; grid-rows: 1fr; }
-            Panel { display: none; }
-            Panel.-current { display: block; }
-            LogPanel { column-span: 1; }
-            PanelTabs { display: block; }
-        }
-    }
-    """
-
-    current: reactive[int] = reactive(0)
+    panels: reactive[Layout] = reactive(Layout(()))
+    zoomed: reactive[bool] = reactive(False)
 
     class Updated(Message):
         """A run's files gained something."""
@@ -78,52 +57,87 @@ class LiveScreen(CockpitScreen):
             super().__init__()
             self.update = update
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(
+        self,
+        run: Watched,
+        settings: Settings | None = None,
+        layouts: LayoutFile | None = None,
+    ) -> None:
         super().__init__()
         self.run = run
         self.history = History()
-        self._kind = str(run.read_manifest().get("kind", "grpo"))
-        self._panels = SFT_PANELS if self._kind == "sft" else GRPO_PANELS
+        self._settings = settings or Settings()
+        self._kind = kind_of(run)
+        self._wanted = panels_for(self._settings, self._kind)
+        self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
+        self._offers: tuple[object, ...] = ()
+        self.set_reactive(
+            LiveScreen.panels,
+            foreign_layout(run)
+            if not isinstance(run, RunDir)
+            else self._layouts.load(self._kind, self._wanted),
+        )
+        self.set_reactive(LiveScreen.view, replace(self.view, smoothing=self._settings.smoothing))
 
     def compose(self) -> ComposeResult:
-        yield RunHeader(self.run.id, self._kind)
+        yield RunHeader(self.run.id, self._kind, source_of(self.run))
         yield Banner()
-        yield PanelTabs([panel.TITLE for panel in self._panels])
-        with Grid(id="panels"):
-            for panel in self._panels:
-                yield panel()
+        yield PanelTabs()
+        yield PanelGrid(self.panels, self._dress)
         yield Footer(show_command_palette=False)
 
+    def _dress(self, panel: Panel) -> None:
+        if isinstance(panel, JudgePanel):
+            panel.price = self._settings.judge_price
+
     def on_mount(self) -> None:
-        for number, panel in enumerate(self.query(Panel), start=1):
-            panel.label(number)
+        self.call_after_refresh(self._open_console)
         self._poll()
+
+    def _open_console(self) -> None:
+        """A foreign log is known before its history was read: its last lines come first."""
+        if not isinstance(self.run, RunDir) and self.run.console:
+            self.query_one(LogView).open(self.run.console)
 
     def on_unmount(self) -> None:
         self._left.set()
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
-        worker, watch = get_current_worker(), RunWatch(self.run)
+        worker, watch = get_current_worker(), watcher(self.run)
         before: RunState | None = None
         while not worker.is_cancelled and not self._left.is_set():
             update = watch.poll()
             if _is_news(update, before):
                 self.post_message(self.Updated(update))
             before = update.state
-            self._left.wait(_POLL_S)
+            if update.read_share >= 1:
+                self._left.wait(self._settings.refresh_s)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer offers what makes sense now: stop a run that runs, judge one that ended."""
         ended = self.history.state is not None and self.history.state.has_ended
+        if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
+            return False
         if action == "stop":
             return not ended
         if action in ("verdict", "log_entry"):
             return ended
+        if action == "open_rollouts":
+            return self._kind != "sft"
         if action == "zoom":
-            return not (self.has_class("-narrow") or self.has_class("-short"))
-        return True
+            return self.zoomed or room_for(*self.query_one(PanelGrid).outer_size) != (1, 1)
+        if action == "panel":
+            return all(isinstance(n, int) and n < len(self.panels.names) for n in parameters)
+        if action in ("scroll_log", "follow_log"):
+            return self.current_chart() is None or not super().check_action("chart_row", ())
+        return super().check_action(action, parameters)
+
+    def current_chart(self) -> Viewed | None:
+        """The first chart of the current panel."""
+        panel = self.query_one(PanelGrid).current
+        return next(iter(panel.query(Viewed)), None) if panel is not None else None
 
     @on(Updated)
     def _show(self, message: Updated) -> None:
@@ -133,36 +147,85 @@ class LiveScreen(CockpitScreen):
             self.refresh_bindings()
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
-        for panel in self.query(Panel):
-            panel.show(self.history)
+        if console := console_of(self.run, message.update.state.attempt):
+            self.query_one(LogView).open(console)
+        self.query_one(PanelGrid).show(self.history)
 
-    def watch_current(self, current: int) -> None:
-        for index, panel in enumerate(self.query(Panel)):
-            panel.set_class(index == current, "-current")
-        self.query_one(PanelTabs).show(current)
+    @on(PanelGrid.Arranged)
+    def _show_tabs(self, message: PanelGrid.Arranged) -> None:
+        tabs, names = self.query_one(PanelTabs), self.panels.names
+        tabs.display = not message.every
+        titles = [panel.TITLE for panel in self.query_one(PanelGrid).ordered]
+        tabs.show(titles, self.panels.place, [names.index(name) for name in message.in_sight])
+        self._refresh_offers()
 
-    def action_panel(self, index: int) -> None:
-        self.current = index
+    def _refresh_offers(self) -> None:
+        """The footer is made anew only when it would say something else: that takes a while."""
+        offers = (self.current_chart() is None, self.check_action("zoom", ()), self.zoomed)
+        if offers != self._offers:
+            self._offers = offers
+            self.refresh_bindings()
+
+    def watch_panels(self, before: Layout, now: Layout) -> None:
+        if self.is_mounted:
+            self.query_one(PanelGrid).apply(now, zoomed=self.zoomed)
+            self._keep(now)
+
+    def watch_zoomed(self, zoomed: bool) -> None:
+        if self.is_mounted:
+            self.query_one(PanelGrid).apply(self.panels, zoomed=zoomed)
+
+    @work(thread=True, exclusive=True, group="layout", exit_on_error=False)
+    def _keep(self, layout: Layout) -> None:
+        if isinstance(self.run, RunDir):
+            self._layouts.save(self._kind, layout, self._wanted)
+
+    def action_panel(self, place: int) -> None:
+        self.panels = self.panels.chosen(place)
 
     def action_next_panel(self) -> None:
-        self.current = (self.current + 1) % len(self._panels)
+        self.panels = self.panels.turned(1)
 
     def action_previous_panel(self) -> None:
-        self.current = (self.current - 1) % len(self._panels)
+        self.panels = self.panels.turned(-1)
+
+    def action_move_panel(self, by: int) -> None:
+        self.panels = self.panels.moved(by)
+
+    def action_put_panel_away(self) -> None:
+        self.panels = self.panels.put_away()
 
     def action_zoom(self) -> None:
-        self.toggle_class("-zoomed")
+        self.zoomed = not self.zoomed
+
+    def action_find_metric(self) -> None:
+        from grubrics_tui.screens.metrics import MetricFinder
+
+        self.app.push_screen(MetricFinder(self.history, self.panels), self._add_panel)
+
+    def _add_panel(self, slot: Slot | None) -> None:
+        if slot is not None:
+            self.panels = self.panels.with_slot(slot)
 
     def action_scroll_log(self, lines: int) -> None:
-        self.query_one(LogTail).move(lines)
-        self.query_one(LogPanel).show_place()
+        self.query_one(LogView).move(lines)
 
     def action_follow_log(self) -> None:
-        self.query_one(LogTail).follow()
-        self.query_one(LogPanel).show_place()
+        self.query_one(LogView).follow()
+
+    def action_open_log(self) -> None:
+        if (path := self.query_one(LogView).path) is not None:
+            self.post_message(OpenLog(path, f"log of {self.run.id}"))
+
+    def action_open_rollouts(self) -> None:
+        """Of the step under the cursor, while the charts are over steps; else of the newest."""
+        at_step = self.view.axis == "step" and self.view.cursor is not None
+        step = round(self.view.cursor or 0) if at_step else None
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenRollouts(self.run, step))
 
     def action_stop(self) -> None:
-        if (state := self.history.state) is not None:
+        if isinstance(self.run, RunDir) and (state := self.history.state) is not None:
             self.app.push_screen(ConfirmStop(self.run, state), self._say_stopping)
 
     def _say_stopping(self, answer: str | None) -> None:
@@ -170,20 +233,24 @@ class LiveScreen(CockpitScreen):
             self.notify(answer, markup=False)
 
     def action_verdict(self) -> None:
-        self.post_message(OpenVerdict(self.run))
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenVerdict(self.run))
 
     def action_log_entry(self) -> None:
-        self.post_message(OpenLogEntry(self.run))
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenLogEntry(self.run))
 
     async def action_back(self) -> None:
-        if self.has_class("-zoomed"):
-            self.remove_class("-zoomed")
+        if self.clear_view():
+            return
+        if self.zoomed:
+            self.zoomed = False
         else:
             await self.run_action("app.leave_run")
 
 
 def _is_news(update: Update, before: RunState | None) -> bool:
     """Whether a look brought more than a new heartbeat."""
-    if before is None or update.steps or update.console or update.system or update.events:
+    if before is None or update.batch or update.console or update.system or update.events:
         return True
     return replace(update.state, heartbeat=None) != replace(before, heartbeat=None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from textual import on, work
@@ -14,21 +11,32 @@ from textual.widgets import Footer
 
 from engine.errors import UsageError
 from engine.runs.housekeeping import archive, delete, finish_deletions, plan_deletion
-from engine.runs.registry import RunInfo, list_runs
+from engine.runs.notes import Notes
+from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
-from grubrics_tui.navigation import OpenLeftovers, OpenLogEntry, OpenRun, OpenVerdict, Tell
+from grubrics_tui.marks import Marks
+from grubrics_tui.navigation import (
+    OpenCompare,
+    OpenLeftovers,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+    Tell,
+)
+from grubrics_tui.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.screens.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.widgets.facts import Facts
+from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.run_facts import run_facts
 from grubrics_tui.widgets.run_list import RunList
 
-_POLL_S = 2.0
 _FOR_ENDED = ("verdict", "log_entry", "resume", "remove")
 
 
@@ -47,18 +55,21 @@ class RunsScreen(CockpitScreen):
     """
 
     class Listed(Message):
-        def __init__(self, runs: Sequence[RunInfo]) -> None:
+        def __init__(self, listing: Listing) -> None:
             super().__init__()
-            self.runs = runs
+            self.listing = listing
 
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
         self._selected: RunInfo | None = None
-        self._left, self._look_now = threading.Event(), threading.Event()
+        self._shown: Listing | None = None
+        self._feed = RunFeed(root)
+        self.marks = Marks()
 
     def compose(self) -> ComposeResult:
-        yield RunList()
+        yield RunList(self.marks)
+        yield FilterBar()
         yield Facts("selected", id="about")
         yield Footer(show_command_palette=False)
 
@@ -67,27 +78,87 @@ class RunsScreen(CockpitScreen):
         self._poll()
 
     def on_unmount(self) -> None:
-        self._left.set()
-        self._look_now.set()
+        self._feed.close()
 
     @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _poll(self) -> None:
-        shown: object = None
-        while not self._left.is_set():
-            self._look_now.clear()
-            started = time.monotonic()
-            runs = list_runs(self._root)
-            seen = [(i.id, i.state.evolve(heartbeat=None)) for i in runs]
-            if seen != shown:
-                self.post_message(self.Listed(runs))
-                shown = seen
-            # A folder that takes long to read is read less often.
-            self._look_now.wait(max(_POLL_S, 10 * (time.monotonic() - started)))
+        for listing in self._feed.listings():
+            self.post_message(self.Listed(listing))
 
     @on(Listed)
     def _show(self, message: Listed) -> None:
-        self.query_one(RunList).show(message.runs)
+        self._shown = listing = message.listing
+        if listing.filter != self.query_one(FilterBar).text:
+            return  # Something else was typed since.
+        if not listing.filter:
+            self.marks.keep(run.id for run in listing.runs)
+        self.query_one(RunList).show(listing.runs, self._told(listing))
+        self.query_one(FilterBar).tell(listing.remark or "", "warning")
         self._show_selected()
+
+    def _told(self, listing: Listing) -> str:
+        marked = f"   {len(self.marks)} marked, x compares" if self.marks else ""
+        if not listing.filter.strip():
+            keys = marked or ("   / filters, space marks" if listing.total > 1 else "")
+            return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
+        still = f", looked at {listing.looked}" if listing.looked < listing.total else ""
+        return f"{len(listing.runs)} of {listing.total} runs{still}{marked}"
+
+    @on(FilterBar.Changed)
+    def _filter(self, message: FilterBar.Changed) -> None:
+        try:
+            self._feed.ask(message.text)
+        except UsageError as error:
+            self.query_one(FilterBar).tell(str(error).removeprefix("filter, "), "error")
+        else:
+            self.query_one(FilterBar).tell("")
+
+    @on(FilterBar.Accepted)
+    def _to_the_list(self) -> None:
+        self.query_one(FilterBar).leave()
+        self.query_one(RunList).focus()
+
+    def action_filter(self) -> None:
+        self.query_one(FilterBar).open()
+
+    def action_mark(self) -> None:
+        """Choose the selected run for a comparison, or let it go, and go on to the next."""
+        if (info := self._selected) is None:
+            return
+        if not self.marks.toggle(info.id):
+            self.notify(f"{len(self.marks)} runs are marked: that is the most", markup=False)
+            return
+        self._listing_changed()
+        self.query_one(RunList).action_move(1)
+
+    def action_compare(self) -> None:
+        """The marked runs; with one marked that and the selected one."""
+        ids = list(self.marks.ids)
+        if len(ids) == 1 and self._selected is not None and self._selected.id not in ids:
+            ids.append(self._selected.id)
+            self.marks.toggle(self._selected.id)
+            self._listing_changed()
+        if len(ids) < 2:
+            self.notify("mark two to eight runs with space, then x compares them", markup=False)
+            return
+        self.post_message(OpenCompare([RunDir(self._root / run) for run in ids], self.marks))
+
+    def action_notes(self) -> None:
+        if (info := self._selected) is None:
+            return
+        from grubrics_tui.screens.notes import NotesScreen
+
+        self.app.push_screen(NotesScreen(self._run(info), info.notes), self._noted)
+
+    def _noted(self, notes: Notes | None) -> None:
+        if notes is not None:
+            self._feed.look_now()
+
+    def _listing_changed(self) -> None:
+        """What stands in the frame speaks of the marks too."""
+        runs = self.query_one(RunList)
+        if self._shown is not None:
+            runs.show(runs.runs, self._told(self._shown))
 
     @on(RunList.Highlighted)
     def _show_selected(self) -> None:
@@ -95,7 +166,9 @@ class RunsScreen(CockpitScreen):
         self._selected = info
         if before is None or info is None or _offers(before) != _offers(info):
             self.refresh_bindings()
-        nothing = [("", f"no runs in {self._root} yet; c opens the checklist")]
+        filtered = self.query_one(FilterBar).text.strip()
+        none = "no run passes the filter; esc takes it back" if filtered else ""
+        nothing = [("", none or f"no runs in {self._root} yet; c opens the checklist")]
         self.query_one("#about", Facts).show(nothing if info is None else run_facts(info))
 
     def _run(self, info: RunInfo) -> RunDir:
@@ -103,9 +176,11 @@ class RunsScreen(CockpitScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop what runs, and to judge, resume or put away what has ended."""
+        info = self._selected
+        if action == "open_rollouts":
+            return info is not None and info.kind != "sft"
         if action != "stop" and action not in _FOR_ENDED:
             return True
-        info = self._selected
         if action == "resume" and info is not None and info.state.went_well:
             return False
         return info is not None and info.state.has_ended == (action in _FOR_ENDED)
@@ -120,7 +195,10 @@ class RunsScreen(CockpitScreen):
     def action_log_entry(self) -> None:
         self._open(OpenLogEntry)
 
-    def _open(self, what: type[OpenRun | OpenVerdict | OpenLogEntry]) -> None:
+    def action_open_rollouts(self) -> None:
+        self._open(OpenRollouts)
+
+    def _open(self, what: type[OpenRun | OpenVerdict | OpenLogEntry | OpenRollouts]) -> None:
         if (info := self._selected) is not None:
             self.post_message(what(self._run(info)))
 
@@ -179,10 +257,19 @@ class RunsScreen(CockpitScreen):
             self.app.post_message(Tell(str(error), failed=True))
         else:
             self.app.post_message(Tell(told))
-        self._look_now.set()
+        self._feed.look_now()
 
     def action_back(self) -> None:
-        """To where the person came from; from the first screen there is only the way out."""
+        """Out of the filter, the marks, and then to where the person came from; from the first
+        screen there is only the way out."""
+        if self.query_one(FilterBar).has_class("-open"):
+            self.query_one(FilterBar).close()
+            self.query_one(RunList).focus()
+            return
+        if self.marks:
+            self.marks.clear()
+            self._listing_changed()
+            return
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             return
@@ -201,9 +288,9 @@ class RunsScreen(CockpitScreen):
         self.query_one(RunList).action_move(-1)
 
 
-def _offers(info: RunInfo) -> tuple[bool, bool]:
+def _offers(info: RunInfo) -> tuple[bool, bool, str]:
     """What decides about the keys that make sense for a run."""
-    return info.state.has_ended, info.state.went_well
+    return info.state.has_ended, info.state.went_well, info.kind
 
 
 def _put_away(run: RunDir, root: Path, choice: str) -> str:

@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.runs.state import RunState
-from grubrics_tui.error_lines import last_errors
+from engine.watch.error_lines import last_errors
 from grubrics_tui.history import History
 from grubrics_tui.widgets.states import STATE_LOOKS
 
@@ -56,7 +56,7 @@ class Banner(Static):
 
 def message(state: RunState, history: History) -> list[str]:
     """The headline and, for a run that failed, the last lines that say why."""
-    if state.state == "running":
+    if state.state in ("running", "foreign"):
         return []
     if state.state == "queued" and state.reason:
         return [f"queued: {state.reason}"]

@@ -1,26 +1,144 @@
-"""A line chart of a run's numbers."""
+"""A line chart of a run's numbers, with its legend; or the same numbers as a table."""
 
 from __future__ import annotations
 
-from grubrics_tui.drawing.plot import Plot, render
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.watch.columns import Column, Floats
+from grubrics_tui.drawing.legend import legend
+from grubrics_tui.drawing.plot import render, y_range
+from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
+from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.widgets.drawn import Drawn
+from grubrics_tui.drawing.table import neighbour, table
+from grubrics_tui.drawing.timeline import steps_at
+from grubrics_tui.drawing.values import Band, Line, Plot, Writer, short
+from grubrics_tui.drawing.view import View
+from grubrics_tui.history import History
+from grubrics_tui.widgets.viewed import Viewed
 
 
-class Chart(Drawn):
-    """Shows one ``Plot``; without data, a hint."""
+def line_of(
+    history: History,
+    name: str,
+    label: str,
+    write: Writer = short,
+    *,
+    ink: str = "series-1",
+    bands: tuple[Band, ...] = (),
+) -> Line:
+    """A metric of a run as a line: what the legend calls it, and how it writes a value."""
+    column = history.series(name)
+    return Line(column.steps, column.values, label, write, ink=ink, bands=bands, source=column)
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plot = Plot(())
 
-    def show(self, plot: Plot, hint: str = "") -> None:
-        if plot == self._plot and hint == self._hint:
-            return
-        self._plot = plot
-        self.redraw(hint)
+class Chart(Viewed):
+    """Shows a ``Plot`` below its legend; without data, a hint.
+
+    The plot is built when it is drawn: a chart that is not on the screen costs nothing.
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._build: Callable[[], Plot] = Plot
+        self._built: Plot | None = None
+        self._smoother = Smoother()
+        self._y: Range | None = None
+        self._last_y: Range | None = None
+
+    def show(self, build: Callable[[], Plot], version: object, hint: str = "") -> None:
+        """Draw what ``build`` returns. Nothing happens while ``version`` and ``hint`` are those of
+        the last call: pass what grows with the data, such as ``history.version``."""
+        self._build = build
+        if self._is_new(version, hint):
+            self._built = None
+            self.redraw(hint)
+
+    @property
+    def plot(self) -> Plot:
+        """What is shown, along steps."""
+        if self._built is None:
+            self._built = self._build()
+        return self._built
+
+    @property
+    def clock(self) -> Column | None:
+        return self.plot.clock or next((line.clock for line in self.plot.lines), None)
+
+    def extent(self) -> Range | None:
+        if self.plot.timed and self.view.axis == "step":
+            return None
+        return on_axis(self.plot, self.view.axis).extent()
+
+    def next_place(self, cells: int) -> float | None:
+        if self.view.table:
+            return self._next_row(cells)
+        extent = self.extent()
+        if extent is None:
+            return None
+        if self.view.cursor is None:
+            return extent.high if cells < 0 else self.view.shown(extent).low
+        cell = self.view.shown(extent).size / max(1, self.size.width - 6)
+        return self._entry(self.view.cursor, cells, cell) or self.view.cursor
 
     def draw(self, width: int, height: int) -> list[Row]:
-        # One line of braille needs no colour to be read; several do.
-        ascii_only = self.ascii_only or (self.colourless and len(self._plot.lines) > 1)
-        return render(self._plot, width, height, ascii_only=ascii_only)
+        if self.view.table:
+            return [] if self.plot.is_empty else self._table(width, height)
+        view = view_of(self.plot, self.view)
+        plot = self._smoother.smooth(on_axis(self.plot, view.axis), view.smoothing)
+        head, rows = self._below(legend(plot, view, width, self._look), width, height)
+        if plot.is_empty:
+            return head + self._hinted(width, rows)
+        fixed = None if view.log_y else plot.y
+        self._last_y = fixed or self._y or y_range(plot, view)
+        in_ascii = self._look.drawn_in_ascii(len(plot.lines))
+        return head + render(plot, view, width, rows, y=self._last_y, ascii_only=in_ascii)
+
+    def _view_changed(self, before: View, after: View) -> None:
+        """A lock keeps the range that was drawn last, and does not outlive a change of scale."""
+        if not after.locked or before.log_y != after.log_y:
+            self._y = None
+        elif not before.locked:
+            self._y = self._last_y
+
+    def _table(self, width: int, height: int) -> list[Row]:
+        return table(self.plot, self._cursor_step(), width, height)
+
+    def _cursor_step(self) -> float | None:
+        if self.view.cursor is None or self.plot.timed:
+            return None
+        place = np.array([self.view.cursor])
+        return float(np.rint(steps_at(place, self.clock, self.view.axis))[0])
+
+    def _next_row(self, rows: int) -> float | None:
+        step = neighbour(self.plot, self._cursor_step(), rows)
+        if step is None or self.view.axis == "step":
+            return step
+        place = on_axis(
+            Plot((Line(np.array([step]), np.zeros(1)),), clock=self.clock), self.view.axis
+        )
+        return float(place.lines[0].x[0])
+
+    def _entry(self, cursor: float, cells: int, cell: float) -> float | None:
+        """The entry at least one step and at least so many cells from the cursor."""
+        found = [
+            place
+            for values in on_axis(self.plot, self.view.axis).drawn
+            if (place := _beyond(values.x, cursor, cells, cell)) is not None
+        ]
+        return min(found, key=lambda place: abs(place - cursor - cells * cell), default=None)
+
+
+def _beyond(x: Floats, cursor: float, cells: int, cell: float) -> float | None:
+    """The first of ``x`` beyond the cursor that is as far as asked, else the last one there."""
+    if cells > 0:
+        nearest = int(np.searchsorted(x, cursor, side="right"))
+        wanted = int(np.searchsorted(x, cursor + cells * cell, side="left"))
+        index = min(max(nearest, wanted), x.size - 1)
+        return float(x[index]) if x.size and x[index] > cursor else None
+    nearest = int(np.searchsorted(x, cursor, side="left")) - 1
+    wanted = int(np.searchsorted(x, cursor + cells * cell, side="right")) - 1
+    index = max(0, min(nearest, wanted))
+    return float(x[index]) if x.size and x[index] < cursor else None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.drawing.spans import Row, Span, differences, width_of
 
 
 class Drawn(Widget):
@@ -21,6 +25,7 @@ class Drawn(Widget):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        self._picture: list[Row] = []
         self._strips: list[Strip] | None = None
         self._hint = ""
 
@@ -29,16 +34,36 @@ class Drawn(Widget):
         raise NotImplementedError
 
     def redraw(self, hint: str = "") -> None:
-        """Draw again; ``hint`` is shown in the middle when the picture is empty."""
+        """Draw again; ``hint`` is shown in the middle when the picture is empty.
+
+        Only what differs goes to the terminal: a line that gains a point is a few bytes.
+        """
         self._hint = hint
+        if not self.is_on_screen:
+            self._strips = None  # Drawn when it is shown: until then it costs nothing.
+            return
+        if self._strips is None:
+            self._restyle()
+            return
+        before = self._picture
+        self._strips = self._draw()
+        changed = list(_differences(before, self._picture, self.size.width))
+        if changed:
+            self.refresh(*changed)
+
+    def _restyle(self) -> None:
+        """Draw everything again, when it is next looked at."""
         self._strips = None
         self.refresh()
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, self._theme_changed)
 
+    def on_show(self, event: events.Show) -> None:
+        self.refresh()  # What was drawn before is still right unless new data came.
+
     def on_resize(self, event: events.Resize) -> None:
-        self.redraw(self._hint)
+        self._restyle()
 
     def render_line(self, y: int) -> Strip:
         if self._strips is None:
@@ -58,24 +83,48 @@ class Drawn(Widget):
         return self.ascii_only or self.app.no_color
 
     def _theme_changed(self, theme: Theme) -> None:
-        self.redraw(self._hint)
+        self._restyle()
 
     def _draw(self) -> list[Strip]:
         width, height = self.size
         rows = self.draw(width, height)
-        if not any(rows) and self._hint and width > len(self._hint):
-            middle = height // 2
-            rows = [[] for _ in range(height)]
-            rows[middle] = [Span(self._hint.center(width), "quiet")]
-        return [self._strip(row) for row in rows[:height]]
+        if not any(rows):
+            rows = self._hinted(width, height)
+        self._picture = rows[:height]
+        styles = _Styles(self.rich_style, self.app.theme_variables)
+        return [self._strip(row, styles) for row in self._picture]
 
-    def _strip(self, row: Row) -> Strip:
-        base = self.rich_style
-        segments = [Segment(span.text, base + self._style(span)) for span in row]
-        return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, base)
+    def _hinted(self, width: int, height: int) -> list[Row]:
+        """The hint in the middle of nothing, where it has room."""
+        rows: list[Row] = [[] for _ in range(height)]
+        if height and self._hint and width > len(self._hint):
+            rows[height // 2] = [Span(self._hint.center(width), "quiet")]
+        return rows
 
-    def _style(self, span: Span) -> Style:
-        colours = self.app.theme_variables
-        return Style(
-            color=colours.get(span.ink), bgcolor=colours.get(span.paper), bold=span.bold or None
+    def _strip(self, row: Row, styles: _Styles) -> Strip:
+        segments = [Segment(span.text, styles[span.ink, span.paper, span.bold]) for span in row]
+        return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, styles.base)
+
+
+def _differences(before: list[Row], after: list[Row], width: int) -> Iterator[Region]:
+    """The parts of each line that have changed."""
+    nothing: Row = []
+    for y, (old, new) in enumerate(zip_longest(before, after, fillvalue=nothing)):
+        for start, end in differences(old, new, width):
+            yield Region(start, y, end - start, 1)
+
+
+class _Styles(dict[tuple[str, str, bool], Style]):
+    """The style of each kind of span in a picture, worked out once."""
+
+    def __init__(self, base: Style, colours: Mapping[str, str]) -> None:
+        super().__init__()
+        self.base, self._colours = base, colours
+
+    def __missing__(self, kind: tuple[str, str, bool]) -> Style:
+        ink, paper, bold = kind
+        style = Style(
+            color=self._colours.get(ink), bgcolor=self._colours.get(paper), bold=bold or None
         )
+        self[kind] = self.base + style
+        return self[kind]

@@ -9,7 +9,7 @@ from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.widgets.drawn import Drawn
 
-_LABEL, _PERCENT = 12, 6
+_LABEL, _PERCENT, _SMALLEST_BAR = 12, 6, 4
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,21 @@ class Gauges(Drawn):
         super().__init__(id=id)
         self._gauges: Sequence[Gauge] = ()
 
+    @property
+    def lines(self) -> int:
+        return max(1, len(self._gauges))
+
     def show(self, gauges: Sequence[Gauge], hint: str = "") -> None:
         if gauges == self._gauges and hint == self._hint:
             return
         self._gauges = gauges
-        self.styles.height = max(1, len(gauges))
+        if self.styles.height is None or self.styles.height.value != self.lines:
+            self.styles.height = self.lines  # Only then is the screen laid out anew.
         self.redraw(hint)
 
     def draw(self, width: int, height: int) -> list[Row]:
         detail = max((len(gauge.detail) for gauge in self._gauges), default=0)
-        room = max(6, width - _LABEL - _PERCENT - detail - 2)
+        room = max(_SMALLEST_BAR, width - _LABEL - _PERCENT - detail - 2)
         return [self._row(gauge, room) for gauge in self._gauges]
 
     def _row(self, gauge: Gauge, room: int) -> Row:

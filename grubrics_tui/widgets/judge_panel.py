@@ -1,48 +1,70 @@
-"""The judge: how long a call takes, and how long calls wait for their turn."""
+"""The judge: how long a call takes and waits, what goes wrong, and what a step costs."""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
+from functools import partial
+
+import numpy as np
 
 from engine.watch import metrics
-from grubrics_tui.drawing.plot import Line, Plot
-from grubrics_tui.formats import fixed, seconds
+from grubrics_tui.drawing.values import Fact, Plot
+from grubrics_tui.formats import dollars, fixed, seconds
 from grubrics_tui.history import History
-from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.panel import Panel, waiting_hint
-from grubrics_tui.widgets.readout import Reading, Readout
+from grubrics_tui.settings import JudgePrice
+from grubrics_tui.widgets.chart import line_of
+from grubrics_tui.widgets.chart_panel import ChartPanel, fact_of
 
-_LINES = (
-    (metrics.JUDGE_LATENCY_P95, "series-2"),
-    (metrics.SEMAPHORE_WAIT, "series-3"),
-    (metrics.JUDGE_LATENCY, "series-1"),
-)
+_count = partial(fixed, decimals=0)
 
 
-class JudgePanel(Panel):
-    """Seconds per judge call, and the wait for a free slot before it."""
+class JudgePanel(ChartPanel):
+    """Seconds per judge call, and the wait for a free slot before it.
+
+    ``price`` is what the person says a token costs; without it nothing is said of money.
+    """
 
     TITLE = "judge"
     DETAIL = "seconds a call"
 
-    def compose(self) -> ComposeResult:
-        yield Readout()
-        yield Chart()
+    price: JudgePrice | None = None
 
-    def show(self, history: History) -> None:
-        self.query_one(Readout).show(readings(history))
-        lines = tuple(Line(history.series(name), ink) for name, ink in _LINES)
-        self.query_one(Chart).show(Plot(lines), waiting_hint(history))
+    def plot(self, history: History, number: int) -> Plot:
+        return judge_plot(history, self.price)
 
 
-def readings(history: History) -> list[Reading]:
-    errors = history.last(metrics.JUDGE_ERRORS)
-    return [
-        Reading("mean", seconds(history.last(metrics.JUDGE_LATENCY)), "series-1", "━", shape="x"),
-        Reading(
-            "p95", seconds(history.last(metrics.JUDGE_LATENCY_P95)), "series-2", "━", shape="*"
+def judge_plot(history: History, price: JudgePrice | None = None) -> Plot:
+    has_median = len(history.series(metrics.JUDGE_LATENCY_P50)) > 0
+    middle = (metrics.JUDGE_LATENCY_P50, "p50") if has_median else (metrics.JUDGE_LATENCY, "mean")
+    faults = (
+        (metrics.JUDGE_TIMEOUTS, "timeouts", "warning"),
+        (metrics.JUDGE_PARSE_FAILURES, "unreadable", "warning"),
+        (metrics.JUDGE_ERRORS, "failed", "error"),
+    )
+    return Plot(
+        (
+            line_of(history, *middle, seconds),
+            line_of(history, metrics.JUDGE_LATENCY_P95, "p95", seconds, ink="series-2"),
+            line_of(history, metrics.SEMAPHORE_WAIT, "wait", seconds, ink="series-3"),
         ),
-        Reading("wait", seconds(history.last(metrics.SEMAPHORE_WAIT)), "series-3", "━", shape="+"),
-        Reading("calls", fixed(history.last(metrics.JUDGE_CALLS), 0)),
-        *([Reading("errors", fixed(errors, 0), tone="error")] if errors else []),
-    ]
+        facts=(
+            fact_of(history, metrics.JUDGE_CALLS, "calls", _count),
+            *(
+                fact_of(history, name, label, _count, tone=tone, quiet_at_zero=True)
+                for name, label, tone in faults
+            ),
+            *_cost(history, price),
+        ),
+        clock=history.columns.times,
+    )
+
+
+def _cost(history: History, price: JudgePrice | None) -> tuple[Fact, ...]:
+    """What each step's calls cost; nothing where tokens or prices are not known."""
+    sent, received = (
+        history.series(name) for name in (metrics.JUDGE_TOKENS_IN, metrics.JUDGE_TOKENS_OUT)
+    )
+    if price is None or not len(sent):
+        return ()
+    answers = received.at(sent.steps, missing=np.nan)
+    cost = (sent.values * price.input + answers * price.output) / 1e6
+    return (Fact(sent.steps, cost, "cost", dollars),)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from textual import on
 from textual.app import ComposeResult
 
 from grubrics_tui.history import History
-from grubrics_tui.widgets.log_tail import LogTail
+from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
 
 
 class LogPanel(Panel):
-    """The console of the run's last attempt, harmless and followed."""
+    """The console of the run's last attempt, harmless and followed. The view reads it itself."""
 
     TITLE = "log"
 
     def compose(self) -> ComposeResult:
-        yield LogTail()
+        yield LogView()
 
     def show(self, history: History) -> None:
-        fresh = history.take_console()
-        if fresh:
-            self.query_one(LogTail).extend(fresh)
-        self.show_place()
+        """Nothing of the history: the log has its own file."""
 
+    @on(LogView.Changed)
     def show_place(self) -> None:
         """Say in the frame whether new lines move the text."""
-        following = self.query_one(LogTail).following
-        self.border_subtitle = "following" if following else "scrolled up: end follows again"
+        view = self.query_one(LogView)
+        place = "following" if view.following else "scrolled up: end follows again"
+        self.note(f"{view.notice}   {place}" if view.notice else place)

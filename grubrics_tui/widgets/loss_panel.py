@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
+from functools import partial
 
 from engine.watch import metrics
-from grubrics_tui.drawing.plot import Line, Marks, Plot
+from grubrics_tui.drawing.values import Marks, Plot
 from grubrics_tui.formats import fixed
 from grubrics_tui.history import History
-from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.panel import Panel, waiting_hint
-from grubrics_tui.widgets.readout import Reading, Readout
+from grubrics_tui.widgets.chart import line_of
+from grubrics_tui.widgets.chart_panel import ChartPanel
 
 VALIDATION_LOSS = "val/loss"
 
+_loss = partial(fixed, decimals=4)
 
-class LossPanel(Panel):
+
+class LossPanel(ChartPanel):
     """The loss of every step, with validation marked where it was measured."""
 
     TITLE = "loss"
     DETAIL = "training and validation"
 
-    def compose(self) -> ComposeResult:
-        yield Readout()
-        yield Chart()
+    def plot(self, history: History, number: int) -> Plot:
+        return loss_plot(history)
 
-    def show(self, history: History) -> None:
-        step, validation = history.last_point(VALIDATION_LOSS)
-        at = "" if step is None else f" at {step}"
-        self.query_one(Readout).show(
-            [
-                Reading("train", fixed(history.last(metrics.TRAIN_LOSS), 4), "series-1", "━"),
-                Reading("validation", fixed(validation, 4) + at, "mark", "◆"),
-            ]
-        )
-        line = Line(history.series(metrics.TRAIN_LOSS), "series-1")
-        marks = Marks(history.series(VALIDATION_LOSS), "mark")
-        self.query_one(Chart).show(Plot((line,), (marks,)), waiting_hint(history))
+
+def loss_plot(history: History) -> Plot:
+    held_out = history.series(VALIDATION_LOSS)
+    return Plot(
+        (line_of(history, metrics.TRAIN_LOSS, "train", _loss),),
+        (Marks(held_out.steps, held_out.values, "validation", _loss),),
+        history.flags(),
+        clock=history.columns.times,
+    )

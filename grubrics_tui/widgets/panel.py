@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from textual.containers import Vertical
+from textual.content import Content
 
+from grubrics_tui.formats import percent
 from grubrics_tui.history import History
 
 
@@ -23,10 +25,22 @@ class Panel(Vertical):
     TITLE = ""
     DETAIL = ""
 
+    _title = _note = ""
+
     def label(self, number: int) -> None:
-        """Put the panel's key and name into its frame."""
-        self.border_title = f"{number} {self.TITLE}"
-        self.border_subtitle = self.DETAIL
+        """Put the panel's key and name into its frame; those beyond the ninth have no key."""
+        title = f"{number} {self.TITLE}" if number < 10 else self.TITLE
+        if title != self._title:
+            self._title = title
+            self.border_title = Content(title)  # Content: the name of a metric is no markup.
+        if self.DETAIL:
+            self.note(self.DETAIL)
+
+    def note(self, text: str) -> None:
+        """Put a remark into the lower edge of the frame, which is drawn anew only then."""
+        if text != self._note:
+            self._note = text
+            self.border_subtitle = Content(text)
 
     def show(self, history: History) -> None:
         """Draw what the history holds now. Nothing is drawn when nothing changed."""
@@ -38,6 +52,10 @@ def waiting_hint(history: History) -> str:
     state = history.state
     if state is None:
         return "reading the run's files"
+    if history.read_share < 1:
+        return f"reading the history: {percent(history.read_share)}"
+    if state.state == "foreign":
+        return "no such numbers in it" if history.columns.names else "no step in it yet"
     if state.has_ended:
         return "the run ended before its first step"
     return f"no step yet: waiting for {state.waiting_for or 'the first step'}"

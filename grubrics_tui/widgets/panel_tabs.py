@@ -1,31 +1,60 @@
-"""The names of the panels, where only one of them fits."""
+"""The names of the panels, where not all of them are in sight."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.content import Content
 from textual.widgets import Static
 
 
 class PanelTabs(Static):
-    """One line: every panel's key and name, the shown one marked."""
+    """One line: every panel's key and name, the current one marked, those in sight bright."""
 
-    DEFAULT_CSS = "PanelTabs { height: 1; margin: 0 1; padding: 0 1; }"
+    DEFAULT_CSS = "PanelTabs { height: 1; margin: 0 1; padding: 0 1; display: none; }"
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self) -> None:
         super().__init__("", markup=False)
-        self._names = names
+        self._names: Sequence[str] = ()
+        self._current = 0
+        self._in_sight: Sequence[int] = ()
 
-    def show(self, current: int) -> None:
-        self.update(
-            Content("   ").join(self._tab(i, i == current) for i in range(len(self._names)))
-        )
+    def show(self, names: Sequence[str], current: int, in_sight: Sequence[int]) -> None:
+        self._names, self._current, self._in_sight = names, current, in_sight
+        self._lay_out()
 
-    def _tab(self, index: int, chosen: bool) -> Content:
-        text = f"{index + 1} {self._names[index]}"
-        return (
-            Content.styled(f"[{text}]", "bold $primary")
-            if chosen
-            else Content.styled(f" {text} ", "$quiet")
-        )
+    def on_resize(self, event: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        tabs = [self._tab(place) for place in range(len(self._names))]
+        first, last = window([tab.cell_length for tab in tabs], self._current, self.size.width - 2)
+        more = Content.styled("…", "$quiet")
+        shown = tabs[first:last]
+        if first:
+            shown[0] = more + shown[0]
+        if last < len(tabs):
+            shown[-1] = shown[-1] + more
+        self.update(Content("").join(shown))
+
+    def _tab(self, place: int) -> Content:
+        text = f"{place + 1} {self._names[place]}" if place < 9 else self._names[place]
+        if place == self._current:
+            return Content.styled(f"[{text}]", "bold $primary")
+        return Content.styled(f" {text} ", "" if place in self._in_sight else "$quiet")
+
+
+def window(widths: Sequence[int], current: int, room: int) -> tuple[int, int]:
+    """The longest stretch of tabs around the current one that fits, as ``[first, last)``."""
+    if not widths:
+        return 0, 0
+    first, last = current, current + 1
+    used = widths[current]
+    while True:
+        if last < len(widths) and used + widths[last] <= room:
+            used, last = used + widths[last], last + 1
+        elif first and used + widths[first - 1] <= room:
+            used, first = used + widths[first - 1], first - 1
+        else:
+            return first, last

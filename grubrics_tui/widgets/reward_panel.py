@@ -1,52 +1,60 @@
-"""The reward over steps: mean, its spread inside the groups, validation."""
+"""The reward over steps: mean, its spread inside the groups, extremes, validation."""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
+import math
 
 from engine.watch import metrics
-from grubrics_tui.drawing.plot import Line, Marks, Plot
+from grubrics_tui.drawing.values import Band, Marks, Plot
 from grubrics_tui.formats import fixed, percent
 from grubrics_tui.history import History
-from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.panel import Panel, waiting_hint
-from grubrics_tui.widgets.readout import Reading, Readout
+from grubrics_tui.widgets.chart import line_of
+from grubrics_tui.widgets.chart_panel import ChartPanel, fact_of, values_of
 
 
-class RewardPanel(Panel):
+class RewardPanel(ChartPanel):
     """The band is one in-group standard deviation: the signal that GRPO learns from."""
 
     TITLE = "reward"
     DETAIL = "mean ± std in group"
 
-    def compose(self) -> ComposeResult:
-        yield Readout()
-        yield Chart()
-
-    def show(self, history: History) -> None:
-        self.query_one(Readout).show(readings(history))
-        self.query_one(Chart).show(reward_plot(history), waiting_hint(history))
-
-
-def readings(history: History) -> list[Reading]:
-    step, validation = history.last_point(metrics.VALIDATION_REWARD)
-    failed = history.last(metrics.FAILED_SHARE)
-    zero_std = history.last(metrics.ZERO_STD_SHARE)
-    return [
-        Reading("mean", fixed(history.last(metrics.REWARD_MEAN)), "series-1", "━"),
-        Reading("std", fixed(history.last(metrics.REWARD_STD)), "band", "■"),
-        Reading("val", _at(fixed(validation), step), "mark", "◆"),
-        *([Reading("flat groups", percent(zero_std), tone="warning")] if zero_std else []),
-        *([Reading("failed", percent(failed), tone="error")] if failed else []),
-    ]
+    def plot(self, history: History, number: int) -> Plot:
+        return reward_plot(history)
 
 
 def reward_plot(history: History) -> Plot:
+    bands = (_spread(history), _extremes(history))
+    mean = line_of(history, metrics.REWARD_MEAN, "mean", fixed, bands=bands)
+    held_out = history.series(metrics.VALIDATION_REWARD)
+    flat, failed = metrics.ZERO_STD_SHARE, metrics.FAILED_SHARE
+    return Plot(
+        (mean,),
+        (Marks(held_out.steps, held_out.values, "val", fixed),),
+        history.flags(),
+        (
+            fact_of(history, metrics.REWARD_MIN, "min", fixed),
+            fact_of(history, metrics.REWARD_MAX, "max", fixed),
+            fact_of(history, flat, "flat groups", percent, tone="warning", quiet_at_zero=True),
+            fact_of(history, failed, "failed", percent, tone="error", quiet_at_zero=True),
+        ),
+        clock=history.columns.times,
+    )
+
+
+def _spread(history: History) -> Band:
+    """One standard deviation inside the groups, on either side of the mean."""
+    mean, std = history.series(metrics.REWARD_MEAN), history.series(metrics.REWARD_STD)
+    half = std.at(mean.steps, missing=math.nan)
+    fact = values_of(history, metrics.REWARD_STD, "std", fixed)
+    return Band("spread", mean.values - half, mean.values + half, (fact,))
+
+
+def _extremes(history: History) -> Band:
+    """From the lowest to the highest reward, which the legend names in any case."""
     mean = history.series(metrics.REWARD_MEAN)
-    spread = dict(history.series(metrics.REWARD_STD))
-    line = Line(mean, "series-1", [spread.get(step) for step, _ in mean])
-    return Plot((line,), (Marks(history.series(metrics.VALIDATION_REWARD), "mark"),))
-
-
-def _at(value: str, step: int | None) -> str:
-    return value if step is None else f"{value} at {step}"
+    low, high = history.series(metrics.REWARD_MIN), history.series(metrics.REWARD_MAX)
+    return Band(
+        "extremes",
+        low.at(mean.steps, missing=math.nan),
+        high.at(mean.steps, missing=math.nan),
+    )

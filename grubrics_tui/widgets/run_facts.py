@@ -6,11 +6,14 @@ import time
 
 from textual.content import Content
 
+from engine.runs.notes import Notes
 from engine.runs.registry import RunInfo
 from engine.runs.state import RunState
 from grubrics_tui.formats import clock, duration, step_of
 from grubrics_tui.widgets.facts import Fact
 from grubrics_tui.widgets.states import STATE_LOOKS
+
+_LONGEST_NOTE = 120
 
 
 def run_facts(info: RunInfo) -> list[Fact]:
@@ -22,10 +25,20 @@ def run_facts(info: RunInfo) -> list[Fact]:
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
         ("step", f"{step_of(state.step, state.total_steps)}   {_times(state)}"),
     ]
+    if info.notes:
+        facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
         facts.append(("waiting", f"for {state.waiting_for}"))
     look = Content.styled(f"{glyph} {state.state}", f"bold ${ink}")
     return [*facts, ("state", look + reason)]
+
+
+def _notes(notes: Notes) -> Content:
+    """On one line, for the state must stay in sight."""
+    tags = "".join(f"#{tag} " for tag in notes.tags)
+    text = " ".join(notes.text.split())
+    shown = text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 1]}…"
+    return Content.styled(tags, "$accent") + Content(shown)
 
 
 def _times(state: RunState) -> str:

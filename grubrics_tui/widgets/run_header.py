@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from engine.runs.state import RunState
+from engine.runs.state import GROWING, RunState, describe
 from engine.watch import metrics
 from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.spans import Row, Span, justify
-from grubrics_tui.formats import MISSING, duration, fixed, seconds, step_of
+from grubrics_tui.formats import MISSING, duration, fixed, percent, seconds, step_of
 from grubrics_tui.history import History
 from grubrics_tui.widgets.drawn import Drawn
 from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
@@ -22,11 +22,13 @@ class RunHeader(Drawn):
 
     DEFAULT_CSS = "RunHeader { height: 3; margin: 0 1; padding: 0 1; }"
 
-    def __init__(self, run_id: str, kind: str) -> None:
+    def __init__(self, run_id: str, kind: str, source: str = "") -> None:
+        """``source`` says of a foreign run what is read of it."""
         super().__init__()
-        self._run_id, self._kind = run_id, kind
+        self._run_id, self._kind, self._source = run_id, kind, source
         self._history: History | None = None
         self._shown: list[Row] = []
+        self._drawn = 0.0
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -34,13 +36,19 @@ class RunHeader(Drawn):
 
     def show(self, history: History) -> None:
         self._history = history
-        self._tick()
+        self._refresh()
 
     def draw(self, width: int, height: int) -> list[Row]:
         self._shown = self._rows(width)
         return self._shown
 
     def _tick(self) -> None:
+        """The clock goes on; not when a step has just brought it forward."""
+        if time.monotonic() - self._drawn > _TICK_S * 0.6:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._drawn = time.monotonic()
         if self._rows(self.size.width) != self._shown:
             self.redraw()
 
@@ -50,10 +58,20 @@ class RunHeader(Drawn):
         history, state = self._history, self._history.state
         values = _losses(history) if self._kind == "sft" else _rewards(history)
         return [
-            justify(_title(state, self._run_id, width), _times(state, history.remaining()), width),
+            justify(_title(state, self._run_id, width), self._times(history), width),
             _progress(state, width, self.ascii_only),
-            [*values, *_step_time(history)],
+            [*values, *_step_time(history), *_reading(history)],
         ]
+
+    def _times(self, history: History) -> Row:
+        """Time spent and left; of a foreign run what is known, and no end while it is quiet."""
+        state, left = history.state, history.remaining()
+        if state is None or state.state != "foreign":
+            return [] if state is None else _times(state, left)
+        if history.read_share < 1:
+            return [Span(f"{self._source}, reading it: {percent(history.read_share)}", "quiet")]
+        ahead = [Span("   ETA ", "quiet"), Span(duration(left))] if left else []
+        return [Span(self._source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
 
 def elapsed(state: RunState, now: float) -> float | None:
@@ -63,10 +81,11 @@ def elapsed(state: RunState, now: float) -> float | None:
 
 def _title(state: RunState, run_id: str, width: int) -> Row:
     glyph, ink = STATE_LOOKS[state.state]
-    room = max(12, width - len(state.state) - 34)
+    word = describe(state) if state.state == "foreign" else state.state
+    room = max(12, width - len(word) - 34)
     name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
     again = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
-    return [Span(f"{glyph} {state.state}", ink, bold=True), Span(f"  {name}", bold=True), *again]
+    return [Span(f"{glyph} {word}", ink, bold=True), Span(f"  {name}", bold=True), *again]
 
 
 def _times(state: RunState, left: float | None) -> Row:
@@ -78,6 +97,8 @@ def _times(state: RunState, left: float | None) -> Row:
 
 
 def _progress(state: RunState, width: int, ascii_only: bool) -> Row:
+    if state.state == "foreign" and state.total_steps is None:
+        return [Span(f"step {MISSING if state.step is None else state.step}")]
     label = f"step {step_of(state.step, state.total_steps)}  "
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
     percent = f" {share * 100:3.0f} %"
@@ -89,11 +110,16 @@ def _progress(state: RunState, width: int, ascii_only: bool) -> Row:
 def _rewards(history: History) -> Row:
     mean, std = history.last(metrics.REWARD_MEAN), history.last(metrics.REWARD_STD)
     step, validation = history.last_point(metrics.VALIDATION_REWARD)
+    judge = history.last(metrics.JUDGE_LATENCY)
     return [
         *_value("reward", f"{fixed(mean)} ± {fixed(std)}", "series-1"),
         *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
-        *_value("judge", seconds(history.last(metrics.JUDGE_LATENCY))),
+        *(_value("judge", seconds(judge)) if judge is not None or not _is_foreign(history) else []),
     ]
+
+
+def _is_foreign(history: History) -> bool:
+    return history.state is not None and history.state.state == "foreign"
 
 
 def _losses(history: History) -> Row:
@@ -105,8 +131,15 @@ def _losses(history: History) -> Row:
 
 
 def _step_time(history: History) -> Row:
-    times = history.step_times()
-    return _value("step", seconds(times[-1][1] if times else None))
+    times = history.step_times()[1]
+    return _value("step", seconds(float(times[-1]) if times.size else None))
+
+
+def _reading(history: History) -> Row:
+    """How far a long history was read, until it is: what is shown is then not the newest."""
+    if history.read_share >= 1:
+        return []
+    return [Span(f"reading the history: {percent(history.read_share)}", "warning")]
 
 
 def _value(label: str, value: str, ink: str = "") -> Row:

@@ -19,9 +19,10 @@ from textual.strip import Strip
 from engine.runs.registry import RunInfo
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.formats import MISSING, clock, step_of
+from grubrics_tui.marks import Marks
 from grubrics_tui.widgets.states import STATE_LOOKS
 
-_STATE, _KIND, _TIME = 11, 6, 13
+_LEAD, _STATE, _KIND, _TIME = 3, 11, 6, 13
 _WIDE = 100
 _LONGEST_ID = 42
 
@@ -70,10 +71,11 @@ class RunList(ScrollView, can_focus=True):
     class Opened(Message):
         """The selected run was clicked."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Marks | None = None) -> None:
         super().__init__()
         self.border_title = "runs"
         self.runs: Sequence[RunInfo] = ()
+        self._marks = Marks() if marks is None else marks
         self._index = 0
         self._columns = Columns()
 
@@ -81,11 +83,12 @@ class RunList(ScrollView, can_focus=True):
     def selected(self) -> RunInfo | None:
         return self.runs[self._index] if self._index < len(self.runs) else None
 
-    def show(self, runs: Sequence[RunInfo]) -> None:
+    def show(self, runs: Sequence[RunInfo], told: str = "") -> None:
+        """``told`` stands in the frame instead of how many runs there are."""
         kept = self.selected
         self.runs = runs
         self._columns = Columns.of(runs)
-        self.border_subtitle = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+        self.border_subtitle = told or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
         self._select(_place(runs, kept))
         self.refresh()
@@ -128,11 +131,24 @@ class RunList(ScrollView, can_focus=True):
         chosen = index == self._index
         if chosen:
             base += Style(bgcolor=self.app.theme_variables.get("panel"))
-        row = _row(self.runs[index], chosen, width, self._columns)
+        info = self.runs[index]
+        row = [*self._lead(info, chosen), *_row(info, width, self._columns)]
         strip = Strip([self._segment(span, base) for span in row])
         if strip.cell_length <= width:
             return strip.adjust_cell_length(width, base)
         return Strip([*strip.crop(0, width - 1), Segment("…", base)])
+
+    def _lead(self, info: RunInfo, chosen: bool) -> Row:
+        """Where the cursor is, and the colour of a run that was chosen for a comparison."""
+        lead, marks = Span("›" if chosen else " ", "primary", bold=True), self._marks
+        if info.id not in marks:
+            return [lead, Span("  ")]
+        glyph = "■"
+        if self.app.no_color or getattr(self.app, "ascii_only", False):
+            from grubrics_tui.drawing.plot import glyph_of  # numpy: of no use to most lists
+
+            glyph = glyph_of(marks.ids.index(info.id))
+        return [lead, Span(f"{glyph} ", marks.colour(info.id), bold=True)]
 
     def _segment(self, span: Span, base: Style) -> Segment:
         colour = self.app.theme_variables.get(span.ink or "foreground")
@@ -146,19 +162,19 @@ def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
     return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
 
 
-def _row(info: RunInfo, chosen: bool, width: int, columns: Columns) -> Row:
+def _row(info: RunInfo, width: int, columns: Columns) -> Row:
     state, wide = info.state, width >= _WIDE
     glyph, ink = STATE_LOOKS[state.state]
-    room = width - 2 - _STATE - (2 + columns.step + 2) - _TIME
+    room = width - _LEAD - _STATE - (2 + columns.step + 2) - _TIME
     names = min(columns.id, _LONGEST_ID if wide else max(12, room))
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
-        Span("› " if chosen else "  ", "primary", bold=True),
         Span(f"{glyph} {state.state}".ljust(_STATE), ink, bold=True),
         Span(_cut(info.id, names).ljust(names + 2)),
         Span(_step(info).rjust(columns.step) + "  ", "quiet"),
         Span(info.kind.ljust(_KIND) if wide else "", "quiet"),
         Span(f"{clock(info.started) if wide else _short(info.started)}  ", "quiet"),
+        Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
         Span(detail, "quiet"),
     ]
 

@@ -11,6 +11,7 @@ STATE_LOOKS = {
     "finished": ("✓", "success"),
     "failed": ("✗", "error"),
     "lost": ("?", "error"),
+    "foreign": ("◇", "primary"),
 }
 
 CHECK_LOOKS = {

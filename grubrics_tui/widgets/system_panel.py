@@ -1,25 +1,25 @@
-"""The machine: GPUs where there are any, else CPU and memory, of the host and of this run."""
+"""The machine: GPUs where there are any, else CPU, memory and disk, of the host and of this run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
+from textual import events
 from textual.app import ComposeResult
 
-from engine.jsonl import integer, line, moment, number
-from grubrics_tui.drawing.braille import Point
-from grubrics_tui.drawing.plot import Line, Plot
+from engine.jsonl import integer, line, number
+from engine.watch.columns import Column
 from grubrics_tui.drawing.scale import Range
-from grubrics_tui.formats import memory
+from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.formats import MISSING, memory, percent
 from grubrics_tui.history import History
+from grubrics_tui.machine import Machine, Sample, gpus_of, ratio
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.gauges import Gauge, Gauges
 from grubrics_tui.widgets.panel import Panel
 
-Sample = dict[str, Any]
-
 _BUSY, _FULL = "series-1", "series-2"
+_CHART_HEIGHT = 3
 
 
 class SystemPanel(Panel):
@@ -32,28 +32,56 @@ class SystemPanel(Panel):
         yield Chart()
 
     def show(self, history: History) -> None:
-        if not history.system:
+        machine, clock = history.machine, history.columns.times
+        if machine.last is None:
             self.query_one(Gauges).show((), "no sample of the machine yet")
             return
-        last = history.system[-1]
-        self.border_subtitle = headline(last)
-        self.query_one(Gauges).show(gauges(last))
-        self.query_one(Chart).show(system_plot(list(history.system)))
+        self.note(headline(machine.last))
+        self.query_one(Gauges).show(gauges(machine.last))
+        self._fit()
+        self.query_one(Chart).show(
+            lambda: system_plot(machine, clock), (machine.seen, history.version)
+        )
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """The numbers of now come first: the chart gives way where both do not fit."""
+        left = self.content_size.height - self.query_one(Gauges).lines
+        self.query_one(Chart).display = left >= _CHART_HEIGHT
 
 
 def headline(sample: Sample) -> str:
-    """What the panel is about: the GPU's name, or that there is none."""
-    gpus = _gpus(sample)
+    """What the panel is about: the GPU's name, or that there is none; and the room on the disk."""
+    gpus = gpus_of(sample)
+    free = number(sample.get("disk_free"))
+    disk = "" if free is None else f"   disk {memory(free)} free"
     if not gpus:
-        return "no GPU"
+        return f"no GPU{disk}"
     name = line(gpus[0].get("name")) or "GPU"
-    return name if len(gpus) == 1 else f"{len(gpus)} x {name}"
+    return (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
 
 
 def gauges(sample: Sample) -> list[Gauge]:
-    gpus = _gpus(sample)
-    if gpus:
-        return [gauge for gpu in gpus for gauge in _gpu_gauges(gpu)]
+    """Of one GPU a line each for what it has; of several one line a device."""
+    gpus = gpus_of(sample)
+    if len(gpus) == 1:
+        return _one_gpu(gpus[0])
+    return [_of_many(gpu) for gpu in gpus] or _host(sample)
+
+
+def system_plot(machine: Machine, clock: Column) -> Plot:
+    """Busy and full shares in percent over the samples, newest at the right."""
+    moments, busy, full = machine.series()
+    lines = (
+        Line(moments, full, "memory", _in_percent, ink=_FULL),
+        Line(moments, busy, "busy", _in_percent, ink=_BUSY),
+    )
+    return Plot(lines, y=Range(0.0, 100.0), clock=clock, timed=True)
+
+
+def _host(sample: Sample) -> list[Gauge]:
     run = _object(sample.get("run"))
     cores, whole = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
     host, own = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
@@ -61,80 +89,42 @@ def gauges(sample: Sample) -> list[Gauge]:
     held = number(run.get("pss")) or number(run.get("rss"))
     total, pids = memory(whole), integer(run.get("pids")) or 0
     return [
-        Gauge("cpu host", _ratio(host, 100), f"{cores} cores", _BUSY),
-        Gauge("cpu run", _ratio(own, 100 * cores), f"{pids} processes", _BUSY),
-        Gauge("memory host", _ratio(used, whole), f"{memory(used)} of {total}", _FULL),
-        Gauge("memory run", _ratio(held, whole), memory(held), _FULL),
+        Gauge("cpu host", ratio(host, 100), f"{cores} cores", _BUSY),
+        Gauge("cpu run", ratio(own, 100 * cores), f"{pids} processes", _BUSY),
+        Gauge("memory host", ratio(used, whole), f"{memory(used)} of {total}", _FULL),
+        Gauge("memory run", ratio(held, whole), memory(held), _FULL),
     ]
 
 
-def system_plot(samples: Sequence[Sample]) -> Plot:
-    """Busy and full shares in percent over the samples, newest at the right."""
-    with_gpu = bool(_gpus(samples[-1]))
-    busy = _gpu_busy if with_gpu else lambda s: _percent(_ratio(number(s.get("cpu_percent")), 100))
-    full = (
-        _gpu_full
-        if with_gpu
-        else lambda s: _percent(_ratio(number(s.get("mem_used")), number(s.get("mem_total"))))
-    )
-    lines = (Line(_line(samples, full), _FULL), Line(_line(samples, busy), _BUSY))
-    return Plot(lines, y=Range(0.0, 100.0), x_label="{} min")
-
-
-def _gpu_gauges(gpu: Sample) -> list[Gauge]:
+def _one_gpu(gpu: Sample) -> list[Gauge]:
     index = integer(gpu.get("index")) or 0
-    util, total = number(gpu.get("util")), number(gpu.get("mem_total"))
-    used, own = number(gpu.get("mem_used")), number(gpu.get("run_mem"))
-    power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
-    state = ", ".join(
-        text
-        for text in (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
-        if text
-    )
-    filled = f"{memory(used)} of {memory(total)}"
-    held = (
-        []
-        if own is None
-        else [Gauge(f"gpu {index} run", _ratio(own, total), f"{memory(own)} by this run", _FULL)]
-    )
+    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    by_run = "not measurable here" if own is None else f"{memory(own)} by this run"
     return [
-        Gauge(f"gpu {index} busy", _ratio(util, 100), state, _BUSY),
-        Gauge(f"gpu {index} mem", _ratio(used, total), filled, _FULL),
-        *held,
+        Gauge(f"gpu {index} busy", ratio(number(gpu.get("util")), 100), _state(gpu), _BUSY),
+        Gauge(f"gpu {index} mem", ratio(used, total), f"{memory(used)} of {memory(total)}", _FULL),
+        Gauge(f"gpu {index} run", ratio(own, total), by_run, _FULL),
     ]
 
 
-def _line(samples: Sequence[Sample], share: Callable[[Sample], float | None]) -> list[Point]:
-    """Minutes since the first sample against a share."""
-    start = moment(samples[0].get("t")) or 0.0
-    return [(round(((moment(s.get("t")) or 0.0) - start) / 60, 2), share(s)) for s in samples]
+def _of_many(gpu: Sample) -> Gauge:
+    """How busy it is as a bar, and all else in numbers."""
+    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    held = MISSING if own is None else memory(own)
+    detail = f"{memory(used)} of {memory(total)}, run {held}  {_state(gpu)}"
+    return Gauge(
+        f"gpu {integer(gpu.get('index')) or 0}", ratio(number(gpu.get("util")), 100), detail, _BUSY
+    )
 
 
-def _gpu_busy(sample: Sample) -> float | None:
-    return _mean([_ratio(number(gpu.get("util")), 100) for gpu in _gpus(sample)])
+def _state(gpu: Sample) -> str:
+    power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
+    told = (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
+    return ", ".join(text for text in told if text)
 
 
-def _gpu_full(sample: Sample) -> float | None:
-    gpus = _gpus(sample)
-    return _mean([_ratio(number(g.get("mem_used")), number(g.get("mem_total"))) for g in gpus])
-
-
-def _mean(shares: Sequence[float | None]) -> float | None:
-    known = [share for share in shares if share is not None]
-    return _percent(sum(known) / len(known)) if known else None
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else share * 100
-
-
-def _ratio(value: float | None, whole: float | None) -> float | None:
-    return None if value is None or not whole else number(value / whole)
-
-
-def _gpus(sample: Sample) -> list[Sample]:
-    found = sample.get("gpus")
-    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
+def _in_percent(value: float | None) -> str:
+    return percent(None if value is None else value / 100)
 
 
 def _object(value: Any) -> Sample:

@@ -15,6 +15,8 @@ import pytest
 
 from tests.e2e.project import Project, make_project
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def project(tiny_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.project import Project, make_project
 
+pytestmark = pytest.mark.waits
+
 MODEL = "actor_rollout_ref.model.path=data/tiny/model"
 ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
 ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"

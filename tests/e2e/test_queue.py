@@ -15,6 +15,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.e2e.project import Project, make_project
 
+pytestmark = pytest.mark.waits
+
 MODEL = "actor_rollout_ref.model.path=data/tiny/model"
 LONG = [sys.executable, "-c", "import time; time.sleep(600)"]
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,13 @@ def test_an_atomic_write_that_fails_leaves_the_old_file_alone(tmp_path: Path) ->
         jsonl.write_json(path, {"a": object()})
     assert jsonl.read_json(path) == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "state.json")
+    assert jsonl.read_json(tmp_path / "state.json") is None
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", "x" * 300, "a/" * 1000, "~nobody-here/x", 3, None])
+def test_what_no_file_system_takes_is_no_path(value: Any) -> None:
+    assert jsonl.location(value) is None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 from textual.app import App
 from textual.message import Message
@@ -23,7 +24,7 @@ _PATIENCE_S, _LOOK_S = 8.0, 0.05
 
 @asynccontextmanager
 async def running(
-    runs: Path, size: tuple[int, int] = LARGE, config: str = "grpo_tiny", **options: Path
+    runs: Path, size: tuple[int, int] = LARGE, config: str = "grpo_tiny", **options: Any
 ) -> AsyncIterator[Driver]:
     """The app over a folder of runs, without a terminal."""
     app = GrubricsApp(runs, config, **options)

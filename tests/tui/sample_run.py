@@ -48,6 +48,7 @@ class SampleRun:
         sample.run.attempt(1).path.mkdir(parents=True)
         checkpoint = "training.output_dir" if kind == "sft" else "trainer.default_local_dir"
         config = {checkpoint: {"value": "checkpoints/sample", "origin": "file"}}
+        argv = ["python", "-m", f"engine.train.{kind}"]
         manifest = {
             "v": 1,
             "id": name,
@@ -57,8 +58,9 @@ class SampleRun:
             "cwd": str(root),
             "total_steps": total,
             "config": config,
-            "argv": ["python", "-m", f"engine.train.{kind}"],
+            "argv": argv,
             "changes": [],
+            "attempts": [{"number": 1, "started": sample.started, "argv": argv}],
         }
         jsonl.write_json(sample.run.manifest, manifest)
         sample.say("starting")
@@ -118,15 +120,28 @@ class SampleRun:
             "reward/zero_std_share": 0.0,
             "reward/failed_share": 0.0,
             "judge_api_latency_s": judge / 2,
+            "judge_api_latency_p50_s": judge * 0.45,
             "judge_api_latency_p95_s": judge * (0.8 + 0.3 * noise.random()),
             "semaphore_wait_s": 0.2 + 0.2 * noise.random(),
             "reward_total_duration_s": judge,
             "judge/calls": 64.0,
             "judge/errors": 0.0,
+            "judge/timeouts": float(n % 9 == 0),
+            "judge/parse_failures": 0.0,
+            "judge/tokens_in": 80_000.0 + 500 * n,
+            "judge/tokens_out": 12_000.0,
             "actor/pg_loss": noise.gauss(0, 0.01),
+            "actor/ppo_kl": 0.002 + 0.0004 * n * noise.random(),
+            "actor/entropy": 1.4 * math.exp(-n / 60) + 0.02 * noise.random(),
+            "actor/grad_norm": 0.4 + 0.2 * noise.random(),
+            "actor/pg_clipfrac": 0.02 * noise.random(),
+            "response_length/mean": 420.0 + 3 * n + 20 * noise.random(),
+            "response_length/clip_ratio": 0.03125 if n % 4 == 0 else 0.0,
         }
         if n % 10 == 0 or n == 1:
             values["val/reward"] = 0.4 + 0.2 * math.tanh(n / 14 - 1)
+            values["val-core/healthbench/reward/mean@1"] = 0.38 + 0.2 * math.tanh(n / 14 - 1)
+            values["val-core/medqa/reward/mean@1"] = 0.52 + 0.1 * math.tanh(n / 20 - 1)
         return values
 
     def sft_metrics(self) -> dict[str, float | None]:

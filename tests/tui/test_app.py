@@ -8,7 +8,7 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
-from grubrics_tui.actions import ACTIONS, bindings
+from grubrics_tui.actions import ACTIONS, Action, bindings
 from grubrics_tui.themes import THEMES
 
 
@@ -45,7 +45,7 @@ async def test_without_colour_shapes_and_letters_say_what_colours_would(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(runs) as driver:
-        await driver.shows("● running", "ggg", "uuu", "****", "g gen", "* p95")
+        await driver.shows("● running", "ggg", "uuu", "****", "g gen", "* p50")
 
 
 async def test_an_ascii_terminal_gets_no_braille(run: SampleRun, runs: Path) -> None:
@@ -58,9 +58,14 @@ async def test_an_ascii_terminal_gets_no_braille(run: SampleRun, runs: Path) -> 
 
 def test_no_screen_binds_a_key_twice() -> None:
     for where in {place for action in ACTIONS for place in action.where}:
-        own = [a for a in ACTIONS if where in a.where or not a.where]
+        own = [a for a in ACTIONS if (where in a.where or not a.where) and not _is_log(a)]
         keys = [key for action in own for key in action.key.split(",")]
         assert len(keys) == len(set(keys)), where
+
+
+def _is_log(action: Action) -> bool:
+    """The live screen's keys for its log, which stand back where a chart is in front."""
+    return "live" in action.where and action.description.startswith("Log: ")
 
 
 def test_every_action_is_bound_where_it_is_offered() -> None:

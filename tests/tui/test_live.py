@@ -42,15 +42,26 @@ async def test_every_panel_shows_the_last_values_of_the_large_screen(
 ) -> None:
     values = last_metrics(run)
     async with running(runs, LARGE) as driver:
-        screen = await driver.shows("1 reward", "2 judge", "3 step time", "4 machine", "5 log")
+        titles = ("1 reward", "2 judge", "3 step time", "4 policy", "5 machine", "6 log")
+        await driver.shows(*titles)
         await driver.message(LiveScreen.Updated)
         screen = driver.screen
-        for name in ("gen", "reward", "old_log_prob", "update_actor", "update_weights"):
-            assert f"{name} {values[f'timing_s/{name}']:.2f}" in screen
+        for label, name in PHASES.items():
+            assert f"{label} {values[f'timing_s/{name}']:.2f}" in screen
+        assert f"p50 {values['judge_api_latency_p50_s']:.2f} s" in screen
         assert f"p95 {values['judge_api_latency_p95_s']:.2f} s" in screen
         assert f"wait {values['semaphore_wait_s']:.2f} s" in screen
         assert "calls 64" in screen
         assert "memory host" in screen
+
+
+PHASES = {
+    "gen": "gen",
+    "reward": "reward",
+    "old log prob": "old_log_prob",
+    "update": "update_actor",
+    "weights": "update_weights",
+}
 
 
 async def test_new_steps_appear_as_they_are_logged(run: SampleRun, runs: Path) -> None:
@@ -65,16 +76,16 @@ async def test_one_panel_at_a_time_on_a_small_screen(run: SampleRun, runs: Path)
     async with running(runs, SMALL) as driver:
         assert "gen " not in await driver.shows("[1 reward]", "mean ± std in group")
         await driver.press("3")
-        assert "± std in group" not in await driver.shows("[3 step time]", "update_actor")
-        await driver.press("tab")
-        await driver.shows("[4 machine]", "memory run")
-        await driver.press("shift+tab", "shift+tab")
+        assert "± std in group" not in await driver.shows("[3 step time]", "old log prob")
+        await driver.press("tab", "tab")
+        await driver.shows("[5 machine]", "memory run")
+        await driver.press("shift+tab", "shift+tab", "shift+tab")
         await driver.shows("[2 judge]", "seconds a call")
 
 
 async def test_zoom_shows_one_panel_and_goes_back(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
-        await driver.shows("5 log")
+        await driver.shows("6 log")
         await driver.press("2", "z")
         assert "mean ± std in group" not in await driver.shows("[2 judge]", "seconds a call")
         await driver.press("escape")
@@ -202,5 +213,5 @@ async def test_scrolling_the_log_stops_following_until_the_end_is_asked_for(
         await driver.press("pageup")
         await driver.shows("scrolled up")
         run.print(b"the newest line")
-        await driver.press("end")
+        await driver.press("G")
         await driver.shows("the newest line", "following")

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grubrics_tui.drawing.spans import plain, width_of
-from grubrics_tui.drawing.stacked import Part, Stack, fold, layout, render
+from grubrics_tui.drawing.stacked import Part, Stacks, layout, render
 
 PARTS = (Part("gen", "phase-1", "g"), Part("reward", "phase-2", "r"))
 
 
+def stacks(*sizes: tuple[float, ...]) -> Stacks:
+    """Stacks of the steps 1, 2, ..."""
+    table = np.array(sizes, float).reshape(len(sizes), len(PARTS))
+    return Stacks(PARTS, np.arange(1.0, len(sizes) + 1), table)
+
+
 def test_parts_stand_on_each_other_in_order() -> None:
-    stacks = [Stack(step, (2.0, 1.0)) for step in (1, 2, 3)]
-    assert plain(render(stacks, PARTS, 24, 7, letters=True)) == "\n".join(
+    assert plain(render(stacks(*[(2.0, 1.0)] * 3), 24, 7, letters=True)) == "\n".join(
         [
-            "  rrrrrr rrrrrr rrrrrr",
-            "  rrrrrr rrrrrr rrrrrr",
-            "2 gggggg gggggg gggggg",
-            "  gggggg gggggg gggggg",
-            "  gggggg gggggg gggggg",
-            "0 gggggg gggggg gggggg",
-            "  1             step 3",
+            "     rrrrr rrrrr rrrrr",
+            "     rrrrr rrrrr rrrrr",
+            "   2 ggggg ggggg ggggg",
+            "     ggggg ggggg ggggg",
+            "     ggggg ggggg ggggg",
+            "   0 ggggg ggggg ggggg",
+            "step   1     2     3",
         ]
     )
 
 
 def test_a_cell_between_two_parts_shows_both() -> None:
-    rows = render([Stack(1, (1.5, 1.5))], PARTS, 20, 4)
+    rows = render(stacks((1.5, 1.5)), 20, 4)
     assert any(s.ink == "phase-1" and s.paper == "phase-2" for row in rows for s in row)
 
 
 def test_more_steps_than_room_are_averaged_not_dropped() -> None:
-    folded = fold([Stack(step, (float(step),)) for step in range(1, 7)], 3)
-    assert [stack.sizes[0] for stack in folded] == [1.5, 3.5, 5.5]
+    folded = stacks(*[(float(step), 0.0) for step in range(1, 7)]).folded(3)
+    assert folded.sizes[:, 0].tolist() == [1.5, 3.5, 5.5]
 
 
 def test_columns_fill_the_width_once_they_are_many() -> None:
-    assert layout(3, 30) == [0] * 6 + [None] + [1] * 6 + [None] + [2] * 6
+    assert layout(3, 30).tolist() == [0] * 6 + [-1] + [1] * 6 + [-1] + [2] * 6
     assert layout(20, 30)[0] == 0
     assert layout(20, 30)[-1] == 19
 
@@ -48,6 +54,6 @@ def test_columns_fill_the_width_once_they_are_many() -> None:
     st.integers(0, 20),
 )
 def test_any_times_fit_any_size(sizes: list[tuple[float, float]], width: int, height: int) -> None:
-    rows = render([Stack(i, pair) for i, pair in enumerate(sizes)], PARTS, width, height)
+    rows = render(stacks(*sizes), width, height, cursor=2.0)
     assert len(rows) == height
     assert all(width_of(row) in (0, width) for row in rows)

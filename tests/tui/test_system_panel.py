@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.watch.columns import Column
 from grubrics_tui.drawing.plot import render
-from grubrics_tui.widgets.system_panel import Sample, gauges, headline, system_plot
+from grubrics_tui.drawing.prepare import on_axis
+from grubrics_tui.drawing.view import View
+from grubrics_tui.machine import Machine, Sample
+from grubrics_tui.widgets.system_panel import gauges, headline, system_plot
 
 KEYS = ("t", "cpu_percent", "cpu_count", "mem_used", "mem_total", "run")
 GPU_KEYS = ("index", "name", "util", "mem_used", "mem_total", "run_mem", "power_w", "temp_c")
@@ -26,7 +30,10 @@ SAMPLES = st.builds(
 def test_any_samples_are_drawn(samples: list[Sample]) -> None:
     assert headline(samples[-1]).isprintable()
     assert all(gauge.label.isprintable() for gauge in gauges(samples[-1]))
-    assert len(render(system_plot(samples), 40, 8)) == 8
+    machine = Machine()
+    machine.add(samples)
+    plot = on_axis(system_plot(machine, Column()), "elapsed")
+    assert len(render(plot, View(axis="elapsed"), 40, 8)) == 8
 
 
 @pytest.mark.parametrize("sample", [{"gpus": [1]}, {"gpus": {"a": 1}}, {"run": 5}])

@@ -12,7 +12,7 @@ from typing import Any
 import openai
 
 from engine.records.masking import redact
-from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError
+from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError, Tokens
 from engine.rubrics.judge.credentials import Credentials, find_credentials
 from engine.rubrics.judge.retry import RETRYABLE, Backoff
 from engine.rubrics.judge.slots import Slots
@@ -35,6 +35,7 @@ class _Try:
     outcome: tuple[float, ...] | _Failure
     waited_s: float
     latency_s: float
+    tokens: Tokens | None
 
 
 class ApiJudge:
@@ -59,19 +60,17 @@ class ApiJudge:
         never becomes zeros. The slot is free during the waits between attempts.
         """
         messages = judge_messages(question, answers, rubric)
-        waited = 0.0
-        attempt = 0
+        so_far = JudgeResult(None, None, None, 0.0, 0)
         while True:
-            attempt += 1
             tried = await self._try(messages, len(answers))
-            waited += tried.waited_s
+            so_far = _counted(so_far, tried)
             if not isinstance(tried.outcome, _Failure):
-                return JudgeResult(tried.outcome, None, tried.latency_s, waited, attempt)
-            error = self._safe(tried.outcome.error)
+                return replace(so_far, scores=tried.outcome, latency_s=tried.latency_s)
+            error, attempt = self._safe(tried.outcome.error), so_far.attempts
             last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
             self._log(error, attempt, last)
             if last:
-                return JudgeResult(None, error, None, waited, attempt)
+                return replace(so_far, error=error)
             await asyncio.sleep(
                 self._backoff.wait_s(attempt, error.kind, tried.outcome.retry_after_s)
             )
@@ -84,26 +83,30 @@ class ApiJudge:
         queued = time.perf_counter()
         async with self._slots.held():
             started = time.perf_counter()
-            outcome = await self._call(messages, n_answers)
-            return _Try(outcome, started - queued, time.perf_counter() - started)
+            outcome, tokens = await self._call(messages, n_answers)
+            return _Try(outcome, started - queued, time.perf_counter() - started, tokens)
 
     async def _call(
         self, messages: list[dict[str, str]], n_answers: int
-    ) -> tuple[float, ...] | _Failure:
+    ) -> tuple[tuple[float, ...] | _Failure, Tokens | None]:
+        """Scores or the failure, and the tokens of the reply, which an unreadable one costs too."""
+        tokens: Tokens | None = None
         try:
             # The client's own limit counts silence between bytes; this one counts the whole call.
             async with asyncio.timeout(self._settings.timeout_s):
                 reply = await self._client.chat.completions.create(**self._request(messages))
-            return read_scores(_content(reply), n_answers)
+            tokens = _tokens(reply)
+            return read_scores(_content(reply), n_answers), tokens
         except (TimeoutError, openai.APITimeoutError):
             limit = self._settings.timeout_s
-            return _Failure(ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)"))
-        except openai.OpenAIError as error:
-            return _classified(error, self._settings.model)
-        except ValueError as error:  # also a body that is not JSON, which the client lets through
-            return _Failure(ScoringError("parse", f"{error}"))
-        except Exception as error:  # whatever the HTTP client meets must cost one sample, not a run
-            return _Failure(ScoringError("other", f"{type(error).__name__}: {error}"))
+            error = ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)")
+        except openai.OpenAIError as problem:
+            return _classified(problem, self._settings.model), tokens
+        except ValueError as problem:  # also a body that is not JSON, which the client lets through
+            error = ScoringError("parse", f"{problem}")
+        except Exception as problem:  # whatever the client meets must cost one sample, not a run
+            error = ScoringError("other", f"{type(problem).__name__}: {problem}")
+        return _Failure(error), tokens
 
     def _safe(self, error: ScoringError) -> ScoringError:
         """The error as it may be logged and kept."""
@@ -124,6 +127,29 @@ class ApiJudge:
         then = "giving up" if last else "retrying"
         limit = self._settings.max_attempts
         log.warning("%s (attempt %d/%d, %s): %s", what, attempt, limit, then, error.message)
+
+
+def _counted(so_far: JudgeResult, tried: _Try) -> JudgeResult:
+    """With one more attempt: what it waited and cost, and why it failed."""
+    failed = (tried.outcome.error.kind,) if isinstance(tried.outcome, _Failure) else ()
+    tokens = so_far.tokens
+    if tried.tokens is not None:
+        before = tokens or Tokens(0, 0)
+        tokens = Tokens(before.input + tried.tokens.input, before.output + tried.tokens.output)
+    return replace(
+        so_far,
+        semaphore_wait_s=(so_far.semaphore_wait_s or 0.0) + tried.waited_s,
+        attempts=so_far.attempts + 1,
+        failed_attempts=(*so_far.failed_attempts, *failed),
+        tokens=tokens,
+    )
+
+
+def _tokens(reply: Any) -> Tokens | None:
+    usage = getattr(reply, "usage", None)
+    sent, received = (getattr(usage, n, None) for n in ("prompt_tokens", "completion_tokens"))
+    both = isinstance(sent, int) and isinstance(received, int)
+    return Tokens(int(sent or 0), int(received or 0)) if both else None
 
 
 def make_api_judge(

@@ -20,11 +20,20 @@ class ScoringError:
 
 
 @dataclass(frozen=True)
+class Tokens:
+    """What was sent to a judge and what came back, as the server counts."""
+
+    input: int
+    output: int
+
+
+@dataclass(frozen=True)
 class JudgeResult:
     """Scores in answer order, each in [0, 1], or the error that prevented them; never both.
 
     ``latency_s`` is the successful call alone; ``semaphore_wait_s`` sums the waits for a free
-    slot over all ``attempts``. Both are seconds.
+    slot over all ``attempts``. Both are seconds. ``failed_attempts`` says of every attempt that
+    did not help why; ``tokens`` sums what the replies said of themselves, None when none did.
     """
 
     scores: tuple[float, ...] | None
@@ -32,6 +41,8 @@ class JudgeResult:
     latency_s: float | None
     semaphore_wait_s: float | None
     attempts: int
+    failed_attempts: tuple[ErrorKind, ...] = ()
+    tokens: Tokens | None = None
 
 
 class Judge(Protocol):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
+from engine.errors import UsageError
 from engine.launch.env_file import load_env_file
 
 
@@ -32,3 +36,10 @@ def test_a_missing_file_is_no_error(tmp_path: Path) -> None:
     env: dict[str, str] = {}
     load_env_file(env, tmp_path / ".env")
     assert env == {}
+
+
+@pytest.mark.parametrize("line", ["'a=b'=1", "A=1\0"])
+def test_what_no_environment_takes_is_one_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / ".env").write_text(f"{line}\n")
+    with pytest.raises(UsageError, match="cannot be a variable"):
+        load_env_file(os.environ, tmp_path / ".env")

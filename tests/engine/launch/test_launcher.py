@@ -13,6 +13,7 @@ import pytest
 from engine.errors import UsageError
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.recipe import Recipe, load_recipe
+from engine.runs.python import own_module
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
@@ -47,6 +48,28 @@ def test_a_disk_that_fills_up_during_the_launch_leaves_nothing(
     with pytest.raises(UsageError, match="No space left on device; nothing was launched"):
         launch(plan(recipe, "try", full_disk))
     assert list(full_disk.iterdir()) == []
+
+
+def test_a_launch_clears_away_what_a_killed_one_left(recipe: Recipe, tmp_path: Path) -> None:
+    left = tmp_path / "runs" / ".launch-abc"
+    left.mkdir(parents=True)
+    os.utime(left, (1e9, 1e9))
+    taken = plan(recipe, "try", tmp_path / "runs")
+    (taken.directory / "by somebody else").mkdir(parents=True)
+    with pytest.raises(UsageError, match="exists already"):
+        launch(taken)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["try"]
+
+
+def test_a_module_of_the_project_folder_does_not_stand_in_for_python_s(tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit('the wrong random.py')")
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('the wrong engine')")
+    command = own_module("engine.runs.ray_follower")
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "wrong" not in done.stderr
+    assert 'engine/runs/ray_follower.py", line' in done.stderr
 
 
 def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: Path) -> None:

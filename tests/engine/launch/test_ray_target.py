@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import Needs, chosen_cluster, shortage, where_it_trains
 from engine.launch.recipe import Recipe, load_recipe
+from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node
 
 RECIPE = """
@@ -80,5 +82,5 @@ def test_the_manifest_says_where_it_trains(tmp_path: Path) -> None:
     assert found["ray"] == "http://head:8265"
     assert found["argv"][1:3] == ["-m", "engine.train.grpo"]
     command = found["attempts"][0]["argv"]
-    assert command[1:5] == ["-m", "engine.runs.ray_follower", "http://head:8265", "--"]
-    assert command[6:8] == ["-m", "engine.train.grpo"]
+    assert tuple(command[:-6]) == own_module("engine.runs.ray_follower", "http://head:8265", "--")
+    assert command[-6:-3] == [sys.executable, "-m", "engine.train.grpo"]

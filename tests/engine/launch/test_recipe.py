@@ -147,6 +147,27 @@ def test_a_secret_in_an_override_is_refused_and_not_repeated(config: str, overri
     assert "ter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "GITHUB_TOKEN=sesame",
+        "HUGGING_FACE_HUB_TOKEN=sesame",
+        "NOTE=sk-proj-sesame7890123456789012",
+    ],
+)
+def test_a_secret_among_the_variables_of_ray_is_refused(config: str, variable: str) -> None:
+    override = f"+ray_kwargs.ray_init.runtime_env.env_vars.{variable}"
+    with pytest.raises(UsageError, match="looks like a secret") as caught:
+        load_recipe(config, [override])
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_secret_inside_a_mapping_is_refused(config: str) -> None:
+    override = "+ray_kwargs.ray_init.runtime_env.env_vars={OPENAI_API_KEY: sesame}"
+    with pytest.raises(UsageError, match="looks like a secret"):
+        load_recipe(config, [override])
+
+
 def test_an_ordinary_endpoint_is_no_secret(config: str) -> None:
     recipe = load(config, "judge.base_url=http://127.0.0.1:8000/v1", "judge.max_tokens=5")
     assert recipe.get("judge.base_url") == "http://127.0.0.1:8000/v1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,17 @@ def test_a_run_without_a_checkpoint_folder_claims_nothing(tmp_path: Path) -> Non
     run = make(tmp_path, "mine")
     jsonl.write_json(run.manifest, {"attempts": [{"number": 1}]})
     assert claim(run) is None
+
+
+def test_a_copy_of_a_run_does_not_save_beside_the_original(tmp_path: Path, folder: Path) -> None:
+    run = make(tmp_path, "mine")
+    claim(run)
+    save(folder, 2)
+    copy = RunDir(tmp_path / "copy" / "mine")
+    shutil.copytree(run.path, copy.path)
+    write_state(run, RunState("running", supervisor=identify(os.getpid())))
+    go_on(copy, 2)
+    with pytest.raises(UsageError, match="is being written by run 'mine' in "):
+        claim(copy)
+    write_state(run, RunState("failed"))
+    claim(copy)

@@ -105,6 +105,8 @@ def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:
         "judge_latency_s",
         "semaphore_wait_s",
         "attempts",
+        "failed_attempts",
+        "tokens",
         "duration_s",
         "error",
         "n_chars",

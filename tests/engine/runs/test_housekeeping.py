@@ -210,6 +210,17 @@ def test_an_interrupted_deletion_is_no_run_and_is_finished_the_next_time(root: P
     assert list(root.iterdir()) == []
 
 
+def test_what_a_killed_launch_left_is_removed_when_it_is_old(root: Path) -> None:
+    names = {"abc": ".launch-abc", "dead": f".launch-{2**22 + 1}-abc"}
+    kept = {"young": ".launch-young", "alive": f".launch-{os.getpid()}-abc", "other": ".launch.d"}
+    for key, name in (names | kept).items():
+        (root / name).mkdir(parents=True)
+        if key != "young":
+            os.utime(root / name, (1e9, 1e9))
+    finish_deletions(root)
+    assert {path.name for path in root.iterdir()} == set(kept.values())
+
+
 def test_finishing_deletions_follows_no_link(root: Path, tmp_path: Path) -> None:
     target = make_run(tmp_path / "elsewhere", "real")
     root.mkdir()
@@ -342,11 +353,20 @@ def test_a_run_that_reaches_them_through_a_link_uses_them(root: Path, tmp_path: 
     assert keeps(run, root, "run 'younger' uses them")
 
 
-def test_a_manifest_that_names_them_and_cannot_be_read_counts_as_use(root: Path) -> None:
+def test_a_model_path_that_is_a_link_of_another_name_uses_them(root: Path, tmp_path: Path) -> None:
+    run = make_run(root)
+    (save_checkpoint(run) / "final").mkdir()
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "best").symlink_to(tmp_path / "checkpoints" / "old" / "final")
+    make_run(root, "younger", config={"model.path": {"value": "models/best", "origin": "file"}})
+    assert keeps(run, root, "run 'younger' uses them")
+
+
+def test_a_manifest_that_cannot_be_read_counts_as_use(root: Path) -> None:
     run = make_run(root)
     save_checkpoint(run)
-    make_run(root, "torn").manifest.write_text('{"checkpoint_dir": "checkpoints/old", "con')
-    assert keeps(run, root, "run 'torn' uses them")
+    make_run(root, "torn").manifest.write_text('{"checkpoint_dir": "elsewh')
+    assert keeps(run, root, "run 'torn' may use them (its manifest is damaged)")
 
 
 def test_a_checkpoint_folder_that_is_a_link_stays(root: Path, tmp_path: Path) -> None:
@@ -357,3 +377,48 @@ def test_a_checkpoint_folder_that_is_a_link_stays(root: Path, tmp_path: Path) ->
     folder.symlink_to(real)
     delete(plan_deletion(run, root), checkpoints=True)
     assert (real / "global_step_5" / "actor" / "model.pt").exists()
+
+
+def test_checkpoints_of_the_original_stay_when_a_copy_of_its_directory_is_deleted(
+    root: Path, tmp_path: Path
+) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    shutil.copytree(root, tmp_path / "copy")
+    assert keeps(RunDir(tmp_path / "copy" / "old"), tmp_path / "copy", str(run.path))
+
+
+def test_a_model_that_was_there_before_the_run_stays(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    (folder / "final").mkdir()
+    (folder / "final" / "model.safetensors").write_text("precious")
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert [path.name for path in folder.iterdir()] == ["final"]
+
+
+def test_the_run_s_own_model_goes_with_its_checkpoints(root: Path) -> None:
+    run = make_run(root)
+    folder = save_checkpoint(run)
+    (folder / "final").mkdir()
+    shutil.copy(folder / STAMP, folder / "final")
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert not folder.exists()
+
+
+def test_a_run_that_holds_its_checkpoints_itself_is_not_deleted_without_them(root: Path) -> None:
+    run = make_run(root, checkpoint_dir="runs/old/checkpoints")
+    save_checkpoint(run).rename(run.path / "checkpoints")
+    with pytest.raises(UsageError, match="holds its checkpoints itself"):
+        delete(plan_deletion(run, root))
+    assert (run.path / "checkpoints" / "global_step_5").exists()
+    delete(plan_deletion(run, root), checkpoints=True)
+    assert not run.path.exists()
+
+
+def test_a_run_that_was_resumed_in_the_archive_is_not_moved(root: Path) -> None:
+    kept = archive(make_run(root))
+    write_state(kept, RunState("running", supervisor=identify(os.getpid())))
+    with pytest.raises(UsageError, match="has not ended"):
+        unarchive(kept)
+    assert kept.manifest.exists()

@@ -70,6 +70,13 @@ def test_a_reused_pid_is_not_the_same_process(tmp_path: Path, start: Start) -> N
     assert alive(identity)
 
 
+@pytest.mark.skipif(os.getuid() == 0, reason="root may signal everybody")
+def test_a_process_of_somebody_else_is_not_signalled() -> None:
+    identity = identify(1)
+    assert identity is not None
+    assert not send(identity, signal.SIGTERM)
+
+
 def test_a_process_of_another_boot_is_not_alive(tmp_path: Path, start: Start) -> None:
     identity = identify(start(RunDir(tmp_path / "run")).pid)
     assert identity is not None

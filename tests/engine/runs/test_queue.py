@@ -26,6 +26,8 @@ from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
 
+pytestmark = pytest.mark.waits
+
 STANDIN = Path(__file__).with_name("standin.py")
 SLOW = ("--sleep", "0.2")
 

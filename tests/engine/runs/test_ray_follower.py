@@ -29,6 +29,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
 
+pytestmark = pytest.mark.waits
+
 STANDIN = Path(__file__).with_name("standin.py")
 REPOSITORY = Path(__file__).parents[3]
 

@@ -206,3 +206,11 @@ def test_a_folder_that_no_run_could_be_named_after_is_no_run(
 def test_a_folder_without_manifest_or_state_is_no_run(root: Path, index: Index) -> None:
     (root / "notes").mkdir()
     assert "notes" not in ids(root, index)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
+def test_a_run_that_may_not_be_looked_into_hides_no_other(root: Path, index: Index) -> None:
+    (root / "run-1").chmod(0)
+    found = {info.id: info.state.reason for info in list_runs(root, index)}
+    (root / "run-1").chmod(0o755)
+    assert found == {"run-0": None, "run-1": "no readable state.json", "run-2": None}

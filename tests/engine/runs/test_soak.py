@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.soak import soak
+
+pytestmark = pytest.mark.waits
 
 
 def test_runs_that_die_at_random_moments_keep_one_history_and_leave_nothing(tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ def test_an_unknown_state_is_none(state: Any) -> None:
     assert state_from_json({"state": state}) is None
 
 
+@pytest.mark.parametrize("pid", [float("inf"), float("nan"), "1", None, True, 10**400])
+def test_a_supervisor_that_no_process_can_be_is_none(pid: Any) -> None:
+    raw = {"state": "running", "supervisor": {"pid": pid, "start": 1, "boot": "b"}}
+    assert state_from_json(raw) == RunState("running")
+
+
 def test_control_and_bidi_characters_of_a_reason_are_gone() -> None:
     state = state_from_json({"state": "failed", "reason": "a\x1b[2J\x00b\nc\u202ed\x07"})
     assert state is not None

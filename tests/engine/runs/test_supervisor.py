@@ -20,6 +20,8 @@ from engine.runs.state import RunState, observed_state, recorded_state, write_st
 from engine.runs.stopping import stop_run
 from engine.watch.train_log import read_steps
 
+pytestmark = pytest.mark.waits
+
 STANDIN = Path(__file__).with_name("standin.py")
 
 

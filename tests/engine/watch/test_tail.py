@@ -72,3 +72,14 @@ def test_the_last_lines_of_a_big_file_cost_a_small_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(b"line %d\n" % n for n in range(100_000)))
     assert last_lines(path, 2) == [b"line 99998", b"line 99999"]
+
+
+def test_what_never_ends_a_line_is_dropped_and_reading_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "bars.log"
+    with path.open("wb") as handle:
+        handle.truncate(65 << 20)  # a hole: no line end for longer than a line may be
+        handle.seek(0, 2)
+        handle.write(b"\nnext\n")
+    tail = Tail(path)
+    assert tail.lines() == []
+    assert tail.lines()[-1] == b"next"

@@ -11,6 +11,7 @@ import pytest
 from engine.errors import UsageError
 from engine.rubrics.judge import JudgeResult, make_judge
 from engine.rubrics.judge.api import make_api_judge
+from engine.rubrics.judge.base import Tokens
 from engine.rubrics.judge.retry import Backoff
 from engine.rubrics.judge.slots import LocalSlots
 from engine.rubrics.settings import JudgeSettings
@@ -208,3 +209,24 @@ def test_a_key_that_the_server_quotes_is_masked() -> None:
         result = ask(server)
     assert result.error is not None and "Incorrect API key" in result.error.message
     assert key not in result.error.message
+
+
+def counted(content: str, sent: int, received: int) -> Reply:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"content": content}}
+    usage = {"prompt_tokens": sent, "completion_tokens": received}
+    return Reply(body={"choices": [choice], "usage": usage})
+
+
+def test_failed_attempts_and_tokens_are_counted_even_when_a_retry_helps() -> None:
+    replies = [error(500), counted("no scores here", 100, 7), counted(GOOD, 100, 9)]
+    with judge_server(*replies) as server:
+        result = ask(server)
+    assert result.scores == (0.9, 0.1)
+    assert result.failed_attempts == ("server", "parse")
+    assert (result.attempts, result.tokens) == (3, Tokens(200, 16))
+
+
+def test_a_server_that_counts_no_tokens_leaves_them_unknown() -> None:
+    with judge_server(counted(GOOD, 1, 1), Reply()) as server:
+        ask(server)
+        assert ask(server).tokens is None

@@ -16,6 +16,8 @@ from engine.runs.state import RunState, observe, observed_state, recorded_state,
 from engine.runs.stopping import stop_run
 from tests.engine.runs.faults.stage import Stage, ended, events, logged, wait_for
 
+pytestmark = pytest.mark.waits
+
 YEAR = 365 * 24 * 3600
 
 # Sits between a program and the C library, as libfaketime does.

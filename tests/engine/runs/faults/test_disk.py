@@ -30,6 +30,8 @@ from tests.engine.runs.faults.stage import (
     wait_for,
 )
 
+pytestmark = pytest.mark.waits
+
 PAGE = 4096
 
 

@@ -24,6 +24,8 @@ from tests.engine.runs.faults.stage import (
     wait_for,
 )
 
+pytestmark = pytest.mark.waits
+
 
 def test_a_crash_after_the_last_step_with_its_checkpoint_is_finished(stage: Stage) -> None:
     checkpoints = stage.root.parent / "checkpoints"

@@ -15,7 +15,7 @@ from engine import jsonl
 from engine.runs.processes import alive, identify
 from engine.runs.reaper import leftovers
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observe, observed_state, recorded_state
+from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
 from engine.runs.stopping import stop_run
 from engine.watch.live import RunWatch
 from engine.watch.tail import Tail
@@ -31,6 +31,8 @@ from tests.engine.runs.faults.stage import (
     trainer_of,
     wait_for,
 )
+
+pytestmark = pytest.mark.waits
 
 
 def go_on(run: RunDir) -> None:
@@ -220,7 +222,7 @@ def test_a_run_of_an_earlier_boot_is_lost_and_says_so() -> None:
     own = identify(os.getpid())
     assert own is not None and alive(own)
     state = RunState("running", supervisor=own.__class__(own.pid, own.start, "before"))
-    lost = observe(state.evolve(heartbeat=time.time(), host=os.uname().nodename))
+    lost = observe(state.evolve(heartbeat=time.time(), host=this_host()))
     assert lost.state == "lost"
     assert (lost.reason or "").startswith("the machine was restarted; last sign of life at 2")
 

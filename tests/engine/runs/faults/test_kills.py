@@ -34,6 +34,8 @@ from tests.engine.runs.faults.stage import (
     wait_for,
 )
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def bystander() -> Iterator[int]:
@@ -213,3 +215,16 @@ def test_a_supervisor_that_dies_before_it_names_its_trainer_leaves_none(
     assert state is not None
     assert (state.state, state.reason) == ("failed", "the supervisor did not start")
     assert members(run) == []
+
+
+def test_a_run_launched_from_a_shell_with_the_marks_of_another_is_not_that_run_s(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = stage.start(steps=1)
+    ended(over)
+    monkeypatch.setenv("GRUBRICS_RUN_ID", over.id)
+    monkeypatch.setenv("GRUBRICS_ATTEMPT_DIR", str(over.attempt(1).path))
+    monkeypatch.setenv("GRUBRICS_ON_CLUSTER", "1")
+    run = stage.long()
+    assert leftovers(stage.root) == []
+    assert {process.pid for process in members(run)} == {trainer_of(run).pid}

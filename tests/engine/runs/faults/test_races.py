@@ -22,6 +22,8 @@ from engine.runs.stopping import stop_run
 from engine.watch.live import RunWatch
 from tests.engine.runs.faults.stage import STANDIN, Stage, ended, events, logged
 
+pytestmark = pytest.mark.waits
+
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: train.jsonl, train_batch_size: 4}

@@ -17,6 +17,8 @@ from engine.runs.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.faults.stage import Stage, ended, events, in_state, logged, wait_for
 
+pytestmark = pytest.mark.waits
+
 
 def test_a_stop_asked_before_the_trainer_starts_is_heard(stage: Stage) -> None:
     run = stage.prepare("--hang-at", "1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grubrics_tui.error_lines import is_error, last_errors, split_actor
+from engine.watch.error_lines import is_error, last_errors, split_actor
 
 
 def test_ray_prefixes_are_split_off() -> None:

@@ -1,0 +1,162 @@
+"""What differs between runs: their configuration, and what they ran on. From their manifests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from engine import jsonl
+from engine.records.surroundings import PARTS, flat
+
+Manifest = Mapping[str, Any]
+
+_NAMES = {"recipe_file": "recipe file", "environment": "software", "data": "data files"}
+_SAID_BY_THE_HASH = "bytes"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value that one run has; ``origin`` is default, file, cli or environment, if known."""
+
+    value: Any
+    origin: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": _tidy(self.value), "origin": self.origin or None}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One key with its value in each run; None where a run has no such key. Safe to show."""
+
+    section: str
+    key: str
+    cells: tuple[Cell | None, ...]
+
+
+def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
+    """The config keys whose values differ, by section; the same value from elsewhere does not.
+
+    Defaults of keys that another run does not have at all are left out: every one of them would
+    differ between recipes of two kinds.
+    """
+    configs = [_config(manifest) for manifest in manifests]
+    keys = sorted({key for config in configs for key in config})
+    rows = ((key, [config.get(key) for config in configs]) for key in keys)
+    return [_difference(key, entries) for key, entries in rows if _differ(entries)]
+
+
+def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
+    """Packages, variables, git, hardware, recipe file and data that differ.
+
+    Where a resumed run changed something on the way, its value reads ``before → after``.
+    """
+    facts = [_surroundings(manifest) for manifest in manifests]
+    found = []
+    for path in sorted({path for each in facts for path in each}):
+        values = [each.get(path) for each in facts]
+        if any(value != values[0] for value in values):
+            section, key = _place(path)
+            cells = tuple(None if value is None else Cell(value) for value in values)
+            found.append(Difference(section, key, cells))
+    return sorted(found, key=lambda one: _SECTIONS.index(one.section))
+
+
+def text_of(value: Any) -> str:
+    """A value as one line, as it would stand in a config file."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list):
+        return f"[{', '.join(text_of(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {text_of(item)}" for key, item in value.items()) + "}"
+    return jsonl.line(str(value)) or "''"
+
+
+def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:
+    """``{"value": ..., "origin": ...}`` by key; what is not of that form is left out."""
+    config = manifest.get("config")
+    entries = config.items() if isinstance(config, dict) else ()
+    return {key: entry for key, entry in entries if isinstance(entry, dict) and "value" in entry}
+
+
+def _differ(entries: Sequence[Mapping[str, Any] | None]) -> bool:
+    present = [entry for entry in entries if entry is not None]
+    if len(present) < len(entries):
+        return any(entry.get("origin") != "default" for entry in present)
+    return any(not _same(entry["value"], present[0]["value"]) for entry in present)
+
+
+def _difference(key: str, entries: Sequence[Mapping[str, Any] | None]) -> Difference:
+    section, _, rest = (jsonl.line(key) or "?").partition(".")
+    cells = (
+        None if entry is None else Cell(entry["value"], jsonl.line(entry.get("origin")) or "")
+        for entry in entries
+    )
+    return Difference(section if rest else "", rest or section, tuple(cells))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """``1`` and ``true`` are not the same, ``1`` and ``1.0`` are."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+_SECTIONS = ("git", "recipe file", "data files", "packages", "variables", "software", "hardware")
+
+
+def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], Any]:
+    """Each fact of the run's attempts, one after the other where it changed."""
+    attempts = manifest.get("attempts")
+    later = [
+        attempt["surroundings"]
+        for attempt in (attempts if isinstance(attempts, list) else [])
+        if isinstance(attempt, dict) and isinstance(attempt.get("surroundings"), dict)
+    ]
+    snapshots = [flat(snapshot, PARTS) for snapshot in (manifest, *later)]
+    paths = {path for snapshot in snapshots for path in snapshot}
+    return {
+        path: value
+        for path in paths
+        if path[-1] != _SAID_BY_THE_HASH
+        and (value := _over_time([snapshot.get(path) for snapshot in snapshots])) is not None
+    }
+
+
+def _over_time(values: Sequence[Any]) -> Any:
+    changed = [values[0], *(b for a, b in pairwise(values) if a != b)]
+    if len(changed) == 1:
+        return _devices(values[0])
+    return " → ".join(text_of(_devices(value)) for value in changed)
+
+
+def _devices(value: Any) -> Any:
+    """A list of GPUs as ``2 x NVIDIA H100``."""
+    if not isinstance(value, list):
+        return value
+    names = Counter(
+        str(item.get("name")) if isinstance(item, dict) else str(item) for item in value
+    )
+    return ", ".join(f"{count} x {name}" for name, count in names.items()) or "none"
+
+
+def _place(path: tuple[str, ...]) -> tuple[str, str]:
+    """Section and key of a fact."""
+    part, *rest = path
+    if part == "environment" and rest and rest[0] in ("packages", "variables"):
+        part, *rest = rest
+    key = " ".join(jsonl.line(name) or "?" for name in rest)
+    return _NAMES.get(part, part), key or _NAMES.get(part, part)
+
+
+def _tidy(value: Any) -> Any:
+    """A JSON value whose texts can be shown."""
+    if isinstance(value, str):
+        return jsonl.line(value)
+    if isinstance(value, Mapping):
+        return {jsonl.line(str(key)) or "": _tidy(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [_tidy(item) for item in value]
+    return value

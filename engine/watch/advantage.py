@@ -1,0 +1,79 @@
+"""The advantage that verl's GRPO gives each answer of a group, from the dumped scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+EPSILON = 1e-6
+_NO_SPREAD = 1e-9
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """How a run turns the scores of a group into advantages; verl's defaults for a foreign run.
+
+    Source: ``compute_grpo_outcome_advantage`` in verl 0.9.1, ``verl/trainer/ppo/core_algos.py``:
+    (r - mean) / (std + 1e-6) with the sample deviation (n - 1) of the group; an answer alone in
+    its group keeps its score. Without ``divides_by_std`` (Dr. GRPO, arXiv 2503.20783) r - mean.
+    """
+
+    name: str = "grpo"
+    divides_by_std: bool = True
+    kl_in_reward: bool = False
+    assumed: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Estimator:
+        """From the effective values of a run's configuration, by dotted key."""
+        if "algorithm.adv_estimator" not in config:
+            return cls(assumed=True)
+        return cls(
+            str(config["algorithm.adv_estimator"]),
+            config.get("algorithm.norm_adv_by_std_in_grpo") is not False,
+            config.get("algorithm.use_kl_in_reward") is True,
+        )
+
+    @property
+    def formula(self) -> str:
+        """In words, with what it leaves out."""
+        if self.name != "grpo":
+            return f"not computed for algorithm.adv_estimator={self.name}"
+        text = "(r - mean) / (std + 1e-6)" if self.divides_by_std else "r - mean"
+        text += " within the group"
+        if self.kl_in_reward:
+            text += ", without the KL penalty that verl puts into r"
+        return f"{text} (assumed: verl's default)" if self.assumed else text
+
+    def advantages(self, scores: Sequence[float]) -> list[float] | None:
+        """One per score of a group; None when the estimator is not GRPO.
+
+        They sum to 0 unless the group has a single score. Equal scores have no advantage.
+        """
+        if self.name != "grpo":
+            return None
+        if len(scores) < 2:
+            return [score / self._divisor(1.0) for score in scores]
+        if is_flat(scores):
+            return [0.0] * len(scores)
+        mean = math.fsum(scores) / len(scores)
+        divisor = self._divisor(sample_std(scores))
+        return [(score - mean) / divisor for score in scores]
+
+    def _divisor(self, std: float) -> float:
+        return std + EPSILON if self.divides_by_std else 1.0
+
+
+def is_flat(scores: Sequence[float]) -> bool:
+    """Whether several scores do not differ: nothing can be learnt from their group."""
+    return len(scores) > 1 and max(scores) - min(scores) < _NO_SPREAD
+
+
+def sample_std(scores: Sequence[float]) -> float:
+    """The deviation with n - 1 below the line, as ``torch.std`` has it; 0 for a single score."""
+    if len(scores) < 2:
+        return 0.0
+    mean = math.fsum(scores) / len(scores)
+    return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))

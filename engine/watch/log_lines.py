@@ -1,0 +1,84 @@
+"""What the bytes of one console line say: who wrote it, which step it logs, whether it fails."""
+
+from __future__ import annotations
+
+import re
+
+from engine.watch.error_lines import is_error
+
+DRIVER = "driver"
+"""Lines that no Ray worker wrote: the process that was launched, and what it runs itself."""
+
+JUDGES = ("RewardLoopWorker", "RewardManager", "Judge")
+
+_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_SOURCE = re.compile(
+    rb"(?:\x1b\[[0-9;]*m)*\((?P<source>[\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?)\)"
+    rb"(?:\x1b\[[0-9;]*m)* ?"
+)
+_STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
+# Every line that is_error() accepts holds one of these, in small letters.
+_ERROR_WORDS = (b"error", b"exception", b"interrupt", b"killed", b"critical", b"fatal", b"out of m")
+_ERROR_REACH = 400
+
+
+def without_colours(data: bytes) -> bytes:
+    return _COLOURS.sub(b"", data) if b"\x1b" in data else data
+
+
+def split_source(line: bytes) -> tuple[bytes, bytes]:
+    """Ray's ``Actor pid=1`` and the rest of the line; an empty source when there is none."""
+    match = _SOURCE.match(line)
+    return (match["source"], line[match.end() :]) if match else (b"", line)
+
+
+def is_judge(source: str) -> bool:
+    """Whether a Ray actor computes rewards."""
+    return source.startswith(JUDGES)
+
+
+def steps_in(data: bytes) -> list[tuple[int, int]]:
+    """``(step, place of its line)`` of the lines in which verl logs a step's metrics."""
+    found = []
+    place = data.find(b"step:")
+    while place >= 0:
+        # Metric names such as timing_s/step hold the word too.
+        if place == 0 or data[place - 1 : place] in (b"\n", b" ", b"\r"):
+            start = data.rfind(b"\n", 0, place) + 1
+            number = _STEP.match(data, place)
+            if number and not split_source(data[start:place])[1].strip():
+                found.append((int(number[1]), start))
+        place = data.find(b"step:", place + 5)
+    return found
+
+
+def errors_in(data: bytes) -> list[int]:
+    """The places of the lines that raise or log an error."""
+    small = data.lower()
+    found: set[int] = set()
+    for word in _ERROR_WORDS:
+        place = small.find(word)
+        while place >= 0:
+            start = data.rfind(b"\n", 0, place) + 1
+            if start not in found and place - start < _ERROR_REACH and _says_error(data, start):
+                found.add(start)
+            place = small.find(word, place + len(word))
+    return sorted(found)
+
+
+def sources_in(data: bytes) -> dict[str, int]:
+    """How many whole lines each Ray actor wrote; the driver's are the rest."""
+    counts: dict[str, int] = {}
+    place = 0
+    while end := data.find(b"\n", place) + 1:
+        match = _SOURCE.match(data, place)
+        name = match["source"].decode("ascii", errors="replace") if match else DRIVER
+        counts[name] = counts.get(name, 0) + 1
+        place = end
+    return counts
+
+
+def _says_error(data: bytes, start: int) -> bool:
+    end = data.find(b"\n", start, start + _ERROR_REACH)
+    line = data[start : end if end >= 0 else start + _ERROR_REACH]
+    return is_error(without_colours(line).decode("utf-8", errors="replace"))

@@ -1,0 +1,65 @@
+"""The newest value of one metric, without reading a whole history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine import jsonl
+from engine.watch.train_log import Step, history, read_steps
+
+_BLOCK = 64 * 1024
+
+
+def newest_value(train_log: Path, metric: str) -> float | None:
+    """The value at the last step that has ``metric``; None for a NaN and where no step has it.
+
+    A log that a resumed run went on with is read whole: its last lines need not be the last steps.
+    """
+    needle, seen = json.dumps(metric, ensure_ascii=False).encode(), False
+    for line in _backwards(train_log):
+        if seen and needle not in line:
+            continue
+        record = jsonl.parse_line(line)
+        step = None if record is None else Step.from_json(record)
+        if step is None:
+            continue
+        if step.attempt > 1:
+            return _of_history(train_log, metric)
+        if metric in step.metrics:
+            return step.metrics[metric]
+        seen = True
+    return None
+
+
+def newest_names(train_log: Path) -> tuple[str, ...]:
+    """The metrics of the last line that is a step."""
+    for line in _backwards(train_log):
+        record = jsonl.parse_line(line)
+        if record is not None and (step := Step.from_json(record)) is not None:
+            return tuple(step.metrics)
+    return ()
+
+
+def _of_history(train_log: Path, metric: str) -> float | None:
+    steps = reversed(history(read_steps(train_log)))
+    return next((step.metrics[metric] for step in steps if metric in step.metrics), None)
+
+
+def _backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file, last one first; none of a file that cannot be read."""
+    try:
+        handle = path.open("rb")
+    except OSError:
+        return
+    with handle:
+        place, rest = handle.seek(0, 2), b""
+        while place:
+            size = min(_BLOCK, place)
+            place -= size
+            handle.seek(place)
+            head, *lines = (handle.read(size) + rest).split(b"\n")
+            yield from reversed(lines)
+            rest = head
+        yield rest

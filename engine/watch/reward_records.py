@@ -1,0 +1,162 @@
+"""The reward records of an attempt (``reward.jsonl``), found by step without keeping them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine import jsonl
+
+Split = Literal["train", "val"]
+Cancelled = Callable[[], bool]
+Key = tuple[str, int | None]
+"""Group and rollout: what joins a record and a dumped row."""
+
+PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
+
+# How the recorder's own lines begin: their step is known without parsing the texts after it.
+_HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
+_LOOK_UP = 256
+"""Lines between two looks at whether the person still wants the answer."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One line of a JSONL file, in bytes."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> dict[str, Any]:
+        """The record; empty when the file is gone or was written anew."""
+        try:
+            with self.path.open("rb") as handle:
+                handle.seek(self.offset)
+                return jsonl.parse_line(handle.read(self.size)) or {}
+        except OSError:
+            return {}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an answer has no reward."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One reward record without its text. ``parts`` are the terms before their weights."""
+
+    key: Key
+    question_id: str
+    reward: float | None
+    parts: dict[str, float] | None
+    judge: tuple[float | None, ...]
+    gold: tuple[float | None, ...]
+    length: int
+    error: Failure | None
+    place: Place
+
+
+class RewardRecords:
+    """Byte ranges by split and step. A growing file is read on from where the last look ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+        self._ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
+
+    def look(self, cancelled: Cancelled = bool) -> None:
+        """Index what was appended. Torn last lines wait for the next look."""
+        try:
+            handle = self.path.open("rb")
+        except OSError:
+            return
+        with handle:
+            if handle.seek(0, 2) < self._read:
+                self._read, self._ranges = 0, {}
+            handle.seek(self._read)
+            for number, line in enumerate(handle):
+                if not line.endswith(b"\n") or (number % _LOOK_UP == 0 and cancelled()):
+                    return
+                self._add(line)
+                self._read += len(line)
+
+    def steps(self, split: Split) -> set[int]:
+        return {step for kind, step in self._ranges if kind == split}
+
+    def at(self, split: Split, step: int) -> dict[Key, Verdict]:
+        """The records of a step; of two with one key the later one."""
+        found: dict[Key, Verdict] = {}
+        ranges = self._ranges.get((split, step), [])
+        if not ranges:
+            return found
+        with self.path.open("rb") as handle:
+            for start, end in ranges:
+                handle.seek(start)
+                while start < end and (line := handle.readline()):
+                    verdict = _verdict(line, Place(self.path, start, len(line)))
+                    if verdict is not None:
+                        found[verdict.key] = verdict
+                    start += len(line)
+        return found
+
+    def _add(self, line: bytes) -> None:
+        if (head := _HEAD.match(line)) is not None:
+            key = (head[1].decode(), int(head[2]))
+        else:
+            record = jsonl.parse_line(line) or {}
+            step = jsonl.integer(record.get("step"))
+            if step is None:
+                return
+            key = ("val" if record.get("split") == "val" else "train", step)
+        ranges = self._ranges.setdefault(key, [])
+        start, end = self._read, self._read + len(line)
+        if ranges and ranges[-1][1] == start:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+
+
+def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
+    """The reward's terms where a record has all of them."""
+    found = {name: jsonl.number(record.get(name)) for name in PARTS}
+    known = {name: value for name, value in found.items() if value is not None}
+    return known if len(known) == len(PARTS) else None
+
+
+def _verdict(line: bytes, place: Place) -> Verdict | None:
+    record = jsonl.parse_line(line)
+    if record is None:
+        return None
+    parts, text = record.get("parts"), record.get("rubric")
+    length = jsonl.integer(record.get("n_chars"))
+    return Verdict(
+        key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
+        question_id=jsonl.line(record.get("question_id")) or "",
+        reward=jsonl.number(record.get("reward")),
+        parts=parts_of(parts) if isinstance(parts, dict) else None,
+        judge=_numbers(record.get("judge_scores")),
+        gold=_numbers(record.get("gold_scores")),
+        length=len(text) if length is None and isinstance(text, str) else length or 0,
+        error=_failure(record.get("error")),
+        place=place,
+    )
+
+
+def _numbers(values: Any) -> tuple[float | None, ...]:
+    return tuple(jsonl.number(value) for value in values) if isinstance(values, list) else ()
+
+
+def _failure(error: Any) -> Failure | None:
+    if error is None:
+        return None
+    if not isinstance(error, dict):
+        return Failure("other", jsonl.line(error) or "")
+    return Failure(jsonl.line(error.get("kind")) or "other", jsonl.line(error.get("message")) or "")

@@ -1,0 +1,186 @@
+"""A comparison of runs as a table: quantities and keys downwards, runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from engine.records.compare import Comparison
+from engine.records.differences import Cell, Difference, text_of
+from engine.records.measures import Measure, Value
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.drawing.values import short
+from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.formats import MISSING, duration, seconds
+from grubrics_tui.widgets.states import STATE_LOOKS
+
+_NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A row of the table: a heading, a measure or a difference; ``cells`` has one part a run."""
+
+    label: str
+    cells: tuple[tuple[Span, ...], ...] = ()
+    source: Measure | Difference | None = None
+
+    @property
+    def is_heading(self) -> bool:
+        return self.source is None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Widths of the columns, and which runs have one: ``first`` is the left one."""
+
+    label: int
+    column: int
+    first: int
+    shown: int
+
+    @classmethod
+    def of(cls, lines: Sequence[TableLine], runs: int, width: int, first: int = 0) -> Grid:
+        """As wide columns as fit; where not all do, those from ``first`` on."""
+        longest = max((cell_len(line.label) for line in lines), default=0) + _GAP
+        label = min(longest, max(_LABEL, width - runs * _WIDEST), width // 2)
+        column = min(_WIDEST, max(_NARROWEST, (width - label) // max(1, runs)))
+        shown = min(runs, max(1, (width - label) // column))
+        return cls(label, column, max(0, min(first, runs - shown)), shown)
+
+    @property
+    def places(self) -> range:
+        return range(self.first, self.first + self.shown)
+
+
+def table_lines(
+    comparison: Comparison, *, deltas: bool = False, star: str = "★"
+) -> list[TableLine]:
+    """Every row, whatever the width. With ``deltas`` numbers are what a run has more than the
+    baseline; ``star`` marks the best."""
+    found = [TableLine("how they did")]
+    for row in comparison.summary:
+        cells = _deltas(row, comparison.baseline) if deltas else _values(row, comparison, star)
+        found.append(TableLine(row.name, tuple(cells), row))
+    found += _differences("config", comparison.config, comparison.baseline)
+    found += _differences("", comparison.environment, comparison.baseline)
+    return found
+
+
+def head(names: Sequence[str], inks: Sequence[str], keys: Sequence[str], grid: Grid) -> Row:
+    """The runs' names in their colours."""
+    row: Row = [Span(" " * grid.label)]
+    for place in grid.places:
+        key = f"{keys[place]} "
+        name = _middle(names[place], grid.column - _GAP - len(key))
+        text = set_cell_size(f"{key}{name}", grid.column)
+        row.append(Span(text, inks[place], bold=True))
+    return row
+
+
+def line(one: TableLine, grid: Grid, *, chosen: bool = False) -> Row:
+    """A row in the columns that are shown; of a cell that does not fit, its first parts."""
+    paper = "panel" if chosen else ""
+    if one.is_heading:
+        return [Span(one.label, "primary", bold=True)]
+    label = set_cell_size(clipped(one.label, grid.label - 1), grid.label)
+    row: Row = [Span(label, "primary" if chosen else "quiet", paper)]
+    for place in grid.places:
+        row += _fitted(one.cells[place], grid.column, paper)
+    return row
+
+
+def told(value: Value, unit: str) -> str:
+    """A measured value in words."""
+    if value is None or isinstance(value, str):
+        return value or MISSING
+    if unit == "seconds":
+        return seconds(value)
+    if unit == "duration":
+        return duration(value)
+    return f"{value:,.0f}" if unit == "count" else short(value)
+
+
+def told_delta(value: float, unit: str) -> str:
+    """``+0.31``, ``-4:07``; ``±0`` where no difference would be shown."""
+    size = told(abs(value), unit)
+    return "±0" if size == told(0.0, unit) else ("+" if value > 0 else "-") + size
+
+
+def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[Span, ...]]:
+    """Each value, how far it is from the baseline's, and the step it is from."""
+    best, baseline = row.best(), comparison.baseline
+    for place, delta in enumerate(row.deltas(baseline)):
+        parts = [_value(row.values[place], row.unit, star if place in best else "")]
+        if delta is not None and place != baseline:
+            parts.append(Span(f"  {told_delta(delta, row.unit)}", _tone(row, delta)))
+        if row.steps[place] is not None:
+            parts.append(Span(f"  at {row.steps[place]}", "quiet"))
+        yield tuple(parts)
+
+
+def _deltas(row: Measure, baseline: int) -> Iterator[tuple[Span, ...]]:
+    for place, delta in enumerate(row.deltas(baseline)):
+        if place == baseline or row.unit == "text":
+            yield (_value(row.values[place], row.unit, ""),)
+        elif delta is None:
+            yield (Span(MISSING, "quiet"),)
+        else:
+            yield (Span(told_delta(delta, row.unit), _tone(row, delta)),)
+
+
+def _value(value: Value, unit: str, star: str) -> Span:
+    if isinstance(value, str) and value in STATE_LOOKS:
+        glyph, ink = STATE_LOOKS[value]
+        return Span(f"{glyph} {value}", ink)
+    ink = "success" if star else "quiet" if value is None else "foreground"
+    return Span(f"{told(value, unit)} {star}".rstrip(), ink, bold=bool(star))
+
+
+def _tone(row: Measure, delta: float) -> str:
+    if not delta or row.better is None:
+        return "quiet"
+    return "success" if (delta > 0) == (row.better == "high") else "error"
+
+
+def _differences(group: str, found: Sequence[Difference], baseline: int) -> Iterator[TableLine]:
+    if not found:
+        yield TableLine(f"{group or 'what they ran on'}: the same")
+    section = None
+    for one in found:
+        if one.section != section:
+            section = one.section
+            yield TableLine(" · ".join(filter(None, (group, section))))
+        cells = tuple(_cell(cell, one.cells[baseline]) for cell in one.cells)
+        yield TableLine(one.key, cells, one)
+
+
+def _cell(cell: Cell | None, base: Cell | None) -> tuple[Span, ...]:
+    """What is as in the baseline is quiet."""
+    if cell is None:
+        return (Span(MISSING, "quiet"),)
+    same = base is not None and cell.value == base.value
+    origin = (Span(f"  {cell.origin}", "quiet"),) if cell.origin else ()
+    return (Span(text_of(cell.value), "quiet" if same else "foreground", bold=not same), *origin)
+
+
+def _fitted(parts: Sequence[Span], width: int, paper: str) -> Row:
+    room, row = width - _GAP, Row()
+    for number, part in enumerate(parts):
+        size = cell_len(part.text)
+        if number and size > room:
+            break
+        text = clipped(part.text, room)
+        row.append(Span(text, part.ink, paper, part.bold))
+        room -= cell_len(text)
+    return [*row, Span(" " * (width - width_of(row)), "", paper)]
+
+
+def _middle(name: str, width: int) -> str:
+    """Without its middle: names start alike and end with what tells them apart."""
+    if cell_len(name) <= width:
+        return name
+    front = max(0, (width - 1) // 3)
+    return f"{name[:front]}…{name[len(name) - max(0, width - 1 - front) :]}"

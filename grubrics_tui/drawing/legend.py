@@ -1,0 +1,119 @@
+"""What stands above a chart: each line's key, name and value, at the cursor or else the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grubrics_tui.drawing.plot import glyph_of, x_range
+from grubrics_tui.drawing.prepare import without_logarithm
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.drawing.timeline import told
+from grubrics_tui.drawing.values import Line, Plot, Values
+from grubrics_tui.drawing.view import View
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the terminal can show. Without colour, or in ASCII, several lines are told apart by the
+    characters they are drawn with."""
+
+    ascii_only: bool = False
+    colourless: bool = False
+
+    def drawn_in_ascii(self, lines: int) -> bool:
+        """One line of braille needs no colour to be read; several do."""
+        return self.ascii_only or (self.colourless and lines > 1)
+
+
+def legend(plot: Plot, view: View, width: int, look: Look | None = None) -> list[Row]:
+    """As many rows of ``width`` cells as it takes. The plot is on the view's axis, its values as
+    they are, not as logarithms."""
+    entries = [*_place(plot, view), *_values(plot, view, look or Look()), *_state(plot, view)]
+    return wrap(entries, width)
+
+
+def wrap(entries: Sequence[Row], width: int) -> list[Row]:
+    """Entries side by side; a row ends between two, never inside one."""
+    rows: list[Row] = []
+    for entry in entries:
+        size = width_of(entry)
+        if rows and width_of(rows[-1]) + _GAP + size <= width:
+            rows[-1] += [Span(" " * _GAP), *entry]
+        else:
+            rows.append(list(entry))
+    return rows
+
+
+def entry(key: str, ink: str, label: str, value: str, tone: str = "foreground") -> Row:
+    """``key label value``; what is empty is left out."""
+    named = [Span(f"{key} ", ink)] if key else []
+    said = [Span(f"{label} ", "quiet")] if label else []
+    return [*named, *said, Span(value, tone)]
+
+
+def _place(plot: Plot, view: View) -> Iterator[Row]:
+    """Where the cursor stands, and what happened there."""
+    x = x_range(plot, view)
+    if view.cursor is None or x is None:
+        return
+    name = "step " if view.axis == "step" else ""
+    yield [Span(f"{name}{told(view.cursor, view.axis, x.size)}", "cursor", bold=True)]
+    reach = x.size / 400
+    for flags in plot.flags:
+        for text in flags.near(view.cursor - reach, view.cursor + reach):
+            yield [Span(f"{flags.kind.glyph} {text}", flags.kind.ink)]
+
+
+def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
+    newest = max((float(line.x[-1]) for line in plot.lines if line.x.size), default=None)
+    place = newest if view.cursor is None else view.cursor
+    shapes = look.drawn_in_ascii(len(plot.lines))
+    for number, line in enumerate(plot.lines):
+        key = glyph_of(number) if shapes else "━"
+        yield entry(key, line.ink, line.label, _reading(line, view, place, line.x.size > 0))
+        yield from _band_facts(line, view, place, shapes)
+    for marks in plot.marks:
+        key = marks.ascii_glyph if shapes else marks.glyph
+        yield entry(key, marks.ink, marks.label, _reading(marks, view, place, True))
+    for fact in plot.facts:
+        value = _found(fact, place)[1]
+        if value or not fact.quiet_at_zero:
+            yield entry("", "", fact.label, fact.write(value), fact.tone)
+
+
+def _band_facts(line: Line, view: View, place: float | None, shapes: bool) -> Iterator[Row]:
+    band = line.band(view.band)
+    ink = line.ink.replace("series", "band")
+    for fact in band.facts if band is not None else ():
+        yield entry(":" if shapes else "■", ink, fact.label, _reading(fact, view, place, False))
+
+
+def _reading(values: Values, view: View, place: float | None, dated: bool) -> str:
+    """The value, and from where it is when that is not ``place``."""
+    at, value = _found(values, place)
+    text = values.write(value)
+    if dated and view.axis == "step" and at is not None and at != place:
+        return f"{text} at {at:.0f}"
+    return text
+
+
+def _found(values: Values, place: float | None) -> tuple[float | None, float | None]:
+    return (None, None) if place is None else values.at(place)
+
+
+def _state(plot: Plot, view: View) -> Iterator[Row]:
+    """What of the view is not as usual: who reads a chart must not take it for the plain data."""
+    x = x_range(plot, view)
+    if view.smoothing and plot.lines:
+        yield [Span(f"smoothed {view.smoothing:g}", "quiet")]
+    if view.log_y and x is not None:
+        lost = without_logarithm(plot, x)
+        yield [Span(f"log, {lost} ≤ 0 hidden" if lost else "log", "quiet")]
+    if view.locked:
+        yield [Span("y locked", "quiet")]
+    if view.is_zoomed:
+        followed = view.tail is not None and view.axis == "step"
+        yield [Span(f"last {view.tail:.0f} steps" if followed else "zoomed", "quiet")]

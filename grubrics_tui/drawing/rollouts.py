@@ -1,0 +1,281 @@
+"""A group of answers as pictures: the list, and why one answer got its reward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from engine.watch.agreement import Agreement, agreement, out_of_order
+from engine.watch.rollouts import Answer, Group
+from engine.watch.word_diff import Piece
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.formats import MISSING, fixed
+from grubrics_tui.terminal_text import clean_text
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+NAMES = {
+    "alignment": "alignment", "info_value": "info",
+    "length_penalty": "length", "defense_penalty": "defense",
+}  # fmt: skip
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_DIFF = {
+    "same": ("foreground", "", ""), "added": ("success", "{+", "+}"),
+    "missing": ("error", "[-", "-]"),
+}  # fmt: skip
+_CELL = 7
+_LABEL = 7
+
+
+def signed(value: float | None, decimals: int = 2) -> str:
+    """``+0.98``; a dash for a missing value; zero has no sign."""
+    if value is None:
+        return MISSING
+    text = f"{value:+.{decimals}f}"
+    return text[1:] if float(text) == 0 else text
+
+
+def list_row(
+    answer: Answer,
+    group: Group,
+    width: int,
+    *,
+    widest: float,
+    chosen: bool = False,
+    hit: bool = False,
+    ascii_only: bool = False,
+) -> Row:
+    """One answer of the list: its mark, number, score, advantage as a bar, length.
+
+    ``widest`` is the largest absolute advantage of the group: what fills half the bar.
+    """
+    paper = "panel" if chosen else ""
+    mark, ink = mark_of(answer, group, ascii_only)
+    pointer = (">" if ascii_only else "▌") if chosen else " "
+    head = [
+        Span(pointer, "primary", paper, chosen),
+        Span(mark, ink, paper, True),
+        Span(f"{answer.rollout:>4}", "foreground" if chosen else "quiet", paper, chosen),
+        Span((":" if ascii_only else "•") if hit else " ", "mark", paper, True),
+    ]
+    if answer.failed:
+        why = answer.error.kind.replace("_", " ") if answer.error else "no reward"
+        row = [*head, Span(f" {why}"[: max(0, width - 8)], "error", paper)]
+        return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
+    score = Span(f"{fixed(answer.score, 2):>6}", "foreground", paper, group.wins(answer))
+    tail = [
+        Span(f"{signed(answer.advantage):>7}", _sign_ink(answer.advantage), paper),
+        Span(f"{answer.length:>7,}", "quiet", paper),
+    ]
+    room = width - width_of([*head, score, *tail]) - 2
+    bar = diverging(answer.advantage, widest, room, paper, ascii_only)
+    return [*head, score, Span("  ", "", paper), *bar, *tail]
+
+
+def list_head(width: int) -> Row:
+    """What the columns of the list are."""
+    text = f"{'#':>6}  {'score':>5}"
+    tail = f"{'adv':>7}{'chars':>7}"
+    return [Span(text + tail.rjust(max(0, width - len(text))), "axis")]
+
+
+def mark_of(answer: Answer, group: Group, ascii_only: bool) -> tuple[str, str]:
+    """A sign and its colour: the winner, a failed answer, one that was not trained on."""
+    if answer.failed:
+        return ("x" if ascii_only else "✗"), "error"
+    if group.wins(answer):
+        return ("*" if ascii_only else "★"), "mark"
+    return (("-" if ascii_only else "·"), "quiet") if not answer.trained else (" ", "")
+
+
+def diverging(
+    value: float | None, widest: float, width: int, paper: str, ascii_only: bool
+) -> list[Span]:
+    """A bar from the middle: to the right for what is better than the group, to the left worse."""
+    half = max(0, (width - 1) // 2)
+    rest = max(0, width - 2 * half - 1)
+    if value is None or half < 1 or not widest:
+        left, right = " " * half, " " * (half + rest)
+        return [Span(left, "", paper), Span("|" if ascii_only else "│", "grid", paper),
+                Span(right, "", paper)]  # fmt: skip
+    cells = min(1.0, abs(value) / widest) * half
+    full = round(cells)
+    block = "#" if ascii_only else "━"
+    bar = block * full
+    left = bar.rjust(half) if value < 0 else " " * half
+    right = (bar if value > 0 else "").ljust(half + rest)
+    ink = _sign_ink(value)
+    return [
+        Span(left, ink, paper), Span("|" if ascii_only else "│", "line", paper),
+        Span(right, ink, paper),
+    ]  # fmt: skip
+
+
+def score_row(answer: Answer, group: Group, width: int) -> Row:
+    """The number that counts, and what it means for training."""
+    if answer.failed:
+        return [Span("no reward", "error", bold=True)]
+    row = [Span("reward ", "quiet"), Span(fixed(answer.score), "foreground", bold=True)]
+    if answer.advantage is not None:
+        row += [Span("   advantage ", "quiet"),
+                Span(signed(answer.advantage), _sign_ink(answer.advantage), bold=True)]  # fmt: skip
+    row.append(Span(f"   {answer.length:,} characters", "quiet"))
+    wins = Span("   best of its group", "mark")
+    if group.wins(answer) and width_of([*row, wins]) <= width:
+        row.append(wins)
+    return row
+
+
+def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -> Row:
+    """The reward as the sum of its terms; the bare terms where the weights do not explain it.
+
+    Where there is no room for all of the sum, terms that add nothing are left out.
+    """
+    if answer.parts is None:
+        return []
+    if weights is None or answer.score is None or not _explains(answer, weights):
+        named = ((name, fixed(answer.parts[key], 2)) for key, name in NAMES.items())
+        terms = [(Span(f"{name} ", "quiet"), Span(f"{value}   ")) for name, value in named]
+        return [Span("terms  ", "quiet"), *(span for term in terms for span in term)]
+    every = [(weights[key] * answer.parts[key], weights[key] < 0, NAMES[key]) for key in NAMES]
+    row = _sum(every)
+    return row if width_of(row) <= width else _sum([one for one in every if round(one[0], 3)])
+
+
+def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
+    row = [Span("     =", "quiet")]
+    for number, (value, subtracted, name) in enumerate(terms):
+        ink = "quiet" if not round(value, 3) else "success" if value > 0 else "error"
+        minus = value < 0 or (subtracted and value == 0)
+        sign = " - " if minus else " + " if number else " "
+        row += [Span(f"{sign}{fixed(abs(value), 2)}", ink), Span(f" {name}", "quiet")]
+    return row
+
+
+def _explains(answer: Answer, weights: Mapping[str, float]) -> bool:
+    parts = answer.parts or {}
+    total = sum(weight * parts[key] for key, weight in weights.items())
+    return abs(total - (answer.score or 0.0)) < 1e-3
+
+
+def judge_rows(answer: Answer, width: int, ascii_only: bool = False) -> list[Row]:
+    """Judge beside gold, the best gold first: when the judge agrees, both fall to the right."""
+    pairs = list(zip(answer.gold, answer.judge, strict=False))
+    if not pairs:
+        return []
+    wrong = out_of_order(answer.judge, answer.gold)
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i][0] is None, -(pairs[i][0] or 0.0)))
+    shown = order[: max(1, (width - _LABEL) // _CELL)]
+    top = max((abs(value) for pair in pairs for value in pair if value is not None), default=1.0)
+    gold, judge = [Span("gold".ljust(_LABEL), "quiet")], [Span("judge".ljust(_LABEL), "quiet")]
+    for index in shown:
+        gold += _cell(pairs[index][0], top, "axis", "foreground", ascii_only)
+        tone = "error" if index in wrong else "series-1"
+        judge += _cell(pairs[index][1], top, tone, "error" if index in wrong else "foreground",
+                       ascii_only)  # fmt: skip
+    return [
+        gold,
+        judge,
+        _agreement_row(agreement(answer.judge, answer.gold), len(order) - len(shown)),
+    ]
+
+
+def _cell(value: float | None, top: float, ink: str, tone: str, ascii_only: bool) -> Row:
+    level = 0 if value is None or top <= 0 else max(1, round(max(0.0, value) / top * 8))
+    block = " " if ascii_only or value is None else BLOCKS[level]
+    return [Span(block, ink), Span(f" {fixed(value, 2):<5}", tone)]
+
+
+def _agreement_row(found: Agreement | None, more: int) -> Row:
+    rest = [Span(f"   +{more} more", "quiet")] if more else []
+    if found is None:
+        return [Span(" " * _LABEL + "gold does not tell these answers apart", "quiet"), *rest]
+    ink = "error" if found.reversed else "success" if not found.tied else "warning"
+    text = f"{found.in_order} of {found.pairs} pairs in gold's order"
+    row = [Span(" " * _LABEL), Span(text, ink)]
+    if found.tied:
+        row.append(Span(f", {found.tied} tied", "quiet"))
+    if found.reversed:
+        row.append(Span(f", {found.reversed} reversed", "error"))
+    return [*row, *rest]
+
+
+def text_spans(text: str, query: str = "") -> list[Span]:
+    """A text as it may be shown, with every place of ``query`` marked."""
+    return marked([Span(clean_text(text), "foreground")], query)
+
+
+def diff_spans(pieces: Iterable[Piece], query: str = "", signs: bool = False) -> list[Span]:
+    """What differs, in colours, and with ``signs`` in wdiff's brackets as well."""
+    spans: list[Span] = []
+    before = "same"
+    for piece in pieces:
+        if (before, piece.kind) == ("missing", "added") and not signs:
+            spans.append(Span(" "))
+        before = piece.kind
+        ink, start, end = _DIFF[piece.kind]
+        text = clean_text(piece.text)
+        bracketed = signs and piece.kind != "same"
+        spans.append(Span(f"{start}{text}{end}" if bracketed else text, ink,
+                          "" if piece.kind == "same" else "track"))  # fmt: skip
+    return marked(spans, query)
+
+
+def marked(spans: Iterable[Span], query: str) -> list[Span]:
+    if not query:
+        return list(spans)
+    pattern, found = re.compile(re.escape(query), re.IGNORECASE), []
+    for span in spans:
+        place = 0
+        for match in pattern.finditer(span.text):
+            found.append(replace(span, text=span.text[place : match.start()]))
+            found.append(Span(match.group(), "background", "mark", True))
+            place = match.end()
+        found.append(replace(span, text=span.text[place:]))
+    return found
+
+
+def group_row(group: Group, shown: Sequence[Answer]) -> Row:
+    """A group in numbers: its level, its spread, and whether it teaches anything."""
+    total = len(group.answers)
+    count = str(total) if len(shown) == total else f"{len(shown)} of {total}"
+    row = [Span(f"{count} {'answer' if total == 1 else 'answers'}")]
+    if group.mean is not None:
+        best = group.best.score if group.best else None
+        facts = [("   mean ", group.mean), (" ± ", group.std), ("   best ", best)]
+        for name, value in facts[: None if len(group.scores) > 1 else 1]:
+            row += [Span(name, "quiet"), Span(fixed(value, 3))]
+    if group.is_flat:
+        row.append(Span("   all scores are equal: no advantage", "warning"))
+    failed = sum(answer.failed for answer in group.answers)
+    if failed:
+        row.append(Span(f"   {failed} failed", "error"))
+    left_out = sum(not answer.trained and not answer.failed for answer in group.answers)
+    if left_out and left_out + failed < len(group.answers):
+        row.append(Span(f"   {left_out} left out of the step", "warning"))
+    return row
+
+
+def widest(answers: Iterable[Answer]) -> float:
+    """The largest absolute advantage, which fills half a bar."""
+    return max((abs(one.advantage) for one in answers if one.advantage is not None), default=0.0)
+
+
+def common_tail(prompts: Collection[str]) -> str:
+    """The lines that all prompts end with: the frame, not the question."""
+    endings = [prompt.splitlines() for prompt in prompts]
+    if len(endings) < 2:
+        return ""
+    kept: list[str] = []
+    for lines in zip(*(reversed(ending) for ending in endings), strict=False):
+        if len(set(lines)) > 1:
+            break
+        kept.append(lines[0])
+    return "\n".join(reversed(kept))
+
+
+def _sign_ink(value: float | None) -> str:
+    if value is None or not round(value, 2):
+        return "quiet"
+    return "success" if value > 0 else "error"

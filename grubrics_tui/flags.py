@@ -1,0 +1,90 @@
+"""What happened to a run, as flags on the step axis of its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import jsonl
+from engine.watch import metrics
+from engine.watch.columns import Column, Columns
+from grubrics_tui.drawing.values import FlagKind, Flags
+from grubrics_tui.terminal_text import clean_line
+
+SAVE_TIME = "timing_s/save_checkpoint"
+
+CHECKPOINT = FlagKind("checkpoint saved", "success", "▲", "^")
+VALIDATION = FlagKind("validation", "mark", "◇", "v")
+ATTEMPT = FlagKind("attempt started", "primary", "»", ">")
+STOP = FlagKind("stop asked for", "quiet", "■", "#")
+END = FlagKind("ended", "quiet", "┤", "]")
+WARNING = FlagKind("warning", "warning", "!", "!")
+STALL = FlagKind("stalled", "warning", "‖", "=")
+FINDING = FlagKind("finding", "error", "◉", "*")
+
+# In the order they are drawn: of two in one place the later one is seen.
+_KINDS = (VALIDATION, CHECKPOINT, END, WARNING, STALL, STOP, ATTEMPT, FINDING)
+_BY_EVENT: Mapping[str, FlagKind] = {
+    "checkpoint": CHECKPOINT,
+    "validation": VALIDATION,
+    "resume": ATTEMPT,
+    "stop": STOP,
+    "stall": STALL,
+    "warning": WARNING,
+    "finding": FINDING,
+    "end": END,
+}
+
+
+def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Flags, ...]:
+    """The run's events and, from its metrics, the steps that saved or validated.
+
+    An event that names no step stands at the last step logged before it. The end of the run's last
+    attempt is no flag: the line ends there.
+    """
+    found: dict[FlagKind, list[tuple[float, str]]] = {kind: [] for kind in _KINDS}
+    listed = list(events)
+    for index, event in enumerate(listed):
+        kind = _BY_EVENT.get(str(event.get("event")))
+        if kind is None or (kind is END and index == len(listed) - 1):
+            continue
+        step = _step_of(event, columns.times)
+        if step is not None:
+            found[kind].append((step, _text(event, kind)))
+    for kind, steps in (
+        (CHECKPOINT, _logged(columns.get(SAVE_TIME))),
+        (VALIDATION, _logged(columns.get(metrics.VALIDATION_REWARD))),
+    ):
+        found[kind] += [(step, kind.name) for step in steps]
+    return tuple(_flags(kind, places) for kind, places in found.items() if places)
+
+
+def _flags(kind: FlagKind, places: Sequence[tuple[float, str]]) -> Flags:
+    ordered = sorted(dict(places).items())
+    return Flags(kind, np.array([x for x, _ in ordered]), tuple(text for _, text in ordered))
+
+
+def _logged(column: Column) -> list[float]:
+    """The steps with a value other than 0: a phase that did not happen takes no time."""
+    steps: list[float] = column.steps[np.nan_to_num(column.values) != 0].tolist()
+    return steps
+
+
+def _step_of(event: Mapping[str, Any], times: Column) -> float | None:
+    named = jsonl.integer(event.get("step"))
+    if named is None:
+        named = jsonl.integer(event.get("from_step"))
+    moment = jsonl.moment(event.get("t"))
+    if named is not None or moment is None or not len(times):
+        return None if named is None else float(named)
+    logged = int(np.searchsorted(np.maximum.accumulate(times.values), moment, side="right"))
+    return float(times.steps[logged - 1]) if logged else None
+
+
+def _text(event: Mapping[str, Any], kind: FlagKind) -> str:
+    if kind is ATTEMPT:
+        return f"attempt {jsonl.integer(event.get('attempt')) or '?'} started"
+    said = event.get("message") or event.get("reason") or event.get("state")
+    return clean_line(str(said).encode(errors="replace"))[:60] if said else kind.name

@@ -1,0 +1,161 @@
+"""``grubrics-tui rollouts``: what the model answered in a step, as text or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui.formats import fixed
+from grubrics_tui.options import JsonOption, RunsOption, answer
+from grubrics_tui.terminal_text import clean_text
+
+if TYPE_CHECKING:
+    from engine.watch.reward_records import Split
+    from engine.watch.rollout_query import Filter
+    from engine.watch.rollouts import Answer, Group, RolloutStore, StepRollouts, Visit
+
+
+def rollouts(
+    run: Annotated[str, typer.Argument(help="A run's id, its folder, or a folder of verl's dumps")],
+    step: Annotated[int | None, typer.Option(help="[default: the newest]")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Number of a group, or the start of its id")
+    ] = None,
+    sort: Annotated[str, typer.Option(help="rollout, score, advantage, length or error")] = "score",
+    only: Annotated[
+        str, typer.Option("--filter", help="score<0.5 length>1000 error flat best untrained")
+    ] = "",
+    search: Annotated[str, typer.Option(help="Only answers that hold this text")] = "",
+    validation: Annotated[bool, typer.Option("--validation", help="Validation rollouts")] = False,
+    across_steps: Annotated[
+        bool, typer.Option("--across-steps", help="The group's prompt in every step that asked it")
+    ] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a step's answers: score, advantage, reward parts, judge beside gold."""
+    from engine.watch.rollout_query import Filter, ordered
+    from engine.watch.rollouts import RolloutStore, require_step
+
+    ordered((), sort)
+    wanted = Filter.parse(only)
+    path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
+    store, split = RolloutStore(path), _split(validation)
+    steps = store.steps(split)
+    read = store.load(split, require_step(steps, step, path))
+    groups = [(1 + read.groups.index(one), one) for one in _named(read, group)]
+    if across_steps:
+        _tell_visits(store, split, [one for _, one in groups], as_json)
+        return
+    shown = [(number, one, _kept(one, sort, wanted, search)) for number, one in groups]
+    shown = [entry for entry in shown if entry[2]]
+    texts = group is not None or bool(search)
+    value = {
+        "run": path.name, "split": split, "step": read.step, "attempt": read.attempt,
+        "dumped": read.dumped, "steps": list(steps), "advantage": store.estimator.formula,
+        "groups": [_group_json(number, one, answers) for number, one, answers in shown],
+    }  # fmt: skip
+    lines = [line for entry in shown for line in _group_lines(*entry, texts)]
+    answer(value, "\n".join([_head(read, store), *lines]), as_json)
+
+
+def _split(validation: bool) -> Split:
+    return "val" if validation else "train"
+
+
+def _named(read: StepRollouts, name: str | None) -> tuple[Group, ...]:
+    """All groups, or the one with this number or this start of its id."""
+    if name is None:
+        return read.groups
+    found = [group for group in read.groups if group.id.startswith(name)]
+    if name.isdecimal() and 1 <= int(name) <= len(read.groups):
+        found = [read.groups[int(name) - 1]]
+    if len(found) == 1:
+        return (found[0],)
+    raise UsageError(
+        f"step {read.step}: group '{name}' is {'not one group' if found else 'not there'};"
+        f" the step has 1 to {len(read.groups)}"
+    )
+
+
+def _kept(group: Group, sort: str, only: Filter, search: str) -> tuple[Answer, ...]:
+    from engine.watch.rollout_query import chosen
+
+    answers = chosen(group, sort, only)
+    wanted = search.casefold()
+    return tuple(one for one in answers if not wanted or wanted in one.text().casefold())
+
+
+def _head(read: StepRollouts, store: RolloutStore) -> str:
+    kind = "validation at step" if read.split == "val" else "step"
+    text = f"{kind} {read.step}, attempt {read.attempt}, {len(read.groups)} groups"
+    if not read.dumped:
+        return f"{text}; verl has not dumped it: from the reward records"
+    return text if read.split == "val" else f"{text}; advantage {store.estimator.formula}"
+
+
+def _group_lines(number: int, group: Group, answers: tuple[Answer, ...], texts: bool) -> list[str]:
+    flat = "  all scores are equal: no advantage" if group.is_flat else ""
+    lines = [
+        f"\ngroup {number}  {clean_text(group.question_id or group.id)}  mean {fixed(group.mean)}"
+        f"  std {fixed(group.std)}{flat}"
+    ]
+    if texts and (prompt := group.prompt()):
+        lines += ["", clean_text(prompt).rstrip(), ""]
+    for one in answers:
+        lines.append(_line(one, best=group.wins(one)))
+        if texts:
+            lines += ["", clean_text(one.text()), ""]
+    return lines
+
+
+def _line(one: Answer, *, best: bool) -> str:
+    head = f"{'*' if best else ' '} {one.rollout:>4}"
+    if one.error is not None:
+        return clean_text(f"{head}  failed ({one.error.kind}): {one.error.message}")
+    parts = "".join(f"  {name} {value:.2f}" for name, value in (one.parts or {}).items())
+    left_out = "" if one.trained else "  not trained on"
+    return (
+        f"{head}  score {fixed(one.score)}  advantage {fixed(one.advantage)}"
+        f"  {one.length} chars{parts}{left_out}"
+    )
+
+
+def _group_json(number: int, group: Group, answers: tuple[Answer, ...]) -> dict[str, Any]:
+    return {
+        "number": number, "id": group.id, "question_id": group.question_id,
+        "mean": group.mean, "std": group.std, "flat": group.is_flat, "prompt": group.prompt(),
+        "answers": [_answer_json(one, best=group.wins(one)) for one in answers],
+    }  # fmt: skip
+
+
+def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
+    return {
+        "rollout": one.rollout, "score": one.score, "advantage": one.advantage, "best": best,
+        "length": one.length, "trained": one.trained,
+        "parts": dict(one.parts) if one.parts else None,
+        "judge_scores": list(one.judge), "gold_scores": list(one.gold),
+        "error": vars(one.error) if one.error else None, "text": one.text(),
+    }  # fmt: skip
+
+
+def _tell_visits(store: RolloutStore, split: Split, groups: list[Group], as_json: bool) -> None:
+    if len(groups) != 1 or not (prompt := groups[0].prompt()):
+        raise UsageError("--across-steps follows one prompt: name its group with --group")
+    found = [visit for _, visits in store.visits(prompt, split) for visit in visits]
+    value = {"split": split, "prompt": prompt, "visits": [_visit_json(one) for one in found]}
+    lines = [
+        f"step {one.step:>6}  mean {fixed(one.mean)}  best {fixed(one.best)}"
+        f"  {len(one.scores)} answers"
+        for one in found
+    ]
+    answer(value, "\n".join(lines), as_json)
+
+
+def _visit_json(one: Visit) -> dict[str, Any]:
+    return {"step": one.step, "group": one.group, "mean": one.mean, "best": one.best,
+            "scores": list(one.scores)}  # fmt: skip

@@ -1,0 +1,132 @@
+"""What every screen with charts can do: zoom, pan, read values off, choose how lines are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from textual import on
+from textual.reactive import reactive
+
+from grubrics_tui.drawing.timeline import has_times, places, steps_at
+from grubrics_tui.drawing.view import BANDS, SMOOTHING, X_AXES, View, XAxis
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.widgets.viewed import Viewed
+
+T = TypeVar("T")
+
+
+class ChartScreen(CockpitScreen):
+    """All its charts share one view, so that their cursors stand at the same step.
+
+    Keys act on the view by way of ``current_chart``: how far one cell is, and where entries are,
+    depends on a chart. The actions are those that ``actions.py`` lists for charts; they are
+    offered while there is a current chart.
+    """
+
+    view: reactive[View] = reactive(View())
+
+    def current_chart(self) -> Viewed | None:
+        """The chart that the keys are about; None when they belong to something else."""
+        return next((chart for chart in self.query(Viewed) if chart.is_on_screen), None)
+
+    def watch_view(self, view: View) -> None:
+        for chart in self.query(Viewed):
+            chart.look(view)
+
+    @on(Viewed.Joined)
+    def _share(self, message: Viewed.Joined) -> None:
+        message.chart.look(self.view)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "chart_row":
+            return self.view.table and self.current_chart() is not None
+        if action.startswith("chart_"):
+            return self.current_chart() is not None
+        return super().check_action(action, parameters)
+
+    def clear_view(self) -> bool:
+        """Take back table, cursor and zoom, one at a time: what escape does. False: nothing to."""
+        view = self.view
+        if view.table:
+            self.view = replace(view, table=False)
+        elif view.cursor is not None:
+            self.view = replace(view, cursor=None)
+        elif view.is_zoomed:
+            self.view = replace(view, window=None, tail=None)
+        return view != self.view
+
+    def action_chart_zoom(self, factor: float) -> None:
+        if (chart := self.current_chart()) is not None and (extent := chart.extent()) is not None:
+            self.view = self.view.zoomed(factor, extent)
+
+    def action_chart_pan(self, share: float) -> None:
+        if (chart := self.current_chart()) is not None and (extent := chart.extent()) is not None:
+            self.view = self.view.panned(share, extent)
+
+    def action_chart_reset(self) -> None:
+        self.view = self.view.reset()
+
+    def action_chart_cursor(self, places: int) -> None:
+        if (chart := self.current_chart()) is not None:
+            self._point(chart, chart.next_place(places))
+
+    def action_chart_row(self, rows: int) -> None:
+        self.action_chart_cursor(rows)
+
+    def action_chart_end(self, newest: bool) -> None:
+        if (chart := self.current_chart()) is not None:
+            self._point(chart, chart.end_place(newest))
+
+    def action_chart_axis(self) -> None:
+        """The next x axis; zoom and cursor stay where they are."""
+        chart = self.current_chart()
+        if chart is None:
+            return
+        if not has_times(chart.clock):
+            self.notify("the steps of this run carry no time", markup=False)
+            return
+        self.view = _converted(self.view, _after(X_AXES, self.view.axis), chart)
+
+    def action_chart_log(self) -> None:
+        self.view = replace(self.view, log_y=not self.view.log_y)
+
+    def action_chart_lock(self) -> None:
+        self.view = replace(self.view, locked=not self.view.locked)
+
+    def action_chart_smooth(self) -> None:
+        self.view = replace(self.view, smoothing=_after(SMOOTHING, self.view.smoothing))
+
+    def action_chart_band(self) -> None:
+        self.view = replace(self.view, band=_after(BANDS, self.view.band))
+
+    def action_chart_table(self) -> None:
+        self.view = replace(self.view, table=not self.view.table)
+
+    def _point(self, chart: Viewed, place: float | None) -> None:
+        if place is not None and (extent := chart.extent()) is not None:
+            self.view = self.view.pointing(place, extent)
+
+
+def _after(options: Sequence[T], now: T) -> T:
+    index = options.index(now) if now in options else -1
+    return options[(index + 1) % len(options)]
+
+
+def _converted(view: View, axis: XAxis, chart: Viewed) -> View:
+    """The same part of the same run, in units of another axis."""
+
+    def moved(place: float) -> float:
+        steps = steps_at(np.array([place]), chart.clock, view.axis)
+        return float(places(steps, chart.clock, axis)[0])
+
+    window, tail, extent = view.window, view.tail, chart.extent()
+    if window is not None:
+        low, high = moved(window.low), moved(window.high)
+        window = type(window)(low, high) if high > low else None
+    if tail is not None and extent is not None:
+        tail = moved(extent.high) - moved(extent.high - tail) or None
+    cursor = None if view.cursor is None else moved(view.cursor)
+    return replace(view, axis=axis, window=window, tail=tail, cursor=cursor)

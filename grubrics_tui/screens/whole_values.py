@@ -1,0 +1,69 @@
+"""One row of a comparison in full: what does not fit into a column of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from engine.records.differences import Difference, text_of
+from engine.records.measures import Measure
+from grubrics_tui.actions import bindings
+from grubrics_tui.drawing.comparison import told
+from grubrics_tui.widgets.facts import Fact, Facts
+
+
+class WholeValues(ModalScreen[None]):
+    """Every run with its whole value and where that came from."""
+
+    WHERE = "whole_values"
+    BINDINGS = bindings("whole_values")
+
+    DEFAULT_CSS = """
+    WholeValues {
+        align: center middle;
+        VerticalScroll {
+            width: 100; max-width: 96%; height: auto; max-height: 90%; background: $panel;
+        }
+        Facts { background: $panel; border: round $line-focus; border-title-color: $primary; }
+    }
+    """
+
+    def __init__(self, row: Measure | Difference, ids: Sequence[str], inks: Sequence[str]) -> None:
+        super().__init__()
+        self._row, self._ids, self._inks = row, ids, inks
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Facts("")
+
+    def on_mount(self) -> None:
+        facts: list[Fact] = []
+        for number, name in enumerate(self._ids):
+            facts.append(("", Content.styled(name, f"bold ${self._inks[number]}")))
+            facts.append(("", _told(self._row, number)))
+        self.query_one(Facts).border_title = Content(_title(self._row))
+        self.query_one(Facts).show(facts)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+
+def _title(row: Measure | Difference) -> str:
+    return row.name if isinstance(row, Measure) else ".".join(filter(None, (row.section, row.key)))
+
+
+def _told(row: Measure | Difference, number: int) -> Content:
+    if isinstance(row, Measure):
+        step = row.steps[number]
+        return Content(
+            f"  {told(row.values[number], row.unit)}{'' if step is None else f'  at step {step}'}"
+        )
+    cell = row.cells[number]
+    if cell is None:
+        return Content.styled("  it has no such key", "$quiet")
+    origin = Content.styled(f"   {cell.origin}", "$quiet") if cell.origin else Content("")
+    return Content(f"  {text_of(cell.value)}") + origin

@@ -1,0 +1,152 @@
+"""Rows of a log as lines of the screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from engine.watch.log_file import LogFile
+from engine.watch.log_lines import split_source
+from engine.watch.log_rows import Row
+from grubrics_tui.console_text import ConsoleText, console_text, highlighted
+from grubrics_tui.drawing.spans import Span
+
+TEXT_BYTES = 16 * 1024
+"""How much of a line is looked at, beyond what was scrolled away to the left."""
+
+FARTHEST = 60_000
+"""Cells that a line can be scrolled to the left."""
+
+_SOURCE_INKS = ("series-1", "series-2", "series-3", "phase-3", "phase-6")
+
+StyleOf = Callable[[Span], Style]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How rows are drawn."""
+
+    width: int
+    left: int = 0
+    wrapped: bool = False
+    tallest: int = 1
+    ascii_only: bool = False
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What one row is, besides its text."""
+
+    cursor: bool = False
+    hit: bool = False
+
+
+def text_of(file: LogFile, row: Row, left: int = 0) -> ConsoleText:
+    """The text of a row; of a very long line its start, or the last state of its progress bar."""
+    line, limit = row.shown, TEXT_BYTES + 4 * left
+    length = line.end - line.start
+    raw = file.read(line.start, min(line.end, line.start + limit))
+    if length <= limit:
+        return console_text(raw)
+    tail = file.read(line.end - TEXT_BYTES, line.end).rstrip(b"\r\n")
+    if b"\r" in tail:
+        prefix = raw[: len(raw) - len(split_source(raw)[1])]
+        return console_text(prefix + tail[tail.index(b"\r") + 1 :])
+    text = console_text(raw)
+    rest = Span(f"… +{length - limit:,} bytes", "quiet")
+    return replace(text, spans=(*text.spans, rest))
+
+
+def source_label(source: str) -> Span:
+    """A Ray actor in its own colour, which is the same in every log."""
+    name, _, pid = source.partition(" pid=")
+    return Span(f"{name} {pid}  ", _SOURCE_INKS[crc32(source.encode()) % len(_SOURCE_INKS)])
+
+
+def height_of(text: ConsoleText, looks: Looks) -> int:
+    if not looks.wrapped:
+        return 1
+    cells = _strip(text, looks, lambda span: Style.null()).cell_length - looks.left
+    return max(1, min(looks.tallest, -(-cells // max(1, looks.width - 1))))
+
+
+def strips_of(
+    text: ConsoleText, row: Row, marks: Marks, looks: Looks, style_of: StyleOf
+) -> list[Strip]:
+    """The lines of one row, each ``looks.width`` cells wide."""
+    paper = "panel" if marks.cursor else ""
+    whole = _strip(text, looks, lambda span: style_of(_on(span, paper)))
+    room = looks.width - 1
+    count = _count(row, looks)
+    height = height_of(text, looks)
+    strips = []
+    for line in range(height):
+        start = looks.left + line * room
+        mark = count if line == 0 else ""
+        last = line == height - 1
+        body = _cut(whole, start, room - len(mark), last, style_of(_on(Span("", "quiet"), paper)))
+        pad = style_of(_on(Span(""), paper))
+        segments = [
+            Segment(_gutter(marks, looks), style_of(_on(_gutter_ink(marks), paper))),
+            *body.adjust_cell_length(room - len(mark), pad),
+            Segment(mark, style_of(_on(Span("", "mark", "", True), paper))),
+        ]
+        strips.append(Strip(segments, looks.width))
+    return strips
+
+
+def _strip(text: ConsoleText, looks: Looks, style_of: StyleOf) -> Strip:
+    spans = highlighted(text.spans, looks.pattern)
+    label = [source_label(text.source)] if text.source else []
+    in_reach = _first_characters((*label, *spans), _reach(looks))
+    return Strip([Segment(span.text, style_of(span)) for span in in_reach])
+
+
+def _reach(looks: Looks) -> int:
+    """Characters of a line that can be in sight; more of them make no picture, only work."""
+    return looks.left + 2 * looks.width * (looks.tallest if looks.wrapped else 1)
+
+
+def _first_characters(spans: tuple[Span, ...], count: int) -> Iterator[Span]:
+    for span in spans:
+        if count <= 0:
+            return
+        yield span if len(span.text) <= count else replace(span, text=span.text[:count])
+        count -= len(span.text)
+
+
+def _cut(whole: Strip, start: int, room: int, last: bool, quiet: Style) -> Strip:
+    """The part of a line in sight; an ellipsis where it goes on out of sight."""
+    part = whole.crop(start, start + room)
+    if last and whole.cell_length > start + room > 0:
+        return Strip([*part.crop(0, room - 1), Segment("…", quiet)])
+    return part
+
+
+def _on(span: Span, paper: str) -> Span:
+    return replace(span, paper=paper) if paper and not span.paper else span
+
+
+def _count(row: Row, looks: Looks) -> str:
+    if row.count == 1:
+        return ""
+    return f" {'x' if looks.ascii_only else '×'}{row.count:,}"
+
+
+def _gutter(marks: Marks, looks: Looks) -> str:
+    if marks.cursor:
+        return ">" if looks.ascii_only else "▌"
+    if marks.hit:
+        return "*" if looks.ascii_only else "▏"
+    return " "
+
+
+def _gutter_ink(marks: Marks) -> Span:
+    return Span("", "primary" if marks.cursor else "mark")

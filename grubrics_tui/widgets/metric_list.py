@@ -1,0 +1,100 @@
+"""Metrics and panels to choose from, each with its last value and its course in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+
+from engine.watch.columns import Column
+from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.drawing.trace import means
+from grubrics_tui.drawing.values import short
+from grubrics_tui.formats import thousands
+from grubrics_tui.widgets.drawn import Drawn
+
+_BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"
+_SPARK, _VALUE, _MARK = 16, 11, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """``note`` says what it is, where it is no metric; ``shown`` whether a panel shows it."""
+
+    name: str
+    column: Column | None = None
+    note: str = ""
+    shown: bool = False
+    marked: bool = False
+
+
+class MetricList(Drawn):
+    """One row a choice; scrolls to keep the selected one in sight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choices: Sequence[Choice] = ()
+        self._selected = 0
+
+    def show(self, choices: Sequence[Choice], selected: int, hint: str) -> None:
+        self._choices, self._selected = choices, selected
+        self.redraw(hint)
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        first = min(max(0, self._selected - height // 2), max(0, len(self._choices) - height))
+        shown = enumerate(self._choices[first : first + height], start=first)
+        return [self._row(choice, number == self._selected, width) for number, choice in shown]
+
+    def _row(self, choice: Choice, selected: bool, width: int) -> Row:
+        spark = _SPARK if width >= 60 else 0
+        room = max(8, width - _MARK - _VALUE - spark - 2)
+        mark = (
+            ("+" if choice.marked else "*" if choice.shown else " ")
+            if self.ascii_only
+            else ("✚" if choice.marked else "●" if choice.shown else " ")
+        )
+        value = choice.note if choice.column is None else _told(choice.column.last()[1])
+        paper = "line" if selected else ""
+        return [
+            Span(f"{mark} ", "primary", paper),
+            Span(_fitted(choice.name, room), "primary" if selected else "", paper, selected),
+            Span(value.rjust(_VALUE), "foreground" if choice.column else "quiet", paper),
+            Span("  ", "", paper),
+            Span(self._spark(choice.column, spark), "series-1", paper),
+        ]
+
+    def _spark(self, column: Column | None, width: int) -> str:
+        if column is None or not width:
+            return " " * width
+        return sparkline(column, width, _ASCII if self.ascii_only else _BLOCKS)
+
+
+def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
+    """A metric's course in one line of ``width`` characters; a blank where it has no value."""
+    if not len(column):
+        return " " * width
+    span = Range(float(column.steps[0]), max(float(column.steps[-1]), float(column.steps[0]) + 1))
+    values = means(column.steps, column.values, span, width)
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return " " * width
+    low, high = float(known.min()), float(known.max())
+    flat = high - low <= 1e-9 * max(abs(high), abs(low))
+    share = np.where(np.isnan(values), values, 0.3) if flat else (values - low) / (high - low)
+    top = len(levels) - 1
+    return "".join(" " if np.isnan(s) else levels[round(float(s) * top)] for s in share)
+
+
+def _told(value: float | None) -> str:
+    whole = value is not None and 1e4 <= abs(value) < 1e9
+    return thousands(value) if whole else short(value)
+
+
+def _fitted(name: str, room: int) -> str:
+    """Exactly ``room`` cells; of a name that is too long its end, which tells it from others."""
+    while cell_len(name) > room:
+        name = "…" + name[max(2, 1 + cell_len(name) - room) :]
+    return set_cell_size(name, room)

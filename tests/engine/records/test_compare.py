@@ -1,0 +1,154 @@
+"""How runs did, side by side: every number checked against what the files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.records.compare import Comparer, Comparison, at_equal_steps, check_choice
+from engine.records.measures import Measure
+from engine.records.run_record import RunReader, RunRecord, common_step
+from engine.runs.events import event_record
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+
+START = 1_700_000_000.0
+
+
+def make_run(root: Path, name: str, rewards: list[float | None], first: int = 1) -> RunDir:
+    """A finished run of one step per reward and minute."""
+    run = RunDir(root / name)
+    run.path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": {}})
+    jsonl.append(run.events, {**event_record("start", attempt=1), "t": START})
+    for step, reward in enumerate(rewards, start=first):
+        log(run, step, reward)
+    end = START + 60 * len(rewards) + 30
+    jsonl.append(run.events, {**event_record("end"), "t": end})
+    write_state(run, RunState("finished", started=START, ended=end, step=len(rewards)))
+    return run
+
+
+def log(run: RunDir, step: int, reward: float | None, attempt: int = 1, t: float = 0.0) -> None:
+    metrics = {"reward/mean": reward, "judge/calls": 8.0, "timing_s/step": 10.0 + step}
+    moment = t or START + 60 * step
+    jsonl.append(
+        run.train_log, {"v": 1, "step": step, "attempt": attempt, "t": moment, "metrics": metrics}
+    )
+
+
+def compared(*runs: RunDir, baseline: int = 0, equal_steps: bool = False) -> Comparison:
+    records = [RunRecord.read(run) for run in runs]
+    return Comparer(records).compare(baseline, equal_steps=equal_steps)
+
+
+def row(found: Comparison, name: str) -> Measure:
+    return next(one for one in found.summary if one.name == name)
+
+
+def test_each_run_is_measured_to_its_own_end(tmp_path: Path) -> None:
+    short = make_run(tmp_path, "short", [0.1, 0.9, 0.3])
+    long = make_run(tmp_path, "long", [0.1 * step for step in range(20)])
+    found = compared(short, long)
+    assert row(found, "steps done").values == (3.0, 20.0)
+    assert row(found, "reward, last").values == pytest.approx((0.3, 1.9))
+    assert row(found, "reward, best").values == pytest.approx((0.9, 1.9))
+    assert row(found, "reward, best").steps == (2, 20)
+    assert row(found, "reward, last 10").values == pytest.approx((1.3 / 3, 1.45))
+    assert row(found, "judge calls").values == (24.0, 160.0)
+    assert row(found, "step time, median").values == (12.5, 21.0)
+    assert row(found, "wall time").values == (210.0, 1230.0)
+    assert row(found, "checkpoint").values == ("none", "none")
+
+
+def test_at_equal_steps_the_longer_run_counts_as_far_as_the_shorter_one_got(tmp_path: Path) -> None:
+    short = make_run(tmp_path, "short", [0.1, 0.9, 0.3])
+    long = make_run(tmp_path, "long", [0.1 * step for step in range(20)])
+    found = compared(short, long, equal_steps=True)
+    assert (found.common, found.until) == (3, 3)
+    assert row(found, "reward, last").values == pytest.approx((0.3, 0.2))
+    assert row(found, "wall time").values == (180.0, 180.0)
+
+
+def test_the_best_is_marked_and_deltas_are_to_the_baseline(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path, name, [reward]) for name, reward in (("a", 0.2), ("b", 0.5), ("c", 0.5))
+    ]
+    reward = row(compared(*runs, baseline=1), "reward, last")
+    assert reward.best() == {1, 2}
+    assert reward.deltas(1) == pytest.approx((-0.3, 0.0, 0.0))
+
+
+def test_nothing_is_best_where_all_are_the_same(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path, name, [0.5]) for name in "ab"]
+    assert row(compared(*runs), "reward, last").best() == frozenset()
+
+
+def test_a_nan_is_no_number(tmp_path: Path) -> None:
+    found = compared(make_run(tmp_path, "a", [0.4, None]), make_run(tmp_path, "b", [None, None]))
+    assert row(found, "reward, last").values == (0.4, None)
+    assert row(found, "reward, last").deltas(0) == (0.0, None)
+
+
+def test_a_resumed_run_is_one_history_and_its_hours_are_those_it_ran(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "cut", [0.1, 0.2, 0.3])
+    later = START + 10_000
+    jsonl.append(run.events, {**event_record("start", attempt=2), "t": later})
+    log(run, 2, 0.8, attempt=2, t=later + 60)
+    jsonl.append(run.events, {**event_record("end"), "t": later + 100})
+    write_state(run, RunState("finished", attempt=2, started=later, ended=later + 100))
+    found = compared(run, make_run(tmp_path, "other", [0.1]))
+    assert row(found, "reward, best").steps[0] == 2
+    assert row(found, "reward, last").values[0] == 0.3
+    assert row(found, "wall time").values[0] == 210.0 + 100.0
+
+
+def test_an_attempt_that_nobody_saw_end_ends_with_its_last_line(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "lost", [])
+    run.events.unlink()
+    jsonl.append(run.events, {**event_record("start", attempt=1), "t": START})
+    log(run, 1, 0.1)
+    jsonl.append(run.events, {**event_record("start", attempt=2), "t": START + 5000})
+    log(run, 2, 0.2, attempt=2, t=START + 5060)
+    write_state(run, RunState("finished", attempt=2, started=START + 5000, ended=START + 5100))
+    assert RunRecord.read(run).seconds() == 60.0 + 100.0
+
+
+def test_a_run_without_steps_is_compared_by_what_it_has(tmp_path: Path) -> None:
+    found = compared(make_run(tmp_path, "a", [0.4]), make_run(tmp_path, "b", []))
+    assert row(found, "steps done").values == (1.0, None)
+    assert found.common == 1
+
+
+def test_runs_that_share_no_step_have_no_common_one(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path, "a", [0.1]), make_run(tmp_path, "b", [0.1], first=5)]
+    assert common_step([RunRecord.read(run) for run in runs]) is None
+
+
+def test_what_a_growing_run_gains_is_taken_over(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "a", [0.1])
+    reader, record = RunReader(run), RunRecord(run)
+    record.add(reader.look())
+    log(run, 2, 0.2)
+    record.add(reader.look())
+    assert record.values("reward/mean")[1].tolist() == [0.1, 0.2]
+
+
+def test_values_at_equal_steps_have_gaps_where_a_run_has_none(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path, "a", [0.1, None]), make_run(tmp_path, "b", [0.5], first=2)]
+    records = [RunRecord.read(run) for run in runs]
+    found = at_equal_steps(records, "reward_mean")
+    assert found == {"steps": [1, 2], "values": {"a": [0.1, None], "b": [None, 0.5]}}
+    with pytest.raises(UsageError, match="did you mean 'reward/mean'"):
+        at_equal_steps(records, "reward/men")
+
+
+def test_a_comparison_takes_two_to_eight_different_runs(tmp_path: Path) -> None:
+    runs = [RunDir(tmp_path / f"r{number}") for number in range(9)]
+    check_choice(runs[:8])
+    for wrong in (runs[:1], runs, [runs[0], runs[0]]):
+        with pytest.raises(UsageError, match="a comparison"):
+            check_choice(wrong)

@@ -1,0 +1,104 @@
+"""What differs between runs, from their manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.records.differences import (
+    Cell,
+    config_differences,
+    environment_differences,
+    text_of,
+)
+
+
+def manifest(origin: str = "file", **values: Any) -> dict[str, Any]:
+    config = {key.replace("__", "."): {"value": v, "origin": origin} for key, v in values.items()}
+    return {"config": config}
+
+
+def test_only_what_differs_is_told_with_where_it_comes_from() -> None:
+    one, other = manifest(optim__lr=1e-5, seed=1), manifest("cli", optim__lr=3e-5, seed=1)
+    (found,) = config_differences([one, other])
+    assert (found.section, found.key) == ("optim", "lr")
+    assert found.cells == (Cell(1e-5, "file"), Cell(3e-5, "cli"))
+
+
+def test_the_same_value_from_elsewhere_is_no_difference() -> None:
+    assert config_differences([manifest(seed=1), manifest("cli", seed=1)]) == []
+
+
+def test_true_and_one_are_not_the_same() -> None:
+    (found,) = config_differences([manifest(fused=True), manifest(fused=1)])
+    assert [text_of(cell.value) for cell in found.cells if cell] == ["true", "1"]
+
+
+def test_a_key_that_one_run_lacks_is_told_unless_it_is_a_default() -> None:
+    set_, default = manifest(lora__r=8), manifest("default", model_engine="dp")
+    (found,) = config_differences([set_, default])
+    assert (found.key, found.cells) == ("r", (Cell(8, "file"), None))
+
+
+def test_the_surroundings_are_told_by_what_they_are() -> None:
+    one = {
+        "environment": {"python": "3.11", "packages": {"torch": "2.12"}, "variables": {"A": "1"}},
+        "git": {"commit": "abc", "dirty": False},
+        "hardware": {"gpus": [{"name": "H100"}, {"name": "H100"}], "cpu_count": 2},
+        "data": {"train.parquet": {"sha256": "aa", "bytes": 10, "rows": 3}},
+    }
+    other = {
+        "environment": {"python": "3.11", "packages": {"torch": "2.13"}, "variables": {}},
+        "git": None,
+        "hardware": {"gpus": [], "cpu_count": 2},
+        "data": {"train.parquet": {"sha256": "bb", "bytes": 11, "rows": 3}},
+    }
+    found = [(d.section, d.key, *d.cells) for d in environment_differences([one, other])]
+    assert found == [
+        ("git", "commit", Cell("abc"), None),
+        ("git", "dirty", Cell(False), None),
+        ("data files", "train.parquet sha256", Cell("aa"), Cell("bb")),
+        ("packages", "torch", Cell("2.12"), Cell("2.13")),
+        ("variables", "A", Cell("1"), None),
+        ("hardware", "gpus", Cell("2 x H100"), Cell("none")),
+    ]
+
+
+def test_what_changed_on_the_way_of_a_resumed_run_is_told() -> None:
+    before = {"environment": {"packages": {"torch": "2.12"}}}
+    after = {"environment": {"packages": {"torch": "2.13"}}}
+    resumed = {**before, "attempts": [{"number": 1}, {"number": 2, "surroundings": after}]}
+    (found,) = environment_differences([before, resumed])
+    assert found.cells == (Cell("2.12"), Cell("2.12 → 2.13"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "null"), (True, "true"), ([1, "a"], "[1, a]"), ({"k": None}, "{k: null}"), ("", "''")],
+)
+def test_values_are_written_as_in_a_config_file(value: Any, text: str) -> None:
+    assert text_of(value) == text
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda v: st.lists(v) | st.dictionaries(st.text(), v),
+)
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["config", "environment", "git", "data", "attempts"]), json_values
+        ),
+        min_size=2,
+        max_size=3,
+    )
+)
+def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]]) -> None:
+    for found in (*config_differences(manifests), *environment_differences(manifests)):
+        told = [found.section, found.key, *(text_of(c.value) for c in found.cells if c)]
+        assert all(text.isprintable() for text in told)

@@ -1,0 +1,111 @@
+"""A manifest is anybody's file: whatever it says, its readers go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import UsageError
+from engine.launch.starting_point import starting_point
+from engine.records.disposal import own_checkpoints
+from engine.records.draft import draft_entry
+from engine.records.entry import render
+from engine.runs.details import details
+from engine.runs.index import Index
+from engine.runs.manifest import checked
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
+from engine.runs.settings import Supervision
+from engine.runs.state import RunState, write_state
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+NAMES = (
+    *("v", "id", "recipe", "config_path", "kind", "description", "argv", "cwd", "created"),
+    *("config", "fingerprint", "changes", "environment", "git", "recipe_file", "data"),
+    *("total_steps", "checkpoint_dir", "queue", "ray", "attempts"),
+)
+PATHS = st.sampled_from(["", ".", "~", "~nobody-here", "a\0b", "x" * 5000, "\x1b[2J", "manifest"])
+ENTRIES = st.dictionaries(
+    st.sampled_from(["trainer.default_local_dir", "supervision.stall_factor", "training.x"]),
+    st.fixed_dictionaries({}, optional={"value": ANY | PATHS, "origin": ANY}) | ANY,
+)
+MANIFESTS = ANY | st.fixed_dictionaries(
+    {}, optional={**dict.fromkeys(NAMES, ANY | PATHS), "config": ENTRIES}
+)
+
+
+def run_with(root: Path, manifest: Any) -> RunDir:
+    run = RunDir(root / "runs" / "mine")
+    run.attempt(1).path.mkdir(parents=True)
+    run.manifest.write_text(json.dumps(manifest))
+    write_state(run, RunState("failed", ended=2e9))
+    return run
+
+
+@given(MANIFESTS)
+def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = run_with(Path(folder), manifest)
+        found = run.read_manifest()
+        json.dumps(details(run), allow_nan=False)
+        assert render(draft_entry(run)).replace("\n", "").isprintable()
+        assert len(list_runs(run.path.parent, Index(run.path.parent, Path(folder, "cache")))) == 1
+        own_checkpoints(run, [run])
+        Supervision.from_manifest(found)
+        with contextlib.suppress(UsageError):
+            starting_point(run, found, RunState("failed"), None)
+
+
+@given(MANIFESTS)
+def test_what_was_checked_stays_as_it_is(manifest: Any) -> None:
+    if isinstance(manifest, dict):
+        assert checked(checked(manifest)) == checked(manifest)
+
+
+def test_an_attempt_without_a_number_is_none() -> None:
+    attempts = [{"number": 1, "argv": ["a"]}, {"argv": ["b"]}, {"number": "3"}, None]
+    assert checked({"attempts": attempts})["attempts"] == attempts[:1]
+    assert checked({"v": 1})["attempts"] == []
+
+
+def test_config_keeps_its_values_and_loses_what_has_none() -> None:
+    config = {"a": {"value": "x\ny"}, "b": {"origin": "cli"}, "c": 3, "d": {"value": math.nan}}
+    assert checked({"config": config})["config"] == {
+        "a": {"value": "x\ny", "origin": ""},
+        "d": {"value": None, "origin": ""},
+    }
+
+
+def test_what_is_only_shown_cannot_move_the_cursor() -> None:
+    change = {"key": "a", "before": "\x1b[2J", "after": ["\x9b1m"], "origin": "cli"}
+    found = checked({"description": "a\x1b[2Jb", "argv": ["\x1b[2J"], "changes": [change]})
+    assert found["description"] == "a [2Jb"
+    assert found["argv"] == ["[2J"]
+    assert found["changes"] == [{"key": "a", "before": "[2J", "after": ["1m"], "origin": "cli"}]
+
+
+@pytest.mark.parametrize("value", [3, {"a": 3}, {"a": {"sha256": 3}}, {"a\0": {"sha256": "x"}}])
+def test_files_have_a_path_and_a_hash(value: Any) -> None:
+    found = checked({"data": value, "recipe_file": {"b": {"sha256": "x"}}})
+    assert not found.get("data")
+    assert found["recipe_file"] == {"b": {"sha256": "x"}}
+
+
+def test_what_lies_too_deep_is_left_out() -> None:
+    manifest: Any = {}
+    for _ in range(500):
+        manifest = {"environment": manifest}
+    assert "environment" in checked(manifest)
+    assert json.dumps(checked(manifest)).count("environment") < 50

@@ -1,0 +1,71 @@
+"""What becomes of a log while it is looked at is noticed and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.watch.log_follow import LogFollow
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "console.log"
+    path.write_bytes(b"one\ntwo\n")
+    return path
+
+
+def test_a_file_is_opened_when_it_is_there(tmp_path: Path) -> None:
+    follow = LogFollow(tmp_path / "console.log")
+    assert follow.look().news == ""
+    (tmp_path / "console.log").write_bytes(b"one\n")
+    look = follow.look()
+    assert (look.news, look.size) == ("opened", 4)
+    assert follow.look().news == ""
+
+
+def test_growth_is_told_with_the_new_size(log: Path) -> None:
+    follow = LogFollow(log)
+    before = follow.look().file
+    with log.open("ab") as file:
+        file.write(b"three\n")
+    look = follow.look()
+    assert (look.news, look.size) == ("grew", 14) and look.file is before
+
+
+@pytest.mark.parametrize("text", [b"", b"new\n", b"quite another text, longer than before\n"])
+def test_a_truncated_file_is_another_file_even_if_it_has_grown_since(
+    log: Path, text: bytes
+) -> None:
+    follow = LogFollow(log)
+    before = follow.look().file
+    with log.open("r+b") as file:
+        file.truncate(0)
+        file.write(text)
+    look = follow.look()
+    assert look.news == "truncated" and look.file is not before and look.size == len(text)
+
+
+def test_a_rotated_log_is_left_for_the_file_that_took_its_name(log: Path) -> None:
+    follow = LogFollow(log)
+    follow.look()
+    log.rename(log.with_suffix(".1"))
+    assert follow.look().news == "deleted"
+    log.write_bytes(b"new\n")
+    look = follow.look()
+    assert (look.news, look.size) == ("rotated", 4)
+
+
+def test_a_deleted_file_stays_readable_and_is_followed(log: Path) -> None:
+    follow = LogFollow(log)
+    follow.look()
+    with log.open("ab") as writer:
+        log.unlink()
+        look = follow.look()
+        assert look.news == "deleted" and look.file is not None
+        assert look.file.read(0, 8) == b"one\ntwo\n"
+        writer.write(b"three\n")
+        writer.flush()
+        assert follow.look().news == "grew"
+    assert follow.look().news == ""

@@ -1,0 +1,67 @@
+"""The newest value of a metric, read from the end of a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import jsonl
+from engine.watch.newest import newest_names, newest_value
+from engine.watch.train_log import history, read_steps
+
+lines = st.lists(
+    st.tuples(
+        st.integers(1, 30),
+        st.integers(1, 3),
+        st.sampled_from(["a", "b"]),
+        st.none() | st.integers(0, 9),
+    ),
+    max_size=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines)
+def test_it_is_what_the_whole_history_says(
+    tmp_path: Path, lines: list[tuple[int, int, str, int]]
+) -> None:
+    log = tmp_path / "train_log.jsonl"
+    log.unlink(missing_ok=True)
+    attempt = 1
+    step = 0
+    for number, (by, next_attempt, name, value) in enumerate(lines):
+        # A later attempt starts anywhere before; inside one, steps go on.
+        if next_attempt > attempt:
+            attempt, step = next_attempt, by % (step + 1)
+        step += 1 + by % 2
+        metrics = {name: value, "n": number}
+        record = {"v": 1, "step": step, "attempt": attempt, "t": 1.0, "metrics": metrics}
+        jsonl.append(log, record)
+    steps = history(read_steps(log))
+    for name in ("a", "b", "n", "none"):
+        whole = next((s.metrics[name] for s in reversed(steps) if name in s.metrics), None)
+        assert newest_value(log, name) == whole
+
+
+def test_lines_longer_than_a_block_and_a_torn_one_are_no_obstacle(tmp_path: Path) -> None:
+    log = tmp_path / "train_log.jsonl"
+    padding = {f"metric/{number}": 0.5 for number in range(9000)}
+    for step in (1, 2):
+        record = {"v": 1, "step": step, "attempt": 1, "t": 1.0, "metrics": {**padding, "a": step}}
+        jsonl.append(log, record)
+    with log.open("ab") as handle:
+        handle.write(b'{"v": 1, "step": 3, "metrics": {"a": ')
+    assert newest_value(log, "a") == 2
+    assert "metric/8999" in newest_names(log)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\x00\n"])
+def test_a_log_without_steps_has_none(tmp_path: Path, content: bytes | None) -> None:
+    log = tmp_path / "train_log.jsonl"
+    if content is not None:
+        log.write_bytes(content)
+    assert newest_value(log, "a") is None
+    assert newest_names(log) == ()

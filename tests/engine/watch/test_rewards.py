@@ -1,0 +1,45 @@
+"""From rollout records to the metrics of a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.watch.rewards import reward_metrics
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {"group": "g", "reward": 0.5, "judge_latency_s": 1.0, "attempts": 1, **fields}
+
+
+def test_median_and_95th_percentile_of_the_calls_that_helped() -> None:
+    values = reward_metrics([record(judge_latency_s=float(n)) for n in range(1, 21)])
+    assert values["judge_api_latency_p50_s"] == 10.0
+    assert values["judge_api_latency_p95_s"] == 19.0
+
+
+def test_timeouts_and_unreadable_replies_count_even_when_a_retry_helped() -> None:
+    values = reward_metrics(
+        [
+            record(failed_attempts=["timeout", "parse", "timeout"], attempts=4),
+            record(failed_attempts=[], attempts=1),
+        ]
+    )
+    assert (values["judge/timeouts"], values["judge/parse_failures"]) == (2.0, 1.0)
+    assert (values["judge/calls"], values["judge/errors"]) == (5.0, 0.0)
+
+
+def test_records_without_attempts_count_the_error_they_ended_with() -> None:
+    values = reward_metrics([record(error={"kind": "timeout", "message": "x"}, reward=None)])
+    assert (values["judge/timeouts"], values["judge/errors"]) == (1.0, 1.0)
+
+
+def test_tokens_add_up_where_replies_say_them_and_are_absent_elsewhere() -> None:
+    counted = record(tokens={"input": 100, "output": 9})
+    values = reward_metrics([counted, counted, record(tokens=None), record(tokens="many")])
+    assert (values["judge/tokens_in"], values["judge/tokens_out"]) == (200.0, 18.0)
+    assert "judge/tokens_in" not in reward_metrics([record()])
+
+
+def test_records_of_the_wrong_shape_do_no_harm() -> None:
+    values = reward_metrics([record(failed_attempts={"a": 1}, error=5, tokens=[1])])
+    assert values["judge/timeouts"] == 0.0

@@ -1,0 +1,63 @@
+"""Sorting and filtering answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import UsageError
+from engine.watch.reward_records import Failure
+from engine.watch.rollout_query import Filter, chosen, ordered
+from engine.watch.rollouts import Answer, Group
+
+LOW = Answer(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
+HIGH = Answer(1, 0.9, 200, True, 1.0, {"alignment": 0.9, "info_value": 0.5})
+FAILED = Answer(2, None, 100, False, error=Failure("timeout", "no answer"))
+GROUP = Group("g", (LOW, HIGH, FAILED))
+
+
+@pytest.mark.parametrize(
+    ("sort", "rollouts"),
+    [
+        ("rollout", [0, 1, 2]),
+        ("score", [1, 0, 2]),
+        ("advantage", [1, 0, 2]),
+        ("length", [2, 1, 0]),
+        ("error", [2, 0, 1]),
+    ],
+)
+def test_answers_are_sorted_with_what_lacks_the_number_last(sort: str, rollouts: list[int]) -> None:
+    assert [answer.rollout for answer in ordered(GROUP.answers, sort)] == rollouts
+
+
+@pytest.mark.parametrize(
+    ("text", "rollouts"),
+    [
+        ("", [0, 1, 2]),
+        ("score<0.5", [0]),
+        ("score >= .9", [1]),
+        ("advantage>-2 length<300", [1]),
+        ("alignment<0.5", [0]),
+        ("info=0.5", [0, 1]),
+        ("error", [2]),
+        ("best", [1]),
+        ("untrained", [2]),
+        ("flat", []),
+    ],
+)
+def test_a_filter_keeps_what_meets_all_its_conditions(text: str, rollouts: list[int]) -> None:
+    kept = chosen(GROUP, "rollout", Filter.parse(text))
+    assert [answer.rollout for answer in kept] == rollouts
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("scor<1", "score"), ("eror", "error"), ("score<1.2.3", "not a number"), ("score<", "score")],
+)
+def test_what_a_filter_does_not_know_is_refused(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Filter.parse(text)
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(UsageError, match="score"):
+        ordered((), "scores")

@@ -1,0 +1,315 @@
+"""Runs side by side on the screen and in the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pilots import LARGE, SMALL, Driver, running
+from sample_run import SampleRun
+from typer.testing import CliRunner
+
+from engine import jsonl
+from engine.errors import UsageError
+from engine.runs.notes import read_notes, replace_notes
+from grubrics_tui.cli import app
+from grubrics_tui.screens.compare import CompareScreen, labels
+from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.compare_table import CompareTable
+
+HOSTILE = "\x1b[2J[red]x[/red] [@click=app.quit]\u202egnp.exe\u200b"
+
+
+@pytest.fixture
+def three(runs: Path) -> dict[str, SampleRun]:
+    """A long, a short and a growing run, the newest one first in the list."""
+    found = {}
+    for age, (name, steps, state) in enumerate(
+        [("growing", 8, "running"), ("short", 5, "finished"), ("long", 30, "finished")]
+    ):
+        sample = SampleRun.create(runs, name)
+        sample.started -= 1000 * age
+        sample.seed = age
+        sample.grow(steps)
+        sample.say(state)  # type: ignore[arg-type]
+        found[name] = sample
+    config(found["long"], {"optim.lr": ("3e-5", "cli"), "seed": (1, "file")})
+    config(found["short"], {"optim.lr": ("1e-5", "file"), "seed": (1, "file")})
+    return found
+
+
+def config(sample: SampleRun, values: dict[str, tuple[Any, str]]) -> None:
+    entries = {key: {"value": value, "origin": origin} for key, (value, origin) in values.items()}
+    jsonl.write_json(sample.run.manifest, {**sample.run.read_manifest(), "config": entries})
+
+
+async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
+    """Mark the first runs of the list and compare them."""
+    await driver.press("r")
+    await driver.shows("growing", "short", "long")
+    await driver.press(*["space"] * runs, "x")
+    await driver.message(CompareScreen.Read)
+    screen = driver.app.screen
+    assert isinstance(screen, CompareScreen)
+    await driver.until(lambda: screen.comparison is not None and len(screen.comparison.summary) > 5)
+    return screen
+
+
+async def test_marked_runs_are_drawn_in_the_colours_of_their_marks(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        marks = next(s for s in driver.app.screen_stack if isinstance(s, RunsScreen)).marks
+        lines = screen.query_one(Chart).plot.lines
+        assert [line.ink for line in lines] == [marks.colour(name) for name in marks.ids]
+        assert len({line.ink for line in lines}) == 3
+        assert [line.x.size for line in lines] == [8, 5, 30]
+        await driver.shows("reward/mean", "◆ growing", "━ long", "each run to its own end")
+
+
+async def test_what_differs_is_told_with_its_origin(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await compare(driver)
+        await driver.shows("config · optim", "lr", "3e-5  cli", "1e-5  file", "how they did")
+
+
+async def test_equal_steps_cut_every_run_at_the_last_common_step(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await driver.press("e")
+        await driver.shows("up to step 5")
+        assert {line.x[-1] for line in screen.query_one(Chart).plot.lines} == {5.0}
+
+
+async def test_another_baseline_is_what_deltas_are_to(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await compare(driver)
+        await driver.press("b", "d")
+        screen = await driver.shows("more than the baseline short", "◆ short")
+        steps = next(line for line in screen.splitlines() if "steps done" in line)
+        assert steps.split()[3:6] == ["+3", "5", "+25"]
+
+
+async def test_another_metric_is_found_by_typing(three: dict[str, SampleRun], runs: Path) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await driver.press("slash", *"judlat", "enter")
+        await driver.until(lambda: screen.metric.startswith("judge_api_latency"))
+        await driver.shows(screen.metric)
+
+
+async def test_the_cursor_reads_every_run_at_the_same_step(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await compare(driver)
+        await driver.press("home")
+        head = (await driver.shows("step 1")).splitlines()[1]
+        for sample in three.values():
+            first = next(iter(jsonl.read(sample.run.train_log)))["metrics"]["reward/mean"]
+            assert f"{first:.4g}" in head
+
+
+async def test_a_running_run_grows_on_the_screen(three: dict[str, SampleRun], runs: Path) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        three["growing"].grow(3)
+        await driver.until(lambda: screen.query_one(Chart).plot.lines[0].x.size == 11)
+
+
+async def test_a_row_is_shown_in_full(three: dict[str, SampleRun], runs: Path) -> None:
+    config(three["long"], {HOSTILE: ("a-long-folder-name/" * 5, "cli")})
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await select(driver, screen, "gnp.exe")
+        await driver.press("enter")
+        whole = await driver.shows("it has no such key", "cli")
+        assert "".join(whole.split()).count("a-long-folder-name/") >= 5
+        await driver.press("escape")
+        assert driver.app.screen is screen
+
+
+async def select(driver: Driver, screen: CompareScreen, label: str) -> None:
+    """Go down to the row whose key has ``label``."""
+    table = screen.query_one(CompareTable)
+    for _ in range(60):
+        if table.selected is not None and label in table.selected.label:
+            return
+        await driver.press("j")
+    raise AssertionError(f"no row {label}")
+
+
+async def test_one_panel_at_a_time_on_a_small_terminal(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        await compare(driver)
+        assert "how they did" not in driver.screen
+        await driver.press("tab")
+        await driver.shows("how they did")
+        assert "each run to its own end, row 1" in driver.screen
+
+
+async def test_escape_leads_back_to_the_list_and_the_marks_stay(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await compare(driver, 2)
+        await driver.press("escape")
+        await driver.shows("2 marked, x compares")
+        await driver.press("escape")
+        await driver.shows("/ filters, space marks")
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 15), (300, 100)])
+async def test_every_size_is_survived(
+    three: dict[str, SampleRun], runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, LARGE) as driver:
+        await compare(driver)
+        for width, height in (size, LARGE, size):
+            await driver.resize((width, height))
+            await driver.press("tab", "greater_than_sign", "less_than_sign", "j", "k", "z", "z")
+        assert isinstance(driver.app.screen, CompareScreen)
+
+
+async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) -> None:
+    config(three["long"], {f"data.{HOSTILE}": (HOSTILE, HOSTILE)})
+    record = {
+        "v": 1,
+        "step": 31,
+        "attempt": 1,
+        "t": 1.0,
+        "metrics": {HOSTILE: 1.0, "reward/mean": 0.1},
+    }
+    jsonl.append(three["long"].run.train_log, record)
+    replace = {"v": 1, "tags": [HOSTILE, "fine"], "text": HOSTILE}
+    jsonl.write_json(three["long"].run.notes, replace)
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await driver.press("slash", *"click", "enter")
+        await driver.until(lambda: "click" in screen.metric)
+        shown = await driver.shows("[red]x[/red]")
+        assert not set("\x1b\u202e\u200b") & set(shown)
+        await driver.press("escape", "escape", "end")
+        assert not set("\x1b\u202e\u200b") & set(await driver.shows("#fine"))
+    told = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)])
+    assert not set("\x1b\u202e\u200b") & set(told.output)
+    told = CliRunner().invoke(app, ["compare", "long", "short", "--json", "--runs", str(runs)])
+    assert not set("\x1b\u202e\u200b") & set(told.output)
+
+
+def test_long_names_stay_apart() -> None:
+    names = ["sweep-" + "x" * 40 + tail for tail in ("-a-same-end-here", "-b-same-end-here")]
+    assert len(set(labels(names))) == 2
+
+
+async def test_a_filter_is_live_and_escape_takes_it_back(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("slash", *"state:fin")
+        await driver.shows("2 of 3 runs")
+        await driver.press(*" step>10")
+        await driver.shows("1 of 3 runs")
+        await driver.press("enter")
+        assert "growing" not in driver.screen
+        await driver.press("escape")
+        await driver.shows("3 runs ", "growing")
+
+
+async def test_a_mistake_is_told_beside_the_filter(three: dict[str, SampleRun], runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("slash", *"stat:x")
+        await driver.shows("character 1: no field is called 'stat'; did you mean 'state'?")
+
+
+async def test_tags_and_a_note_are_written_on_the_screen(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    run = three["growing"].run
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("n", *"best lr-3", "tab", *"keep this", "ctrl+s")
+        await driver.shows("#best #lr-3", "keep this")
+    assert read_notes(run).tags == ("best", "lr-3")
+    assert read_notes(run).text == "keep this"
+
+
+async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("n", *"[red]", "ctrl+s")
+        await driver.shows("must be letters")
+        await driver.press("escape")
+        await driver.shows("esc again drops it")
+        await driver.press("escape")
+        await driver.shows("3 runs")
+    assert not three["growing"].run.notes.exists()
+
+
+def told(runs: Path, *argv: str) -> str:
+    done = CliRunner().invoke(app, [*argv, "--runs", str(runs)])
+    assert done.exception is None, done.output
+    return done.output
+
+
+def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], runs: Path) -> None:
+    text = told(runs, "compare", "long", "short")
+    assert "deltas to long" in text
+    assert "3e-5  (cli)" in text
+    found = json.loads(told(runs, "compare", "long", "short", "--baseline", "short", "--json"))
+    assert (found["runs"], found["baseline"], found["common_step"]) == (
+        ["long", "short"],
+        "short",
+        5,
+    )
+    done = next(one for one in found["summary"] if one["name"] == "steps done")
+    assert done["deltas"] == {"long": 25.0, "short": 0.0}
+    assert found["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
+
+
+def test_a_metric_is_printed_step_by_step(three: dict[str, SampleRun], runs: Path) -> None:
+    found = json.loads(told(runs, "compare", "long", "short", "--metric", "reward/mean", "--json"))
+    curve = found["series"]["reward/mean"]
+    assert curve["steps"] == list(range(1, 31))
+    assert curve["values"]["short"][5:] == [None] * 25
+
+
+def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
+    replace_notes(three["short"].run, ["best"], "")
+    found = json.loads(told(runs, "runs", "--filter", "tag:best or step>20", "--json"))
+    assert [run["id"] for run in found["runs"]] == ["short", "long"]
+    assert found["runs"][0]["tags"] == ["best"]
+    done = CliRunner().invoke(app, ["runs", "--filter", "stat:x", "--runs", str(runs)])
+    assert isinstance(done.exception, UsageError)
+
+
+def test_tags_and_notes_are_written_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
+    assert told(runs, "tag", "short", "a", "b") == "a b\n"
+    assert told(runs, "tag", "short", "a", "--remove") == "b\n"
+    assert told(runs, "note", "short", "why") == "why\n"
+    assert json.loads(told(runs, "note", "short", "--json")) == {
+        "run": "short",
+        "tags": ["b"],
+        "note": "why",
+    }
+    assert "#b" in told(runs, "runs")
