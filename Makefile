@@ -10,19 +10,23 @@ SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
 WORLD  := data/tiny/processed/train.parquet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types contracts clean
+.PHONY: help run test thorough check lint types contracts clean
 
 help:
-	@echo "make run    open the cockpit on the tiny recipe (headless without a terminal)"
-	@echo "make test   lint, types, import contracts and every test"
-	@echo "make check  the same without the tests that train or wait"
+	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
+	@echo "make check     lint, types, import contracts, and the tests that neither train nor wait"
+	@echo "make test      the same with every test but two"
+	@echo "make thorough  those two: Ray's own services are killed"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
 test: $(STAMP) lint types contracts
 	@$(BIN)/python -m pytest tests -m "not slow" -n 2
-	@$(BIN)/python -m pytest tests -m slow --durations=10
+	@$(BIN)/python -m pytest tests -m "slow and not thorough" --durations=10
+
+thorough: $(STAMP)
+	@$(BIN)/python -m pytest tests -m thorough
 
 check: $(STAMP) lint types contracts
 	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.actions import ActionParseResult
-from textual.app import App, SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.dom import DOMNode
 from textual.message import Message
 from textual.notifications import SeverityLevel
@@ -21,6 +21,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.actions import actions_of, bindings, is_changing
 from grubrics_tui.formats import step_of
+from grubrics_tui.layout import LayoutFile
 from grubrics_tui.navigation import (
     OpenCompare,
     OpenLeftovers,
@@ -31,8 +32,9 @@ from grubrics_tui.navigation import (
     OpenVerdict,
     Tell,
 )
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.settings import Loaded, Settings, panels_for
 from grubrics_tui.themes import DARK, THEMES
+from grubrics_tui.widgets.opening import Opening
 
 _FAULT_S = 20.0
 
@@ -100,6 +102,7 @@ class GrubricsApp(App[None]):
         self.ascii_only = not _speaks_unicode() if settings.ascii is None else settings.ascii
         self._watched = watched
         self.animation_level = "none"
+        self._opening = Opening()
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = settings.theme
@@ -109,13 +112,16 @@ class GrubricsApp(App[None]):
         """Our own colours, for Textual themes that do not know them."""
         return DARK.variables
 
+    def compose(self) -> ComposeResult:
+        yield self._opening
+
     def on_mount(self) -> None:
         for fault in self.loaded.faults:
             self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S, markup=False)
         if self._first_log is not None:
             self._open_log(OpenLog(self._first_log))
         elif self._watched is not None:
-            self._show(_live(self._watched, self.settings))
+            self._open_first(self._watched)
         else:
             self._find_active()
 
@@ -147,7 +153,20 @@ class GrubricsApp(App[None]):
         if message.active is None:
             self.action_show_checklist()
         else:
-            self._show(_live(RunDir(self.runs_root / message.active.id), self.settings))
+            self._open_first(RunDir(self.runs_root / message.active.id))
+
+    def _open_first(self, run: Watched) -> None:
+        """The frames of the run's panels come before what draws in them is loaded."""
+        if isinstance(run, RunDir):
+            kind = str(run.read_manifest().get("kind", "grpo"))
+            layout = LayoutFile().load(kind, panels_for(self.settings, kind))
+            self._opening.show(run.id, layout.names)
+        self.call_after_refresh(self._open_live, run)
+
+    def _open_live(self, run: Watched) -> None:
+        if len(self.screen_stack) == 1:
+            self._show(_live(run, self.settings))
+            self._opening.show("", ())
 
     def action_show_runs(self) -> None:
         """The list, above the screen that asked for it: ``back`` leads there again."""

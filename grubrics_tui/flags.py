@@ -9,7 +9,7 @@ import numpy as np
 
 from engine import jsonl
 from engine.watch import metrics
-from engine.watch.columns import Column, Columns
+from engine.watch.columns import Column, Columns, Floats
 from grubrics_tui.drawing.values import FlagKind, Flags
 from grubrics_tui.terminal_text import clean_line
 
@@ -53,22 +53,26 @@ def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Fla
         step = _step_of(event, columns.times)
         if step is not None:
             found[kind].append((step, _text(event, kind)))
-    for kind, steps in (
-        (CHECKPOINT, _logged(columns.get(SAVE_TIME))),
-        (VALIDATION, _logged(columns.get(metrics.VALIDATION_REWARD))),
-    ):
-        found[kind] += [(step, kind.name) for step in steps]
-    return tuple(_flags(kind, places) for kind, places in found.items() if places)
+    logged = {
+        CHECKPOINT: _logged(columns.get(SAVE_TIME)),
+        VALIDATION: _logged(columns.get(metrics.VALIDATION_REWARD)),
+    }
+    flags = (_flags(kind, places, logged.get(kind)) for kind, places in found.items())
+    return tuple(one for one in flags if one.x.size)
 
 
-def _flags(kind: FlagKind, places: Sequence[tuple[float, str]]) -> Flags:
-    ordered = sorted(dict(places).items())
+def _flags(kind: FlagKind, named: Sequence[tuple[float, str]], logged: Floats | None) -> Flags:
+    """Of a long run thousands of steps saved: with no event among them they stay an array."""
+    steps = np.empty(0) if logged is None else logged
+    if not named:
+        return Flags(kind, steps, (kind.name,) * steps.size)
+    ordered = sorted({**dict(named), **dict.fromkeys(steps.tolist(), kind.name)}.items())
     return Flags(kind, np.array([x for x, _ in ordered]), tuple(text for _, text in ordered))
 
 
-def _logged(column: Column) -> list[float]:
+def _logged(column: Column) -> Floats:
     """The steps with a value other than 0: a phase that did not happen takes no time."""
-    steps: list[float] = column.steps[np.nan_to_num(column.values) != 0].tolist()
+    steps: Floats = column.steps[np.nan_to_num(column.values) != 0]
     return steps
 
 

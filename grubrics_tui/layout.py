@@ -18,6 +18,11 @@ JOIN = "+"
 _VERSION = 1
 _MOST = 60
 
+_LOWEST_PANEL = 10
+_WIDE, _WIDER = 100, 165
+_LOW = 26
+"""Rows of the grid below which two rows of panels would both be too low."""
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -184,3 +189,10 @@ def _merged(kept: Sequence[Slot], current: str, first: Layout) -> Layout:
     if not layout.shown:
         return first
     return layout if current in layout.names else layout.chosen(0)
+
+
+def room_for(width: int, height: int) -> tuple[int, int]:
+    """Columns and rows of panels in so many cells; one alone where more would be too small."""
+    if width < _WIDE - 2 or height < _LOW:
+        return 1, 1
+    return (2 if width < _WIDER else 3), max(1, height // _LOWEST_PANEL)

@@ -68,8 +68,9 @@ def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
 
 
 def active_run(root: Path) -> RunInfo | None:
-    """The newest run that has not ended, or None."""
-    return next((info for info in list_runs(root) if not info.state.has_ended), None)
+    """The newest run that goes on, else the newest that waits in the queue, or None."""
+    active = [info for info in list_runs(root) if not info.state.has_ended]
+    return next((info for info in active if info.state.state != "queued"), next(iter(active), None))
 
 
 def _stamps(root: Path) -> Iterator[tuple[str, str]]:

@@ -55,6 +55,8 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
         private_ray.remove_all(run)
     pids = [process.pid for process in left]
     message = f"{run.id}  {describe(state)}" + (f"; {elsewhere}" if elsewhere else "")
+    if after_checkpoint and not ended:
+        message = f"{run.id}  {state.state}: stops after the next checkpoint"
     return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 

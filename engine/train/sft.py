@@ -90,10 +90,12 @@ def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) ->
     command += ["--nnodes=1", f"--master_port={port}", "-m", "engine.train.sft_rank", str(path)]
     process = subprocess.Popen(command)
     try:
-        return process.wait()
+        code = process.wait()
     finally:
         process.terminate()
         process.wait()
+    # As a shell would show a signal; sys.exit would make 247 of -9.
+    return code if code >= 0 else 128 - code
 
 
 def train_rank(config: dict[str, Any]) -> None:

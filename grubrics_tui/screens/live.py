@@ -9,6 +9,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.reactive import reactive
+from textual.timer import Timer
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
@@ -33,6 +34,7 @@ from grubrics_tui.widgets.panel_tabs import PanelTabs
 from grubrics_tui.widgets.run_header import RunHeader
 from grubrics_tui.widgets.viewed import Viewed
 
+_FOOTER_S = 0.3
 _FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
 """What needs a run directory: nothing of a foreign run is ours to stop or to judge."""
 
@@ -72,6 +74,7 @@ class LiveScreen(ChartScreen):
         self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
         self._offers: tuple[object, ...] = ()
+        self._footer_timer: Timer | None = None
         self.set_reactive(
             LiveScreen.panels,
             foreign_layout(run)
@@ -160,11 +163,14 @@ class LiveScreen(ChartScreen):
         self._refresh_offers()
 
     def _refresh_offers(self) -> None:
-        """The footer is made anew only when it would say something else: that takes a while."""
+        """The footer is made anew only when it would say something else, and after the panels were
+        drawn: that takes a while, and keys come in a row."""
         offers = (self.current_chart() is None, self.check_action("zoom", ()), self.zoomed)
         if offers != self._offers:
             self._offers = offers
-            self.refresh_bindings()
+            if self._footer_timer is not None:
+                self._footer_timer.stop()
+            self._footer_timer = self.set_timer(_FOOTER_S, self.refresh_bindings)
 
     def watch_panels(self, before: Layout, now: Layout) -> None:
         if self.is_mounted:

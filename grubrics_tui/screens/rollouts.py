@@ -238,6 +238,8 @@ class RolloutsScreen(CockpitScreen):
 
     @on(Loaded)
     def _take_step(self, message: Loaded) -> None:
+        if message.read.split != self.view.split:
+            return  # Asked for before the other split was chosen.
         if message.read == self.view.read and not message.group:
             return
         before = self._place

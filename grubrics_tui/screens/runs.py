@@ -62,7 +62,7 @@ class RunsScreen(CockpitScreen):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
-        self._selected: RunInfo | None = None
+        self._described: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
         self.marks = Marks()
@@ -160,10 +160,15 @@ class RunsScreen(CockpitScreen):
         if self._shown is not None:
             runs.show(runs.runs, self._told(self._shown))
 
+    @property
+    def _selected(self) -> RunInfo | None:
+        """The run under the cursor at this very moment: keys may be faster than messages."""
+        return self.query_one(RunList).selected if self.is_mounted else None
+
     @on(RunList.Highlighted)
     def _show_selected(self) -> None:
-        before, info = self._selected, self.query_one(RunList).selected
-        self._selected = info
+        before, info = self._described, self._selected
+        self._described = info
         if before is None or info is None or _offers(before) != _offers(info):
             self.refresh_bindings()
         filtered = self.query_one(FilterBar).text.strip()

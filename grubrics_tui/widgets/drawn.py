@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rich.segment import Segment
@@ -27,6 +27,7 @@ class Drawn(Widget):
         super().__init__(id=id, classes=classes)
         self._picture: list[Row] = []
         self._strips: list[Strip] | None = None
+        self._styles: _Styles | None = None
         self._hint = ""
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -45,19 +46,24 @@ class Drawn(Widget):
         if self._strips is None:
             self._restyle()
             return
-        before = self._picture
-        self._strips = self._draw()
+        before, kept = self._picture, self._strips
+        self._strips = self._draw(kept)
         changed = list(_differences(before, self._picture, self.size.width))
         if changed:
             self.refresh(*changed)
 
     def _restyle(self) -> None:
         """Draw everything again, when it is next looked at."""
-        self._strips = None
+        self._strips = self._styles = None
         self.refresh()
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def notify_style_update(self) -> None:
+        """The stylesheet gave this widget other colours."""
+        super().notify_style_update()
+        self._styles = None
 
     def on_show(self, event: events.Show) -> None:
         self.refresh()  # What was drawn before is still right unless new data came.
@@ -83,16 +89,23 @@ class Drawn(Widget):
         return self.ascii_only or self.app.no_color
 
     def _theme_changed(self, theme: Theme) -> None:
+        self._styles = None
         self._restyle()
 
-    def _draw(self) -> list[Strip]:
+    def _draw(self, kept: Sequence[Strip] = ()) -> list[Strip]:
+        """``kept`` are the strips of the picture before, for the lines that stay as they are."""
         width, height = self.size
         rows = self.draw(width, height)
         if not any(rows):
             rows = self._hinted(width, height)
-        self._picture = rows[:height]
-        styles = _Styles(self.rich_style, self.app.theme_variables)
-        return [self._strip(row, styles) for row in self._picture]
+        before, self._picture = self._picture, rows[:height]
+        if self._styles is None:
+            self._styles, kept = _Styles(self.rich_style, self.app.theme_variables), ()
+        same = [old == new for old, new in zip(before, self._picture, strict=False)]
+        return [
+            kept[y] if y < len(kept) and same[y : y + 1] == [True] else self._strip(row)
+            for y, row in enumerate(self._picture)
+        ]
 
     def _hinted(self, width: int, height: int) -> list[Row]:
         """The hint in the middle of nothing, where it has room."""
@@ -101,7 +114,9 @@ class Drawn(Widget):
             rows[height // 2] = [Span(self._hint.center(width), "quiet")]
         return rows
 
-    def _strip(self, row: Row, styles: _Styles) -> Strip:
+    def _strip(self, row: Row) -> Strip:
+        assert self._styles is not None
+        styles = self._styles
         segments = [Segment(span.text, styles[span.ink, span.paper, span.bold]) for span in row]
         return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, styles.base)
 
@@ -110,7 +125,7 @@ def _differences(before: list[Row], after: list[Row], width: int) -> Iterator[Re
     """The parts of each line that have changed."""
     nothing: Row = []
     for y, (old, new) in enumerate(zip_longest(before, after, fillvalue=nothing)):
-        for start, end in differences(old, new, width):
+        for start, end in differences(old, new, width) if old != new else ():
             yield Region(start, y, end - start, 1)
 
 

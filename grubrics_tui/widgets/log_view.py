@@ -31,7 +31,8 @@ from grubrics_tui.scanning import Scanning
 from grubrics_tui.widgets.log_scrollbar import scrollbar
 from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
 
-_LOOK_S = 0.1
+_LOOK_S, _QUIET_LOOK_S = 0.1, 0.25
+"""Between two looks at the file while it grows, and while it does not."""
 _CACHED_TEXTS = 400
 _COPIED_BYTES = 256 * 1024
 
@@ -84,6 +85,7 @@ class LogView(Widget):
         self._shown: list[Row] = []
         self._texts: dict[tuple[Row, int], ConsoleText] = {}
         self._styles: dict[tuple[str, str, bool], Style] = {}
+        self._base = Style.null()
         self._awaits_hit = False
         self._awaits_step: int | None = None
         self._surveying: Scanning | None = None
@@ -92,7 +94,7 @@ class LogView(Widget):
     # -- the file ---------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.redraw())
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._recolour())
         if self.path is not None:
             self._follow(self.path)
 
@@ -110,11 +112,13 @@ class LogView(Widget):
     @work(thread=True, exclusive=True, group="follow", exit_on_error=False)
     def _follow(self, path: Path) -> None:
         worker, follow = get_current_worker(), LogFollow(path)
+        pause = _LOOK_S
         while not worker.is_cancelled and not self._left_screen.is_set():
             look = follow.look()
+            pause = _LOOK_S if look.news else min(_QUIET_LOOK_S, pause * 1.25)
             if look.news:
                 self.post_message(self.Looked(path, look))
-            self._left_screen.wait(_LOOK_S)
+            self._left_screen.wait(pause)
 
     @on(Looked)
     def _take(self, message: Looked) -> None:
@@ -360,6 +364,10 @@ class LogView(Widget):
     def on_resize(self) -> None:
         self.redraw()
 
+    def _recolour(self) -> None:
+        self._styles.clear()
+        self.redraw()
+
     def redraw(self) -> None:
         self._strips = None
         self.refresh()
@@ -376,7 +384,10 @@ class LogView(Widget):
         width, height = self.size
         if self._window is None or self.file is None or width < 4:
             return []
-        self._styles.clear()
+        base = self.rich_style
+        if base != self._base:
+            self._base = base
+            self._styles.clear()
         search = self.search
         pattern = highlighter(search.query.patterns[0]) if search else None
         looks = Looks(
@@ -392,7 +403,7 @@ class LogView(Widget):
         ]
         lines = lines[-height:] if self._window.fills_upwards else lines[:height]
         bar = self._scrollbar(height)
-        blank = Strip.blank(width - 1, self.rich_style)
+        blank = Strip.blank(width - 1, base)
         lines += [blank] * (height - len(lines))
         return [Strip([*line, bar[y]], width) for y, line in enumerate(lines)]
 
@@ -429,7 +440,7 @@ class LogView(Widget):
         key = (span.ink, span.paper, span.bold)
         if key not in self._styles:
             colours = self.app.theme_variables
-            self._styles[key] = self.rich_style + Style(
+            self._styles[key] = self._base + Style(
                 color=colours.get(span.ink or "foreground"),
                 bgcolor=colours.get(span.paper),
                 bold=span.bold or None,

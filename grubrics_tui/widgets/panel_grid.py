@@ -9,7 +9,7 @@ from textual.containers import Grid
 from textual.message import Message
 
 from grubrics_tui.history import History
-from grubrics_tui.layout import Layout, Slot
+from grubrics_tui.layout import Layout, Slot, room_for
 from grubrics_tui.widgets.judge_panel import JudgePanel
 from grubrics_tui.widgets.log_panel import LogPanel
 from grubrics_tui.widgets.loss_panel import LossPanel
@@ -36,10 +36,7 @@ BUILT_IN: Mapping[str, type[Panel]] = {
     "throughput": ThroughputPanel,
 }
 
-_LOWEST_PANEL = 10
-_WIDE, _WIDER = 100, 165
-_LOW = 26
-"""Rows of the grid below which two rows of panels would both be too low."""
+__all__ = ["BUILT_IN", "PanelGrid", "room_for"]
 
 
 class PanelGrid(Grid):
@@ -122,19 +119,18 @@ class PanelGrid(Grid):
         in_sight = names[page : page + columns * rows]
         for number, name in enumerate(names, start=1):
             self._panels[name].label(number)
+        beyond = columns - (len(in_sight) - 1) % columns
         for name, panel in self._panels.items():
             panel.display = name in in_sight
-            panel.set_class(name == self._order.current, "-current")
-            panel.styles.column_span = 1
-        last = self._panels[in_sight[-1]]
-        last.styles.column_span = columns - (len(in_sight) - 1) % columns
+            self._mark(panel, name == self._order.current)
+            panel.styles.column_span = beyond if name == in_sight[-1] else 1
         self.styles.grid_size_columns = columns
         self.styles.grid_size_rows = -(-len(in_sight) // columns)
         self.post_message(self.Arranged(tuple(in_sight), len(in_sight) == len(names)))
 
-
-def room_for(width: int, height: int) -> tuple[int, int]:
-    """Columns and rows of panels in so many cells; one alone where more would be too small."""
-    if width < _WIDE - 2 or height < _LOW:
-        return 1, 1
-    return (2 if width < _WIDER else 3), max(1, height // _LOWEST_PANEL)
+    def _mark(self, panel: Panel, current: bool) -> None:
+        """Only its frame changes: what is inside need not be looked up in the stylesheet."""
+        if panel.has_class("-current") != current:
+            panel.set_class(current, "-current", update=False)
+            self.app.stylesheet.apply(panel)
+            panel.refresh()

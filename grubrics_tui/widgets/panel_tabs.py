@@ -36,7 +36,7 @@ class PanelTabs(Static):
             shown[0] = more + shown[0]
         if last < len(tabs):
             shown[-1] = shown[-1] + more
-        self.update(Content("").join(shown))
+        self.update(Content("").join(shown), layout=False)  # It is one line in any case.
 
     def _tab(self, place: int) -> Content:
         text = f"{place + 1} {self._names[place]}" if place < 9 else self._names[place]

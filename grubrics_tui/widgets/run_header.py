@@ -28,6 +28,7 @@ class RunHeader(Drawn):
         self._run_id, self._kind, self._source = run_id, kind, source
         self._history: History | None = None
         self._shown: list[Row] = []
+        self._next: list[Row] | None = None
         self._drawn = 0.0
 
     def on_mount(self) -> None:
@@ -39,18 +40,21 @@ class RunHeader(Drawn):
         self._refresh()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        self._shown = self._rows(width)
+        self._shown = self._next or self._rows(width)
         return self._shown
 
     def _tick(self) -> None:
         """The clock goes on; not when a step has just brought it forward."""
-        if time.monotonic() - self._drawn > _TICK_S * 0.6:
+        if time.monotonic() - self._drawn > _TICK_S * 0.95:
             self._refresh()
 
     def _refresh(self) -> None:
         self._drawn = time.monotonic()
-        if self._rows(self.size.width) != self._shown:
+        rows = self._rows(self.size.width)
+        if rows != self._shown:
+            self._next = rows
             self.redraw()
+            self._next = None
 
     def _rows(self, width: int) -> list[Row]:
         if self._history is None or self._history.state is None:

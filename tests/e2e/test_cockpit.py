@@ -87,7 +87,7 @@ def test_from_checklist_to_log_entry(
     again = Terminal(CLI, project.path, project.env, *size)
     try:
         again.wait_for(re.escape(run.id))
-        again.wait_for(r"e log entry", seconds=240)
+        again.wait_for(r"e entry", seconds=240)
         screen = again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
         last = logged_step(run, STEPS)
         expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"

@@ -141,13 +141,16 @@ def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victi
         tiny_world.run("stop", made.run.id)
 
 
+thorough = pytest.mark.thorough
+
+
 @pytest.mark.parametrize(
     ("victim_process", "blamed"),
     [
         pytest.param("ray::WorkerDict", "Ray worker WorkerDict", id="training-worker"),
         pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server"),
-        pytest.param("/raylet/raylet", "raylet", id="raylet"),
-        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs"),
+        pytest.param("/raylet/raylet", "raylet", id="raylet", marks=thorough),
+        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs", marks=thorough),
     ],
 )
 def test_a_killed_part_of_ray_fails_the_run_and_is_named(
@@ -325,7 +328,7 @@ def test_a_killed_rank_ends_the_others_and_is_named(victim: Victim) -> None:
         f"training.output_dir={output}",
     )
     victim.wait_for_step()
-    ranks = victim.processes("engine.train.sft_rank /")
+    ranks = victim.processes("-u -m engine.train.sft_rank /")
     victim.kill(ranks[-1:])
     state = victim.ended()
     assert state.state == "failed"

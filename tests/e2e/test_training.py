@@ -179,12 +179,12 @@ def test_a_killed_run_is_resumed_as_one_history(
         "grpo_tiny",
         "trainer.total_training_steps=4",
         "trainer.save_freq=2",
-        "trainer.experiment_name=resumed",
+        "trainer.experiment_name=killed-driver",
         "trainer.val_before_train=false",
         "--name",
-        "resumed",
+        "killed-driver",
     )
-    run = RunDir(tiny_world.path / "runs" / "resumed")
+    run = RunDir(tiny_world.path / "runs" / "killed-driver")
     wait_until(lambda: any(step.step == 2 for step in read_steps(run.train_log)))
     trainer = recorded_state(run).trainer  # type: ignore[union-attr]
     assert trainer is not None

@@ -30,7 +30,9 @@ async def running(
     app = GrubricsApp(runs, config, **options)
     messages: list[Message] = []
     async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
-        yield Driver(app, pilot, messages)
+        driver = Driver(app, pilot, messages)
+        await driver.until(lambda: len(app.screen_stack) > 1, "a screen above the opening picture")
+        yield driver
 
 
 class Driver:

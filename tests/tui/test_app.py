@@ -9,6 +9,7 @@ from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
 from grubrics_tui.actions import ACTIONS, Action, bindings
+from grubrics_tui.navigation import OpenRun
 from grubrics_tui.themes import THEMES
 
 
@@ -31,6 +32,13 @@ async def test_quit_and_help_are_named_in_the_footer_at_80_columns(
             await driver.shows("? help", "q quit")
             await driver.press(key)
         await driver.shows("? help", "q quit")
+
+
+async def test_the_footer_of_a_finished_run_fits_80_columns(run: SampleRun, runs: Path) -> None:
+    run.say("finished")
+    async with running(runs, SMALL) as driver:
+        driver.app.post_message(OpenRun(run.run))
+        await driver.shows("v verdict", "e entry", "? help", "q quit")
 
 
 async def test_every_theme_draws_the_live_screen(run: SampleRun, runs: Path) -> None:

@@ -20,6 +20,8 @@ from grubrics_tui.screens.runs import RunsScreen
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.compare_table import CompareTable
 
+pytestmark = pytest.mark.waits
+
 HOSTILE = "\x1b[2J[red]x[/red] [@click=app.quit]\u202egnp.exe\u200b"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pilots import LARGE, SMALL, running
@@ -13,6 +14,8 @@ from engine import jsonl
 from grubrics_tui.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
 from grubrics_tui.widgets.panel_grid import BUILT_IN, room_for
 from grubrics_tui.widgets.panel_tabs import window
+
+pytestmark = pytest.mark.waits
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -13,6 +13,8 @@ import pytest
 from pilots import SMALL, running
 from sample_run import SampleRun
 
+pytestmark = pytest.mark.waits
+
 LISTENER = (
     "import socket, time; s = socket.create_server(('127.0.0.1', 0));"
     "print(s.getsockname()[1], flush=True); time.sleep(60)"

@@ -202,7 +202,7 @@ async def test_an_ended_run_offers_the_verdict_instead_of_the_stop(
     async with running(runs) as driver:
         assert "s stop" in await driver.shows("step 12/40", "tab panel")
         run.say("finished")
-        assert "s stop" not in await driver.shows("finished", "v verdict", "e log entry")
+        assert "s stop" not in await driver.shows("finished", "v verdict", "e entry")
 
 
 async def test_scrolling_the_log_stops_following_until_the_end_is_asked_for(

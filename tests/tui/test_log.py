@@ -11,6 +11,8 @@ from sample_run import SampleRun
 from grubrics_tui.screens.log import LogScreen
 from grubrics_tui.widgets.log_view import LogView
 
+pytestmark = pytest.mark.waits
+
 STEP = b"\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m step:%d - reward/mean:0.%d - timing_s/step:1.5\n"
 ERROR = b"\x1b[36m(WorkerDict pid=9)\x1b[0m torch.OutOfMemoryError: rank %d\n"
 FILLER = b"filler " * 60 + b"\n"

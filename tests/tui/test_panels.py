@@ -23,6 +23,8 @@ from grubrics_tui.widgets.throughput_panel import tokens_per_second
 from grubrics_tui.widgets.time_panel import PARTS, split
 from grubrics_tui.widgets.validation_panel import metrics_plot, validation_plot
 
+pytestmark = pytest.mark.waits
+
 Step = tuple[int, dict[str, Any]]
 
 

@@ -14,6 +14,8 @@ from sample_run import SampleRun
 
 from engine.runs.processes import identify
 
+pytestmark = pytest.mark.waits
+
 PROGRAM = [sys.executable, "-m", "grubrics_tui"]
 
 

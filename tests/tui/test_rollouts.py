@@ -17,6 +17,8 @@ from grubrics_tui.navigation import OpenRollouts
 from grubrics_tui.screens.rollouts import RolloutsScreen
 from tests.engine.watch.rollout_files import record, row, write_dump, write_records, write_step
 
+pytestmark = pytest.mark.waits
+
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07[red]not markup[/] [@click=app.quit]x[/] \u202eabc\u200b\x00\x9b31m end"
 )

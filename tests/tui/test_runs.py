@@ -240,3 +240,19 @@ async def test_a_resume_that_cannot_be_says_why(runs: Path) -> None:
         await driver.shows("resume the run?", "It cannot be resumed", "n  leave it")
         await driver.press("escape")
         assert "resume the run?" not in driver.screen
+
+
+async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_the_cursor(
+    runs: Path,
+) -> None:
+    for name in ("a", "b", "c"):
+        SampleRun.create(runs, f"run-{name}").say("finished")
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("run-a", "run-c")
+        screen = driver.app.screen
+        screen.action_cursor_down()
+        screen.action_cursor_down()
+        under = screen.query_one(RunList).selected
+        screen.action_remove()
+        await driver.shows("archive or delete", under.id)

@@ -16,6 +16,8 @@ from grubrics_tui.cli import app
 from grubrics_tui.settings import Loaded, Settings, ThemeName, docs, load_settings, settings_path
 from grubrics_tui.themes import THEMES
 
+pytestmark = pytest.mark.waits
+
 
 def written(text: str) -> Path:
     path = settings_path()
