@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from engine.runs.state import RunState, observed_state, recorded_state
 from engine.watch.train_log import Step, history, read_steps
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -52,11 +52,11 @@ class Victim:
         self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
 
     def wait(self, condition: Callable[[], bool], seconds: float = 180.0) -> None:
-        wait_until(lambda: condition() or self.state().has_ended, seconds)
+        wait_for(lambda: condition() or self.state().has_ended, seconds)
         assert condition(), f"it ended early: {self.state()}"
 
     def ended(self) -> RunState:
-        wait_until(lambda: self.state().has_ended)
+        wait_for(lambda: self.state().has_ended)
         return self.state()
 
     def processes(self, command: str) -> list[Identity]:
@@ -92,13 +92,6 @@ class Victim:
         """The last step of the current attempt in verl's own file."""
         metrics = self.run.attempt(self.state().attempt).metrics
         return max((line["step"] for line in jsonl.read(metrics)), default=0)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def _command_line(pid: int) -> str:
@@ -177,7 +170,7 @@ def test_without_its_supervisor_a_run_is_lost_and_stop_ends_what_goes_on(
     training.kill([training.supervisor()])
     assert training.ended().state == "lost"
     known = training.history()[-1].step
-    wait_until(lambda: training.trained() > known)  # verl goes on: nobody told it to end
+    wait_for(lambda: training.trained() > known)  # verl goes on: nobody told it to end
     listed = training.project.json("reap")["leftovers"]
     assert {one["run"] for one in listed} == {training.run.id}
     training.project.json("stop", training.run.id)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +14,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.watch.train_log import history, read_steps
 from tests.e2e.project import Project
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -54,21 +53,14 @@ def kill_everything(run: RunDir) -> None:
     send(state.supervisor, signal.SIGKILL)
     for process in members(run):
         send(process, signal.SIGKILL)
-    wait_until(lambda: not members(run))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+    wait_for(lambda: not members(run))
 
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project) -> None:
     whole = launch(project, "whole", "--wait")
     run = launch(project, "killed")
     moment = random.randint(SAVE + 1, STEPS - 2)
-    wait_until(lambda: any(step.step == moment for step in read_steps(run.train_log)))
+    wait_for(lambda: any(step.step == moment for step in read_steps(run.train_log)))
     kill_everything(run)
     assert observed_state(run).state == "lost"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.watch.train_log import read_steps
 from tests.e2e.project import Project
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +49,7 @@ def straight(tiny_world: Project, trained_sft: dict[str, Any]) -> RunDir:
 def resumed(tiny_world: Project, straight: RunDir) -> RunDir:
     tiny_world.json("launch", *arguments("resumed"))
     run = RunDir(tiny_world.path / "runs" / "resumed")
-    wait_until(lambda: any(step.step == KILLED_AFTER for step in read_steps(run.train_log)))
+    wait_for(lambda: any(step.step == KILLED_AFTER for step in read_steps(run.train_log)))
     kill_everything(run)
     assert observed_state(run).state == "lost"
     tiny_world.json("reap", "--yes")
@@ -66,14 +65,7 @@ def kill_everything(run: RunDir) -> None:
     send(supervisor, signal.SIGKILL)
     for process in members(run):
         send(process, signal.SIGKILL)
-    wait_until(lambda: not members(run))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+    wait_for(lambda: not members(run))
 
 
 def metrics(run: RunDir) -> dict[int, dict[str, float | None]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from engine.runs.state import observed_state
 from engine.watch.train_log import read_steps
 from tests.e2e.project import Project
 from tests.e2e.sshd import Server, serving, why_not
+from tests.waiting import wait_for
 
 NO_SERVER = why_not()
 
@@ -53,13 +53,6 @@ def typed(project: Project, arguments: str) -> str:
     return f"cd {shlex.quote(str(project.path))} && {sys.executable} -m grubrics_tui {arguments}"
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def logged(run: RunDir) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
@@ -77,9 +70,9 @@ def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
     first.wait_for(r"step 1/60", seconds=180)
     abandoned = programs(server)
     server.cut(first)
-    wait_until(lambda: not any(process.is_running() for process in abandoned))
+    wait_for(lambda: not any(process.is_running() for process in abandoned))
     step = logged(run)
-    wait_until(lambda: logged(run) > step)
+    wait_for(lambda: logged(run) > step)
     assert observed_state(run).state == "running"
 
     second = server.login(typed(tiny_world, ""), tiny_world.path)
@@ -88,7 +81,7 @@ def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
         screen.kill()
     second.close()
     step = logged(run)
-    wait_until(lambda: logged(run) > step)
+    wait_for(lambda: logged(run) > step)
 
     third = server.login(typed(tiny_world, f"stop {run.id}"), tiny_world.path)
     assert third.wait_for_exit(60) == 0

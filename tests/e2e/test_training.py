@@ -7,8 +7,7 @@ import math
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.watch.train_log import read_steps
 from tests.e2e.project import CLI, Project
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -185,11 +185,11 @@ def test_a_killed_run_is_resumed_as_one_history(
         "killed-driver",
     )
     run = RunDir(tiny_world.path / "runs" / "killed-driver")
-    wait_until(lambda: any(step.step == 2 for step in read_steps(run.train_log)))
+    wait_for(lambda: any(step.step == 2 for step in read_steps(run.train_log)))
     trainer = recorded_state(run).trainer  # type: ignore[union-attr]
     assert trainer is not None
     send(trainer, signal.SIGKILL)
-    wait_until(lambda: observed_state(run).has_ended)
+    wait_for(lambda: observed_state(run).has_ended)
     assert observed_state(run).reason.startswith("killed by SIGKILL")  # type: ignore[union-attr]
 
     answer = tiny_world.json("resume", run.id, "--wait")
@@ -197,10 +197,3 @@ def test_a_killed_run_is_resumed_as_one_history(
     found = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
     assert [step for step, _ in found] == [1, 2, 3, 4]
     assert members(run) == []
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)

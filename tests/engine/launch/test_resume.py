@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from tests.engine.records.checkpoint_files import archive, save, save_step, sft_files, track
+from tests.waiting import ended
 
 ROOT = Path(__file__).parents[3]
 RECIPE = """
@@ -229,17 +229,6 @@ def test_only_a_folder_that_is_whole_is_gone_on_from(run: RunDir, folder: Path) 
     archive(folder / "global_step_9.tmp" / "data.pt")
     log(run, 1, 2, 3, 4)
     assert resume(run).step == 2
-
-
-def ended(run: RunDir) -> None:
-    wait_for(lambda: observed_state(run).has_ended)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def test_the_trainer_gets_the_command_of_the_first_attempt(run: RunDir, folder: Path) -> None:

@@ -7,8 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
+from tests.waiting import wait_for
 
 TRAINER = """
 import os, sys, time
@@ -137,13 +137,6 @@ def started(run: RunDir, short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def console(run: RunDir) -> bytes:
     path = run.attempt(1).console
     return path.read_bytes() if path.exists() else b""
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def kill_supervisor(run: RunDir) -> None:

@@ -25,6 +25,7 @@ from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -81,18 +82,6 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
         ask_stop(RunDir(made.root / name))
     for name in run_ids(made.root):
         stop_run(RunDir(made.root / name))
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
-def ended(run: RunDir) -> RunState:
-    wait_for(lambda: observed_state(run).has_ended)
-    return observed_state(run)
 
 
 def says(run: RunDir, text: str) -> Callable[[], bool]:

@@ -28,6 +28,7 @@ from engine.runs.ray_job import job_log, left_on_cluster, read_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -153,18 +154,6 @@ def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -
 
     yield make
     end(members(run), patience_s=0.0)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
-def ended(run: RunDir) -> RunState:
-    wait_for(lambda: observed_state(run).has_ended)
-    return observed_state(run)
 
 
 def running(run: RunDir, step: int = 1) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
 from engine.watch.train_log import read_steps
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -46,18 +46,6 @@ def start(tmp_path: Path) -> Callable[..., RunDir]:
         return run
 
     return make
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
-def ended(run: RunDir) -> RunState:
-    wait_for(lambda: observed_state(run).has_ended)
-    return observed_state(run)
 
 
 def logged(run: RunDir, at_least: int) -> Callable[[], bool]:

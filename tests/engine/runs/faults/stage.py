@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from engine.runs.processes import Identity, end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.watch.train_log import read_steps
+from tests.waiting import wait_for
 
 STANDIN = Path(__file__).parents[1] / "standin.py"
 
@@ -76,18 +76,6 @@ class Stage:
             if state is not None and state.supervisor is not None:
                 send(state.supervisor, signal.SIGKILL)
             end_members(run, 0.0)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def ended(run: RunDir) -> RunState:
-    wait_for(lambda: observed_state(run).has_ended)
-    return observed_state(run)
 
 
 def in_state(run: RunDir, name: str) -> RunState:

@@ -19,16 +19,8 @@ from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.runs.stopping import Stopped, stop_run
 from engine.watch.live import RunWatch
-from tests.engine.runs.faults.stage import (
-    Stage,
-    deleted,
-    ended,
-    events,
-    logged,
-    supervisor_of,
-    trainer_of,
-    wait_for,
-)
+from tests.engine.runs.faults.stage import Stage, deleted, events, logged, supervisor_of, trainer_of
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 

@@ -14,15 +14,8 @@ from engine.runs.processes import members, send
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
-from tests.engine.runs.faults.stage import (
-    Stage,
-    ended,
-    events,
-    in_state,
-    logged,
-    trainer_of,
-    wait_for,
-)
+from tests.engine.runs.faults.stage import Stage, events, in_state, logged, trainer_of
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 

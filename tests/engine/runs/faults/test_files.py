@@ -23,14 +23,13 @@ from engine.watch.train_log import StepJoiner
 from tests.engine.runs.faults.stage import (
     Stage,
     deleted,
-    ended,
     events,
     in_state,
     logged,
     supervisor_of,
     trainer_of,
-    wait_for,
 )
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 

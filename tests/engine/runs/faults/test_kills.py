@@ -24,15 +24,14 @@ from engine.runs.stopping import stop_run
 from tests.engine.runs.faults.stage import (
     STANDIN,
     Stage,
-    ended,
     events,
     exists,
     in_state,
     logged,
     supervisor_of,
     trainer_of,
-    wait_for,
 )
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 

@@ -20,7 +20,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.stopping import stop_run
 from engine.watch.live import RunWatch
-from tests.engine.runs.faults.stage import STANDIN, Stage, ended, events, logged
+from tests.engine.runs.faults.stage import STANDIN, Stage, events, logged
+from tests.waiting import ended
 
 pytestmark = pytest.mark.waits
 

@@ -15,7 +15,8 @@ from engine.runs.requests import ask_stop
 from engine.runs.state import observed_state
 from engine.runs.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
-from tests.engine.runs.faults.stage import Stage, ended, events, in_state, logged, wait_for
+from tests.engine.runs.faults.stage import Stage, events, in_state, logged
+from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
