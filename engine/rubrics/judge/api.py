@@ -194,6 +194,9 @@ def _content(reply: Any) -> str:
 
 def _classified(error: openai.OpenAIError, model: str) -> _Failure:
     message = " ".join(str(error).split())
+    code = error.code if isinstance(error, openai.APIError) else None
+    if code and code not in message:  # insufficient_quota, content_filter, ...: it tells most
+        message = f"{message} ({code})"
     if isinstance(error, openai.NotFoundError):
         message = f"model '{model}' was not found: {message}"
     return _Failure(ScoringError(_kind(error), message), _retry_after(error))
@@ -207,6 +210,7 @@ def _kind(error: openai.OpenAIError) -> ErrorKind:
     status = error.status_code if isinstance(error, openai.APIStatusError) else 0
     named: dict[int, ErrorKind] = {
         401: "auth",
+        402: "auth",
         403: "auth",
         404: "not_found",
         408: "timeout",

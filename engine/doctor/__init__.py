@@ -1,0 +1,1 @@
+"""What went wrong with a run, why, and what to change."""

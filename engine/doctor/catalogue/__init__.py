@@ -1,0 +1,1 @@
+"""What the doctor can find, as a table: symptom, evidence, cause, remedy."""

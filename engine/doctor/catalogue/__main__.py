@@ -1,0 +1,78 @@
+"""``python -m engine.doctor.catalogue [FILE]``: the table of all symptoms, as Markdown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from engine.doctor.catalogue.collect import entries, shapes
+from engine.doctor.catalogue.entry import Entry
+
+_HEAD = """\
+# Symptoms
+
+What the doctor can find: symptom, evidence, cause, remedy. Made from the rules by
+`python -m engine.doctor.catalogue docs/symptoms.md`; a test compares it with them. "…" stands for a
+number or a name of the run. Where a line of a log tells, an example of it stands under evidence;
+where numbers, records or the recipe tell, the link leads to the shape that is looked for. How the
+root is chosen among several is told in [the doctor](doctor.md)."""
+_WIDEST = 160
+
+
+def markdown() -> str:
+    return "\n".join([_HEAD, *_tables(), *_shapes()]) + "\n"
+
+
+def _tables() -> Iterator[str]:
+    for family, rows in groupby(entries(), key=lambda one: one.family):
+        yield f"\n## {family}\n"
+        yield "| symptom | evidence | cause | remedy |"
+        yield "|---|---|---|---|"
+        yield from map(_row, rows)
+
+
+def _row(one: Entry) -> str:
+    symptom = f"{_cell(one.symptom)}<br>`{one.id}` ({one.severity})"
+    evidence = _line(one.evidence) if one.evidence else f"[{one.shape}](#{_anchor(one.shape)})"
+    remedies = "<br>".join(map(_cell, one.remedies)) or "–"
+    return f"| {symptom} | {evidence} | {_cell(one.cause)} | {remedies} |"
+
+
+def _shapes() -> Iterator[str]:
+    yield "\n## Shapes\n\nWhat the rules look for in metrics, reward records and recipes."
+    for shape in sorted(shapes(), key=lambda one: one.name):
+        yield f"\n### {shape.name}\n\n{_plain(shape.title)}"
+        if shape.text:
+            yield f"\n{_plain(shape.text)}"
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub makes it of a heading."""
+    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
+def _cell(text: str) -> str:
+    return _plain(" ".join(text.split())).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """Docstrings quote code with two backquotes; outside of it an angle bracket begins no HTML."""
+    coded = text.replace("``", "`")
+    return re.sub(r"`[^`]*`|<", lambda one: "&lt;" if one[0] == "<" else one[0], coded)
+
+
+def _line(text: str) -> str:
+    """A line of a log, as it stands."""
+    shown = " ".join(text.replace("`", "'").split())
+    shown = shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"
+    return f"`{shown}`".replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")
+    else:
+        print(markdown(), end="")

@@ -1,0 +1,110 @@
+"""The checklist's answers about a recipe and its files, as findings.
+
+Nothing is checked here that ``engine.preflight`` does not check: this names the class that an
+answer belongs to. What depends on the moment (ports, disk, environment, credentials, leftover
+checkpoints) is left out, for it may have been otherwise when the run began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from engine.data.fingerprints import fingerprints
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe, load_recipe
+from engine.preflight import batch, config, dataset, holdout, prompt, steps
+from engine.preflight.check import Check, Subject
+from engine.preflight.effective import effective
+from engine.runs.rundir import RunDir
+
+Question = tuple[Callable[[Subject], Check], str, str]
+
+_DATA: tuple[Question, ...] = (
+    (dataset.check, "data_missing_or_schema.file", "a data file is missing or unusable"),
+    (holdout.check, "validation_is_training", "validation questions are trained on"),
+)
+QUESTIONS: tuple[Question, ...] = (
+    (config.check, "config_error.value", "the recipe has a value that cannot work"),
+    *_DATA,
+    (prompt.check, "data_missing_or_schema.prompt", "prompts do not reach the model whole"),
+    (batch.check, "config_error.batch", "batch sizes do not divide each other"),
+    (steps.check, "run_length.epochs_cap", "the data gives fewer steps than asked for"),
+)
+_OVERRIDE = re.compile(r"[a-z_.]+=\S+")
+
+
+def file_findings(recipe: Recipe, env: Mapping[str, str], runs: Path) -> list[Finding]:
+    """What the checklist would forbid now; its warnings are information. Never raises."""
+    return _answers(QUESTIONS, recipe, env, runs)
+
+
+def data_findings(run: RunDir) -> list[Finding]:
+    """What is wrong with the very data a run was trained on.
+
+    Empty when a file is gone or is not what it was at the launch: nothing can be said then.
+    """
+    if not _is_as_launched(run):
+        return []
+    try:
+        recipe = load_recipe(str(run.recipe), env={})
+    except (UsageError, OSError):
+        return []
+    return _answers(_DATA, recipe, {}, run.path.parent)
+
+
+def _is_as_launched(run: RunDir) -> bool:
+    recorded = run.read_manifest().get("data") or {}
+    now = fingerprints(Path(name) for name in recorded)
+    return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
+
+
+def _answers(
+    questions: Iterable[Question], recipe: Recipe, env: Mapping[str, str], runs: Path
+) -> list[Finding]:
+    try:
+        subject = Subject(effective(recipe, runs / "attempt_1"), env, runs)
+    except Exception:  # A recipe that cannot be completed has been refused with its reason.
+        return []
+    return [found for ask, id, title in questions for found in _asked(subject, ask, id, title)]
+
+
+def _asked(
+    subject: Subject, ask: Callable[[Subject], Check], id: str, title: str
+) -> Iterator[Finding]:
+    try:
+        answer = ask(subject)
+    except Exception:  # A question that cannot be asked has no answer; others may have.
+        return
+    if answer.status not in ("warn", "fail"):
+        return
+    failed = answer.status == "fail"
+    yield Finding(
+        id,
+        Severity.ERROR if failed else Severity.INFO,
+        title,
+        f"{answer.message}.",
+        (Evidence(answer.message, str(subject.recipe.path)),),
+        tuple(_remedies(subject.recipe, answer.fix)),
+        confidence=0.8,
+        source=f"checklist: {answer.id}",
+    )
+
+
+def _remedies(recipe: Recipe, fix: str | None) -> Iterator[Remedy]:
+    """A fix is one command, or overrides of the recipe."""
+    if not fix:
+        return
+    words = fix.split()
+    if not all(_OVERRIDE.fullmatch(word) for word in words):
+        yield Remedy(fix, (Change("command", "checklist", fix),))
+        return
+    pairs = [word.split("=", 1) for word in words]
+    changes = tuple(
+        Change("config", key, yaml.safe_load(after), recipe.get(key)) for key, after in pairs
+    )
+    yield Remedy(fix, changes)

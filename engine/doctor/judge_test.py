@@ -1,0 +1,155 @@
+"""Does the judge of a run answer, how fast, and if not: which class of error is it?
+
+The call is made with the run's effective provider, model, address and limits, so what fails here
+fails in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics.run import figure, percent
+from engine.doctor.rewards.failures import CLASSES
+from engine.doctor.rewards.outcome import finer
+from engine.doctor.rewards.remedies import remedies
+from engine.errors import UsageError
+from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
+from engine.launch.recipe import Recipe
+from engine.records.masking import mask_url
+from engine.rubrics.judge.base import ScoringError
+from engine.rubrics.judge.credentials import find_credentials
+from engine.rubrics.judge.trial import Trial, try_judge
+from engine.rubrics.settings import JudgeSettings
+
+_OFFICIAL = "https://api.openai.com"
+ENDPOINT_VARIABLES = ("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE", "OPENAI_BASE_URL")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What ``judge.max_concurrent`` should be, and why. Seconds are of a step's judging."""
+
+    calls: int
+    latency: float
+    limit: int
+    recommended: int
+    seconds: float
+    allowed: int | None
+    """Calls at once that were served where some were refused; None: none was."""
+
+
+@dataclass(frozen=True)
+class JudgeTest:
+    """``endpoint`` is host and port, without path or login; None for the offline judge.
+    ``trial`` is None where no call could be made. ``findings`` are empty when all is well."""
+
+    settings: JudgeSettings
+    endpoint: str | None
+    trial: Trial | None
+    findings: tuple[Finding, ...]
+    advice: Advice | None
+
+
+def run_test(recipe: Recipe, env: Mapping[str, str], calls: int) -> JudgeTest:
+    """One call that is scored, then ``calls`` in flight as in a run.
+
+    ``env`` holds the credentials. UsageError for a recipe that asks no judge.
+    """
+    if recipe.kind == "sft":
+        raise UsageError(f"{recipe.path}: supervised training asks no judge")
+    settings = JudgeSettings(**recipe.section("judge"))
+    context = MetricContext(recipe.values, "grpo")
+    try:
+        endpoint = _endpoint(settings, env)
+    except UsageError as error:
+        missing = _finding("no_credentials", str(error), 1.0, context)
+        return JudgeTest(settings, None, None, (missing,), None)
+    trial = try_judge(settings, env, calls)
+    return JudgeTest(
+        settings, endpoint, trial, tuple(_findings(trial, context)), _advice(recipe, trial)
+    )
+
+
+def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
+    if settings.provider == "offline":
+        return None
+    address = find_credentials(settings, env).endpoint or _OFFICIAL
+    # Of what is no address at all nothing is shown that a key may hide in.
+    return urlsplit(mask_url(address)).netloc.rpartition("@")[2] or "no http(s) address"
+
+
+def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
+    """One for each class of error, the commonest first."""
+    errors = [one.error for one in trial.failed if one.error is not None]
+    made = 1 + len(trial.more)
+    by_kind: dict[str, list[ScoringError]] = {}
+    for error in errors:
+        by_kind.setdefault(_kind(error), []).append(error)
+    ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
+    found = [_finding(kind, same[0].message, len(same) / made, context) for kind, same in ordered]
+    return found or _constant(trial)
+
+
+def _kind(error: ScoringError) -> str:
+    """As rewards are told, but there is no reward function here that could have raised."""
+    kind = finer(error.kind, error.message)
+    return "client" if kind == "other" else kind
+
+
+def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
+    known = CLASSES[kind]
+    often = "" if share == 1 else f" {percent(share)} of the calls failed so."
+    return Finding(
+        known.id,
+        Severity.CRITICAL if share == 1 else Severity.WARNING,
+        known.title,
+        f"{known.cause}{often}",
+        (Evidence(message, values={"kind": kind, "share": share}),),
+        tuple(one for one in remedies(kind, context, share) if not _is_this_test(one)),
+        source="one call with the run's own settings",
+    )
+
+
+def _is_this_test(remedy: Remedy) -> bool:
+    return any("judge-test" in str(change.after) for change in remedy.changes)
+
+
+def _constant(trial: Trial) -> list[Finding]:
+    """A right and a wrong answer must not have one score."""
+    scores = trial.first.scores or ()
+    if len(set(scores)) != 1:
+        return []
+    return [
+        Finding(
+            "judge_parse_failure.constant",
+            Severity.WARNING,
+            f"the judge gives a right and a wrong answer the same score, {figure(scores[0])}",
+            "Rewards compare the judge's order of the answers with gold's: a judge that does not "
+            "tell them apart leaves no signal.",
+            remedies=(Remedy("use a stronger model as the judge, or ask it for JSON"),),
+            confidence=0.7,
+            source="one call with the run's own settings",
+        )
+    ]
+
+
+def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
+    calls, latency = _calls(recipe), trial.p50
+    if calls is None or latency is None:
+        return None
+    limit = int(recipe.get("judge.max_concurrent"))
+    served = allowed(trial.at_once, trial.refused) if trial.refused else None
+    # A limit that keeps up is left alone, unless the server refuses what it lets through.
+    wanted = max(limit, in_flight(calls, latency, SLOW_S))
+    recommended = wanted if served is None else min(wanted, served)
+    seconds = pace(calls, recommended, latency)
+    return Advice(calls, latency, limit, recommended, seconds, served)
+
+
+def _calls(recipe: Recipe) -> int | None:
+    sizes = [recipe.get(key) for key in ("data.train_batch_size", "actor_rollout_ref.rollout.n")]
+    return sizes[0] * sizes[1] if all(isinstance(one, int) for one in sizes) else None

@@ -1,0 +1,122 @@
+"""The doctor of a run that grows: each look reads only what is new. Memory is bounded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine import jsonl
+from engine.doctor.diagnose import joined
+from engine.doctor.finding import Finding
+from engine.doctor.metrics.order import rooted
+from engine.doctor.numbers import NumberDiagnosis
+from engine.doctor.run_end import with_end
+from engine.doctor.text.findings import findings
+from engine.doctor.text.reader import LogReader
+from engine.doctor.told import begin_of
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from engine.watch.columns import Columns
+from engine.watch.live import RunWatch
+
+_READ = 4 * 1024 * 1024
+
+Stopped = Callable[[], bool]
+"""Asked between two parts of a long log: whether nobody waits for the answer any more."""
+
+
+def never() -> bool:
+    return False
+
+
+class LiveDoctor:
+    """Asked again and again about one run; speaks of its newest attempt."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._numbers = NumberDiagnosis(run)
+        self._console: ConsoleDiagnosis | None = None
+
+    def look(
+        self,
+        state: RunState,
+        columns: Columns,
+        stopped: Stopped = never,
+        data: Sequence[Finding] = (),
+    ) -> list[Finding]:
+        """The findings now, root causes first.
+
+        ``columns`` hold the run's series so far, ``data`` what is wrong with what it trains on.
+        """
+        path = self._run.attempt(max(1, state.attempt)).console
+        if self._console is None or self._console.path != path:
+            self._console = ConsoleDiagnosis(path)
+        text = with_end(self._console.look(ended=state.has_ended, stopped=stopped), state)
+        numbers = self._numbers.findings(state, columns)
+        return joined(text, rooted([*numbers, *data]) if data else numbers)
+
+
+class RunFollower:
+    """Reads a run's files itself and says what ``diagnose`` would, look by look.
+
+    With ``since_attempt`` the steps that earlier attempts did in vain are left out: what they
+    showed is no trouble of that attempt.
+    """
+
+    def __init__(self, run: RunDir, since_attempt: int = 1) -> None:
+        self._run = run
+        self._attempt, self._begin = since_attempt, begin_of(run, since_attempt)
+        self._doctor, self._watch = LiveDoctor(run), RunWatch(run, columns=True)
+        self._columns = Columns()
+        self._data: list[Finding] | None = None
+
+    def look(self, stopped: Stopped = never) -> tuple[RunState, list[Finding]]:
+        """The state, and the findings at that time. OSError where files cannot be read."""
+        state = self._read(stopped)
+        if self._data is None:
+            # A checklist's modules are of no use to who only wants a doctor.
+            from engine.doctor.config.files import data_findings
+
+            self._data = data_findings(self._run)
+        return state, self._doctor.look(state, self._columns, stopped, self._data)
+
+    def _read(self, stopped: Stopped) -> RunState:
+        while True:
+            update = self._watch.poll()
+            if (batch := update.batch) is not None:
+                in_vain = (batch.attempts < self._attempt) & (batch.steps > self._begin)
+                self._columns.merge(batch.only(~in_vain) if in_vain.any() else batch)
+            if update.read_share >= 1 or stopped():
+                return update.state
+
+
+class ConsoleDiagnosis:
+    """Follows one console log. A file that was cut or replaced is read anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reader, self._read = LogReader(), 0
+        self._node: int | None = None
+
+    def look(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
+        """What the log tells so far; ``ended`` says that its last line is whole."""
+        try:
+            handle = jsonl.open_regular(self.path)
+        except OSError:
+            return []
+        with handle:
+            end = handle.seek(0, os.SEEK_END)
+            self._begin_anew_unless_same(handle.fileno(), end)
+            handle.seek(self._read)
+            while not stopped() and (data := handle.read(_READ)):
+                self._reader.feed(data)
+                self._read += len(data)
+        if ended and self._read >= end:
+            self._reader.finish()
+        return findings(self._reader, str(self.path))
+
+    def _begin_anew_unless_same(self, descriptor: int, end: int) -> None:
+        node = os.fstat(descriptor).st_ino
+        if self._node != node or end < self._read:
+            self._reader, self._read, self._node = LogReader(), 0, node

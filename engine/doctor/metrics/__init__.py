@@ -1,0 +1,16 @@
+"""Symptoms that show in a run's metric series: one file per family, each a list of findings."""
+
+from engine.doctor.metrics.ablation import ablation_findings
+from engine.doctor.metrics.context import MetricContext, Start
+from engine.doctor.metrics.findings import metric_findings
+from engine.doctor.metrics.known import context_of
+from engine.doctor.metrics.limits import reward_range
+
+__all__ = [
+    "MetricContext",
+    "Start",
+    "ablation_findings",
+    "context_of",
+    "metric_findings",
+    "reward_range",
+]

@@ -1,0 +1,121 @@
+"""Numbers that are none: NaN or infinite rewards, losses and gradients.
+
+Shape: a value that is null, NaN or infinite (readers make all three NaN) in the reward, the loss
+or the gradient norm. Ruled out: a gradient norm that overflows in the first steps and then does
+not (the loss scaler of AMP finds its scale so), one bad step that was skipped (info), and a metric
+that never had a number while the loss has (it is simply not logged).
+Source: the NaN guard of agent_stable_slo's trainer; verl 0.9.1 trains on a NaN reward to the end
+and exits with code 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Finding, Remedy, Severity
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.run import Run, Series
+from engine.doctor.metrics.shape import longest
+from engine.watch import metrics
+
+LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
+_ALL_FAILED = 0.99
+_LASTS = 3
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from _rewards(run)
+    yield from _losses(run)
+
+
+def _rewards(run: Run) -> Iterator[Finding]:
+    """A reward that is no number while samples were not reported as failed."""
+    reward = run.raw(metrics.REWARD_MEAN)
+    start, end = _bad_stretch(reward)
+    failed = run.series(metrics.FAILED_SHARE).since(reward.step(start) if len(reward) else 0)
+    if start == end or (len(failed) and failed.values.max() > _ALL_FAILED):
+        return
+    onset, count = reward.step(start), end - start
+    passed = end < len(reward) and count < _LASTS
+    yield Finding(
+        "reward_function_error.nan",
+        Severity.WARNING if passed else Severity.CRITICAL,
+        "the reward is NaN",
+        f"The reward function returned NaN or infinity: the mean reward is no number in {count} "
+        f"steps since step {onset}. Advantages, loss and gradients made from it are NaN too, so "
+        "the model learns nothing and its weights may be lost.",
+        (run.seen(f"{reward.name} is not a number", onset, steps=count),),
+        (
+            Remedy(
+                "make the reward function return a finite number for every response",
+                (),
+                "look for a division by zero, an empty list or a logarithm of zero in it",
+            ),
+            *cures.own_reward(run.context),
+            cures.earlier_checkpoint(onset),
+        ),
+        onset,
+        source="verl 0.9.1: a NaN reward ends with exit code 0",
+    )
+
+
+def _losses(run: Run) -> Iterator[Finding]:
+    loss = run.raw(next((one for one in LOSSES if len(run.raw(one))), metrics.TRAIN_LOSS))
+    norm = run.raw("actor/grad_norm")
+    start, end = _bad_stretch(loss)
+    witness = loss
+    if start == end:
+        start, end = _bad_stretch(norm)
+        witness = norm
+        if start == end or end < len(norm):
+            return  # The loss is sound and gradients are again: the scaler skipped a step.
+    if end - start < 2 and end < len(witness):
+        yield _skipped(run, witness, start)
+        return
+    yield _lost(run, witness, start, end)
+
+
+def _skipped(run: Run, witness: Series, place: int) -> Finding:
+    step = witness.step(place)
+    return Finding(
+        "loss_nan.one_step",
+        Severity.INFO,
+        "one step had no finite loss",
+        f"{witness.name} was not a number in step {step} alone; the steps after it are sound.",
+        (run.seen(f"{witness.name} is not a number", step),),
+        onset_step=step,
+        confidence=0.9,
+    )
+
+
+def _lost(run: Run, witness: Series, start: int, end: int) -> Finding:
+    onset = witness.step(start)
+    before = witness.until(onset).known()
+    prior = f" The last sound value was {before.values[-1]:.4g}." if len(before) else ""
+    return Finding(
+        "loss_nan",
+        Severity.CRITICAL,
+        f"{witness.name} is NaN or infinite",
+        f"{witness.name} is no number in {end - start} steps since step {onset}: numbers "
+        f"overflowed, or something was divided by zero. An update made of them ruins the weights."
+        f"{prior}",
+        (run.seen(f"{witness.name} is not a number", onset, steps=end - start),),
+        (
+            cures.earlier_checkpoint(onset),
+            cures.gentler(run.context),
+            cures.clipped(run.context),
+            Remedy("use bf16 in place of fp16, and look for empty batches at that step"),
+        ),
+        onset,
+        source="classes: nan/inf in loss, gradients or log-probs",
+    )
+
+
+def _bad_stretch(series: Series) -> tuple[int, int]:
+    """The longest stretch without a number; a metric that never had one needs two steps."""
+    if not len(series):
+        return 0, 0
+    start, end = longest(np.isnan(series.values))
+    return (0, 0) if end - start == 1 == len(series) else (start, end)

@@ -1,0 +1,246 @@
+"""The policy collapses: short, empty or endless responses; certain of one token, or of none.
+
+Length collapse: the mean response falls below a tenth of what it was (at most 2.5 tokens when it
+was short already) and stays there. Length cap: the share of responses cut at the cap rises from
+below a half to nine tenths; where no share is logged, steps of the very longest length count.
+Entropy collapse: below a tenth of what it was within 30 steps, or below a twentieth at any pace
+(a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
+four times and half a nat. All must hold to the last step.
+Ruled out: a cap that is hit from the start (info; a warning when all responses of 20 steps are
+cut), slow shortening by less, entropy that was low from the start.
+Source: classes ("entropy to 0 or far up; length to 1 or clip ratio to 1 within few steps"); Cui et
+al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.shape import Floats, Mask, early, lasting, smooth
+from engine.watch import metrics
+
+LENGTH = "response_length/mean"
+CAPPED = "response_length/clip_ratio"
+_STEPS = 2
+_SHORT_TOKENS = 2.5
+_LOW_ENTROPY = 0.05
+_CAPPED = 0.9
+_HALF_CAPPED = 0.5
+_FEW_STEPS = 30
+_WHOLE_RUN = 20
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from _length(run)
+    yield from _cap(run)
+    yield from _entropy(run)
+
+
+def since(series: Series, sick: Mask, sound: Mask, need: int = _STEPS) -> int | None:
+    """The step at which a lasting sickness began: the first after the last sound value."""
+    place = lasting(sick, need)
+    if place is None:
+        return None
+    healthy = np.flatnonzero(sound[:place])
+    return series.step(int(healthy[-1]) + 1 if healthy.size else place)
+
+
+def _length(run: Run) -> Iterator[Finding]:
+    length = run.series(LENGTH)
+    if len(length) < 5:
+        return
+    first, values = early(length.values), smooth(length.values)
+    floor = max(0.1 * first, _SHORT_TOKENS)
+    if first < 2 * _SHORT_TOKENS:
+        return
+    onset = since(length, values <= floor, length.values > 0.5 * first)
+    if onset is None:
+        return
+    now = float(values[-1])
+    yield Finding(
+        "collapse_entropy_or_length.length",
+        Severity.CRITICAL,
+        f"responses collapsed to {figure(now)} tokens",
+        f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
+        f"{onset}: the shortest answer pays best, or training broke the model. It writes nothing "
+        "that could earn a reward, so it cannot recover by itself.",
+        tuple(_witnesses(run, onset, length)),
+        (
+            cures.earlier_checkpoint(onset),
+            cures.gentler(run.context),
+            cures.held_near_reference(run.context),
+            Remedy("look at what a response of one token earns: a penalty may outweigh the score"),
+        ),
+        onset,
+        source="classes: length to 1 within few steps",
+    )
+
+
+def _cap(run: Run) -> Iterator[Finding]:
+    capped = run.series(CAPPED)
+    if not len(capped):
+        capped = _at_the_longest(run.series(LENGTH))
+    if len(capped) < 5:
+        return
+    first, values = early(capped.values), smooth(capped.values)
+    if first >= _HALF_CAPPED:
+        yield from _always_capped(run, capped, first)
+        return
+    onset = since(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
+    if onset is None:
+        return
+    now, limit = float(values[-1]), run.context.get(cures.RESPONSE)
+    where = f" of {limit} tokens" if isinstance(limit, int) else ""
+    yield Finding(
+        "collapse_entropy_or_length.length_cap",
+        Severity.ERROR,
+        f"{percent(now)} of the responses are cut at the cap",
+        f"At first {percent(first)} of the responses reached the cap{where}, since about step "
+        f"{onset} {percent(now)} do: the model no longer ends its answers. What is scored is the "
+        "beginning of an answer, and the end is never learned.",
+        (*_witnesses(run, onset, run.series(LENGTH)), run.change(capped, onset, "rose")),
+        (
+            cures.earlier_checkpoint(onset),
+            cures.gentler(run.context),
+            cures.longer(run.context),
+            Remedy("punish overlong answers softly before the cap (DAPO's overlong shaping)"),
+        ),
+        onset,
+        source="classes: clip ratio to 1",
+    )
+
+
+def _at_the_longest(length: Series) -> Series:
+    """1 where a mean length equals the longest one: a run of equals at the end is a cap."""
+    at_cap = length.values == length.values.max(initial=0.0)
+    if len(length) < 10 or lasting(at_cap, 5) is None:
+        return length.until(float("-inf"))
+    return Series(length.name, length.steps, at_cap.astype(float))
+
+
+def _always_capped(run: Run, capped: Series, first: float) -> Iterator[Finding]:
+    """Every response of a whole run is a fault; most of them may be a small model's way."""
+    every = len(capped) >= _WHOLE_RUN and float(capped.values.min()) > 0.99
+    yield Finding(
+        "collapse_entropy_or_length.cap_from_start",
+        Severity.WARNING if every else Severity.INFO,
+        f"{percent(first)} of the responses are cut at the cap from the start",
+        f"From its first steps on {percent(first)} of the responses reach the longest length "
+        "allowed, so ends are rarely seen. A thinking mode that fills the budget looks like this.",
+        (run.seen("share of responses at the cap", capped.step(0), share=first),),
+        (cures.longer(run.context), Remedy("switch thinking off in the chat template")),
+        capped.step(0),
+        confidence=0.8,
+        source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
+    )
+
+
+def _entropy(run: Run) -> Iterator[Finding]:
+    entropy = run.series("actor/entropy")
+    if len(entropy) < 5:
+        return
+    first, values = early(entropy.values), smooth(entropy.values)
+    up = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
+    fell = _fell(entropy, values, first)
+    rose = since(entropy, up, entropy.values < 1.5 * first)
+    if fell is not None:
+        yield _certain(run, entropy, first, *fell)
+    if rose is not None:
+        yield _uncertain(run, entropy, first, rose)
+
+
+def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
+    """A slow decline is how learning looks, until nothing is left; a sudden one is not."""
+    sound, low = entropy.values > 0.5 * first, values < min(0.1 * first, _LOW_ENTROPY)
+    onset, place = since(entropy, low, sound), lasting(low, _STEPS)
+    if onset is None or place is None:
+        return None
+    if entropy.step(place) - onset <= _FEW_STEPS:
+        return onset, Severity.ERROR
+    nothing_left = since(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
+    return None if nothing_left is None else (nothing_left, Severity.WARNING)
+
+
+def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
+    now = float(np.median(entropy.values[-3:]))
+    return Finding(
+        "collapse_entropy_or_length.entropy",
+        severity,
+        f"entropy collapsed to {figure(now)}",
+        f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
+        "policy is certain of every token, the rollouts of a group become the same text, and "
+        "nothing is explored any more.",
+        (run.change(entropy, onset, "fell"), *_company(run, onset)),
+        (
+            cures.earlier_checkpoint(onset),
+            _entropy_bonus(run),
+            cures.setting(
+                run.context,
+                f"{cures.ACTOR}.clip_ratio_high",
+                0.28,
+                "clip higher (DAPO)",
+                "unlikely tokens can still gain",
+            ),
+            cures.gentler(run.context, 0.3),
+        ),
+        onset,
+        source="arXiv 2505.22617",
+    )
+
+
+def _entropy_bonus(run: Run) -> Remedy:
+    key, effect = f"{cures.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
+    before = run.context.get(key)
+    wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
+    return cures.setting(run.context, key, wanted, "raise the entropy bonus", effect)
+
+
+def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
+    now = float(np.median(entropy.values[-3:]))
+    return Finding(
+        "collapse_entropy_or_length.entropy_explosion",
+        Severity.ERROR,
+        f"entropy exploded to {figure(now)}",
+        f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
+        "policy writes nearly random text. Updates are too large, or the entropy bonus outweighs "
+        "the reward.",
+        (run.change(entropy, onset, "rose"), *_company(run, onset)),
+        (
+            cures.earlier_checkpoint(onset),
+            cures.gentler(run.context),
+            cures.setting(
+                run.context,
+                f"{cures.ACTOR}.entropy_coeff",
+                0,
+                "switch the entropy bonus off",
+                "only the reward drives the policy",
+            ),
+            cures.held_near_reference(run.context),
+        ),
+        onset,
+        source="classes: entropy far up",
+    )
+
+
+def _witnesses(run: Run, onset: int, length: Series) -> Iterator[Evidence]:
+    if len(length):
+        yield run.change(length, onset, "went")
+    yield from _company(run, onset)
+
+
+def _company(run: Run, onset: int) -> Iterator[Evidence]:
+    """What else moved at that time, as numbers and not as a verdict."""
+    for name in (
+        metrics.REWARD_MEAN,
+        "actor/entropy",
+        "actor/grad_norm",
+        "actor/reward_kl_penalty",
+    ):
+        series = run.series(name)
+        if len(series.until(onset)) >= 2 and len(series.since(onset)) >= 2:
+            yield run.change(series, onset, "went")

@@ -1,0 +1,223 @@
+"""Updates that are too large: KL, gradients or the loss run away.
+
+KL: above 1 nat a token (0.5 for one update) and five times what it was at first, to the end.
+Gradients: the norm has been ten times its early level for 3 steps to the end. Spikes: three and
+more of more than 30 times the median. Huge: a norm in the thousands at the end. Loss (SFT): three
+times the early level and 1 more, to the end. Policy loss: it grows by half and more three times in
+a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
+Ruled out: one spike, a gradient norm that falls, a KL that was as high from the start (a distance
+to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``).
+Source: classes ("kl above 1 and growing; grad_norm in the hundreds").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.collapse import since
+from engine.doctor.metrics.run import Run, Series, figure
+from engine.doctor.metrics.shape import early, late, longest, smooth
+from engine.watch import metrics
+
+KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
+"""What is high, in nats a token. ``ppo_kl`` is the distance that one update goes;
+``objective/kl`` is TRL's sum over a response."""
+_GROWTH = 5.0
+_GRADIENT = 10.0
+_SPIKE = 30.0
+_SPIKES = 3
+_HUGE = 1000.0
+_DOUBLINGS = 3
+_LARGE_LOSS = 20.0
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from _kl(run)
+    yield from _gradients(run)
+    yield from _loss(run)
+    yield from _policy_loss(run)
+
+
+def _kl(run: Run) -> Iterator[Finding]:
+    for name, high in KLS.items():
+        column = run.columns.get(name)
+        kl = Series(name, column.steps, np.abs(column.values)).known()
+        onset = _grew(kl, high)
+        if onset is not None:
+            yield _left(run, kl, onset)
+            return
+
+
+def _grew(kl: Series, high: float) -> int | None:
+    if len(kl) < 5:
+        return None
+    first, values = early(kl.values), smooth(kl.values)
+    limit = max(high, _GROWTH * first)
+    return since(kl, values > limit, values < max(0.5 * limit, 2 * first))
+
+
+def _left(run: Run, kl: Series, onset: int) -> Finding:
+    first, now = early(kl.values), late(kl.values)
+    return Finding(
+        "kl_or_grad_blowup.kl",
+        Severity.ERROR,
+        f"KL grew to {figure(now)}",
+        f"The KL distance to the reference was {figure(first)} at first and is {figure(now)} since "
+        f"about step {onset}: the policy has left the model it started from, usually because "
+        "updates are too large for the weight that KL has.",
+        (run.change(kl, onset, "rose"), *_spike_witness(run)),
+        (
+            cures.gentler(run.context),
+            cures.held_near_reference(run.context),
+            cures.clipped(run.context),
+            cures.earlier_checkpoint(onset),
+        ),
+        onset,
+        source="classes: kl above 1 and growing",
+    )
+
+
+def _spike_witness(run: Run) -> Iterator[Evidence]:
+    norm = run.series("actor/grad_norm")
+    if len(norm) and norm.values.max() > _GRADIENT * np.median(norm.values):
+        top = int(np.argmax(norm.values))
+        yield run.seen(
+            f"gradient norm {figure(norm.values[top])} against a median of "
+            f"{figure(float(np.median(norm.values)))}",
+            norm.step(top),
+        )
+
+
+def _gradients(run: Run) -> Iterator[Finding]:
+    norm = run.series("actor/grad_norm")
+    if len(norm) < 6:
+        return
+    first, values = early(norm.values), smooth(norm.values)
+    onset = since(norm, values > _GRADIENT * first, norm.values < 3 * first, need=3)
+    if onset is not None and first > 0 and values[-1] > 1.0:
+        yield _risen(run, norm, first, onset)
+        return
+    middle = float(np.median(norm.values))
+    spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
+    if spikes.size >= _SPIKES:
+        yield _spiky(run, norm, spikes, middle)
+    elif late(norm.values) > _HUGE:
+        yield _huge(run, norm)
+
+
+def _huge(run: Run, norm: Series) -> Finding:
+    """From the start: there is no level of its own to compare with."""
+    onset = norm.step(int(np.argmax(norm.values > _HUGE)))
+    now = late(norm.values)
+    return Finding(
+        "kl_or_grad_blowup.huge",
+        Severity.WARNING,
+        f"the gradient norm is {figure(now)}",
+        f"The gradient norm is {figure(now)}. Clipped to 1, such a gradient keeps its direction "
+        "and loses its size; not clipped, one update ruins the weights. Losses that are summed "
+        "and not averaged, or weights that are broken already, look like this.",
+        (run.seen("gradient norm", onset, norm=now),),
+        (cures.clipped(run.context), cures.gentler(run.context)),
+        onset,
+        confidence=0.7,
+        source="classes: grad_norm in the hundreds",
+    )
+
+
+def _risen(run: Run, norm: Series, first: float, onset: int) -> Finding:
+    now = late(norm.values)
+    return Finding(
+        "kl_or_grad_blowup.gradient",
+        Severity.ERROR,
+        f"gradients grew to {figure(now)}",
+        f"The gradient norm was {figure(first)} at first and is {figure(now)} since about step "
+        f"{onset}: training diverges. Clipping hides it from the weights for a while, not for "
+        "long.",
+        (run.change(norm, onset, "rose"),),
+        (
+            cures.gentler(run.context),
+            cures.clipped(run.context),
+            cures.earlier_checkpoint(onset),
+        ),
+        onset,
+        source="classes: grad_norm in the hundreds",
+    )
+
+
+def _spiky(run: Run, norm: Series, spikes: np.ndarray, middle: float) -> Finding:
+    steps = [norm.step(int(place)) for place in spikes[:5]]
+    top = float(norm.values[spikes].max())
+    return Finding(
+        "kl_or_grad_blowup.spikes",
+        Severity.WARNING,
+        f"{spikes.size} gradient spikes",
+        f"{spikes.size} steps have a gradient norm above {_SPIKE:g} times the median "
+        f"{figure(middle)}, up to {figure(top)} (steps {', '.join(map(str, steps))}): single "
+        "batches move the weights far.",
+        (run.seen("gradient spikes", steps[0], count=int(spikes.size), highest=top),),
+        (
+            cures.clipped(run.context),
+            cures.gentler(run.context, 0.3),
+            Remedy("look at the rows of those batches: overlong, empty or duplicated texts?"),
+        ),
+        steps[0],
+        confidence=0.8,
+        source="own baseline: 30 medians",
+    )
+
+
+def _loss(run: Run) -> Iterator[Finding]:
+    """A supervised loss that grows; a policy loss is near 0 and says nothing."""
+    loss = run.series(metrics.TRAIN_LOSS)
+    if loss.name != metrics.TRAIN_LOSS or len(loss) < 6:
+        return
+    first, values = early(loss.values), smooth(loss.values)
+    limit = max(3 * first, first + 1.0)
+    onset = since(loss, values > limit, loss.values < 1.5 * first + 0.2, need=3)
+    if onset is None or first <= 0:
+        return
+    now = late(loss.values)
+    yield Finding(
+        "kl_or_grad_blowup.loss",
+        Severity.ERROR,
+        f"the loss exploded to {figure(now)}",
+        f"The loss was {figure(first)} at first and is {figure(now)} since about step {onset}: "
+        "the updates are too large for this model.",
+        (run.change(loss, onset, "rose"),),
+        (
+            cures.gentler(run.context),
+            cures.clipped(run.context),
+            cures.earlier_checkpoint(onset),
+        ),
+        onset,
+        source="own baseline: three times the early loss",
+    )
+
+
+def _policy_loss(run: Run) -> Iterator[Finding]:
+    """A policy loss has no level, and yet it does not double again and again in a sound run."""
+    loss = run.first("actor/pg_loss", "actor/loss")
+    if len(loss) <= _DOUBLINGS:
+        return
+    size = np.abs(loss.values)
+    start, end = longest(size[1:] > 1.5 * size[:-1])
+    if end - start < _DOUBLINGS or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
+        return
+    onset = loss.step(start + 1)
+    yield Finding(
+        "kl_or_grad_blowup.policy_loss",
+        Severity.WARNING,
+        f"the policy loss grew to {figure(float(size[end]))}",
+        f"The size of the policy loss grew from {figure(float(size[start]))} to "
+        f"{figure(float(size[end]))} in {end - start} steps from step {onset} on. Rewards may "
+        "still look well: this comes a few steps before a collapse.",
+        (run.seen("policy loss", onset, before=float(size[start]), after=float(size[end])),),
+        (cures.gentler(run.context), cures.clipped(run.context)),
+        onset,
+        confidence=0.8,
+        source="hardening guide's logs: 6.8, 11, 19, 57, 215, then collapse",
+    )

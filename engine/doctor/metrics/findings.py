@@ -1,0 +1,51 @@
+"""Every metric rule on every series of a run."""
+
+from __future__ import annotations
+
+from engine.doctor.finding import Finding
+from engine.doctor.metrics import (
+    broken,
+    collapse,
+    components,
+    course,
+    divergence,
+    flat_reward,
+    forgetting,
+    inputs,
+    judge,
+    judge_share,
+    overfit,
+    speed,
+    still,
+)
+from engine.doctor.metrics.context import MetricContext
+from engine.doctor.metrics.order import rooted
+from engine.doctor.metrics.run import Rule, Run
+from engine.watch.columns import Columns
+
+RULES: tuple[Rule, ...] = (
+    inputs.check,
+    broken.check,
+    flat_reward.check,
+    components.check,
+    collapse.check,
+    divergence.check,
+    forgetting.check,
+    still.check,
+    overfit.check,
+    judge.check,
+    judge_share.check,
+    speed.check,
+    course.check,
+)
+
+
+def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
+    """What the series of a run show, the worst and earliest first; none for a healthy run.
+
+    ``columns`` are named canonically (``engine.watch.metrics``) and may be any few of them. The
+    answer depends on nothing but the arguments, so a growing run is simply asked again. Nothing
+    above ``info`` is an answer about a healthy run.
+    """
+    run = Run(columns, context or MetricContext())
+    return rooted(found for rule in RULES for found in rule(run))

@@ -1,0 +1,325 @@
+"""No learning signal: every rollout of a group gets the same reward.
+
+GRPO's advantage is a rollout's reward less its group's mean: groups without spread train nothing,
+and their generation and judging are wasted. All right and all wrong need opposite cures.
+
+Shape: for the last 3 steps and more an in-group std of 0, a share of zero-spread groups of 1, or a
+highest reward equal to the lowest; a reward of exactly 0 from the start for 10 steps, or at
+the end for more than chance; a warning from 80 % zero-spread groups over 10 steps.
+Ruled out: spread that comes back; a task that is learned (info for 20 steps and a quarter of the
+run); single-sample logs (no std); a reward that is merely high.
+Source: seed guide ("std of about 0 inside the group: no advantage"); DAPO (arXiv 2503.14476) on
+filtering groups of accuracy 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.shape import Mask, lasting, late
+from engine.watch import metrics
+
+_STEPS = 3
+_ZERO_STEPS = 10
+_CHANCE = 1e-4
+_MANY = 0.8
+_MANY_STEPS = 10
+_NO_SPREAD = 1e-4
+_SATURATED = 0.9
+_DONE_STEPS = 20
+_DONE_SHARE = 0.25
+"""A run that has learned its task ends so, and is no worse for it."""
+
+
+def check(run: Run) -> Iterator[Finding]:
+    onset = _no_spread(run)
+    if onset is not None:
+        yield _equal_groups(run, onset)
+        return
+    yield from _always_zero(run)
+    yield from _many_equal(run)
+    yield from _saturated(run)
+
+
+def _no_spread(run: Run) -> int | None:
+    """The step since which no group has had any spread."""
+    share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
+    if len(share):
+        return _since(share, share.values > 0.999)
+    if len(std):
+        scale = max(1.0, float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=0.0)))
+        return _since(std, std.values < _NO_SPREAD * scale)
+    top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
+    if len(top) != len(bottom):
+        return None
+    return _since(top, top.values - bottom.values < 1e-9)
+
+
+def _since(series: Series, sick: Mask) -> int | None:
+    place = lasting(sick, _STEPS)
+    return None if place is None else series.step(place)
+
+
+def _equal_groups(run: Run, onset: int) -> Finding:
+    case = _Flat.of(run, onset)
+    return {"all_right": _all_right, "all_wrong": _all_wrong, "equal": _equal}[case.side](case)
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """Steps without any spread, and on which side of the possible rewards they lie."""
+
+    run: Run
+    onset: int
+    steps: int
+    level: float
+    side: str
+
+    @classmethod
+    def of(cls, run: Run, onset: int) -> _Flat:
+        reward = run.series(metrics.REWARD_MEAN).since(onset)
+        level = float(np.median(reward.values)) if len(reward) else float("nan")
+        return cls(run, onset, _steps_since(run, onset), level, _side(run, reward, level))
+
+    def finding(
+        self,
+        id: str,
+        title: str,
+        why: str,
+        remedies: tuple[Remedy, ...],
+        severity: Severity = Severity.ERROR,
+        not_checked: tuple[str, ...] = (),
+    ) -> Finding:
+        run, onset, steps = self.run, self.onset, self.steps
+        return Finding(
+            id,
+            severity,
+            title,
+            f"{why} All rollouts of a group get the same reward in each of the {steps} steps since "
+            f"step {onset} (mean reward {figure(self.level)}), so every advantage is 0: "
+            f"{_price(run, steps)}",
+            (
+                run.seen(
+                    "no group has any spread of rewards", onset, steps=steps, reward=self.level
+                ),
+                *_still_gradient(run, onset),
+            ),
+            remedies,
+            onset,
+            not_checked=not_checked,
+            source="GRPO: advantage = reward - group mean",
+        )
+
+
+_NOTHING_LEARNED = "every group has equal rewards: nothing is learned"
+
+
+def _all_right(case: _Flat) -> Finding:
+    done = case.steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(case.run, 0))
+    return case.finding(
+        "reward_zero_or_flat.all_right",
+        _NOTHING_LEARNED,
+        "The task has become too easy: everything is right.",
+        _harder(case.run),
+        Severity.INFO if done else Severity.ERROR,
+    )
+
+
+def _all_wrong(case: _Flat) -> Finding:
+    return case.finding(
+        "reward_zero_or_flat.all_wrong",
+        _NOTHING_LEARNED,
+        "Nothing gets any reward: no response is right.",
+        _easier(case.run),
+    )
+
+
+def _equal(case: _Flat) -> Finding:
+    return case.finding(
+        "reward_zero_or_flat.equal",
+        _NOTHING_LEARNED,
+        "The responses of a group, or what the reward sees of them, are equal.",
+        (
+            cures.setting(
+                case.run.context,
+                "actor_rollout_ref.rollout.temperature",
+                1.0,
+                "sample at temperature 1.0",
+                "the responses of a group differ again",
+            ),
+            Remedy("look at three rollouts of one group: do the texts differ, and their scores?"),
+        ),
+        not_checked=("why the rewards are equal: the series alone do not show it, rollouts do",),
+    )
+
+
+def _side(run: Run, reward: Series, level: float) -> str:
+    """Whether the equal rewards are the best, the worst, or in between."""
+    low, high = _range(run)
+    at_top = high is not None and level >= high - 0.05 * abs(high - (low or 0.0))
+    at_bottom = (low is not None and high is not None and level <= low + 0.05 * (high - low)) or (
+        len(reward) > 0 and bool(np.all(np.abs(reward.values) < 1e-9))
+    )
+    if at_top and not at_bottom:
+        return "all_right"
+    return "all_wrong" if at_bottom else "equal"
+
+
+def _range(run: Run) -> tuple[float | None, float | None]:
+    if run.context.reward_range is not None:
+        return run.context.reward_range
+    rewards = run.series(metrics.REWARD_MEAN).values
+    tops = run.first(metrics.REWARD_MAX, metrics.REWARD_MEAN).values
+    bottoms = run.first(metrics.REWARD_MIN, metrics.REWARD_MEAN).values
+    if not rewards.size or tops.max() - bottoms.min() < 1e-9:
+        return None, None
+    return float(bottoms.min()), float(tops.max())
+
+
+def _harder(run: Run) -> tuple[Remedy, ...]:
+    return (
+        Remedy(
+            "train on questions that the model does not solve always",
+            (),
+            "groups have spread again; filter those it gets right every time",
+        ),
+        Remedy("stop here: the last checkpoint is as good as this data makes it"),
+    )
+
+
+def _easier(run: Run) -> tuple[Remedy, ...]:
+    return (
+        Remedy("check the answer parser and the gold of three rollouts by hand first"),
+        cures.longer(run.context),
+        cures.scaled(
+            run.context,
+            cures.ROLLOUTS,
+            2,
+            "sample more rollouts per prompt",
+            "a better chance that one of them is right",
+        ),
+        Remedy("begin with easier questions, or from an SFT checkpoint"),
+    )
+
+
+def _price(run: Run, steps: int) -> str:
+    """What the wasted steps cost, as far as it is known."""
+    rollouts = run.context.get("data.train_batch_size"), run.context.get(cures.ROLLOUTS)
+    times = run.series(metrics.STEP_TIME).values[-steps:]
+    parts = [f"{steps} steps wasted"]
+    if all(isinstance(one, int) for one in rollouts):
+        parts.append(f"{steps * rollouts[0] * rollouts[1]:,} rollouts generated and judged")
+    if times.size:
+        parts.append(f"{figure(float(times.sum()) / 60)} minutes")
+    return ", ".join(parts) + "."
+
+
+def _still_gradient(run: Run, onset: int) -> Iterator[Evidence]:
+    norm = run.series("actor/grad_norm").since(onset)
+    if len(norm) and np.all(norm.values == 0):
+        yield run.seen("the gradient norm is exactly 0", onset, steps=len(norm))
+
+
+def _steps_since(run: Run, onset: int) -> int:
+    names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MAX
+    return len(run.first(*names).since(onset))
+
+
+def _always_zero(run: Run) -> Iterator[Finding]:
+    reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
+    if len(top) == len(reward):
+        zero = (reward.values == 0) & (top.values == 0)
+        place = lasting(zero, _STEPS)
+    else:
+        place = _lasting_zero(reward)
+    if place is None:
+        return
+    onset = reward.step(place)
+    yield Finding(
+        "reward_zero_or_flat.zero",
+        Severity.ERROR,
+        "the reward is exactly 0",
+        f"The mean reward is exactly 0 in all of the last {len(reward) - place} steps, since step "
+        f"{onset}: either nothing is right, or nothing reaches the reward (a judge that fails, a "
+        "parser that finds no answer, rows without gold).",
+        (run.seen("mean reward is 0", onset, steps=len(reward) - place),),
+        _easier(run),
+        onset,
+        not_checked=("which of these it is: that takes the reward records or the console log",),
+        source="seed guide: reward is 0 in all steps",
+    )
+
+
+def _lasting_zero(reward: Series) -> int | None:
+    """Where the zeros at the end begin, if so many are no chance: a mean may be of one answer."""
+    place = lasting(reward.values == 0, _STEPS)
+    if place is None:
+        return None
+    count = len(reward) - place
+    if not place:
+        return place if count >= _ZERO_STEPS else None
+    wrong = float((reward.values[:place] == 0).mean())
+    return place if wrong**count < _CHANCE else None
+
+
+def _many_equal(run: Run) -> Iterator[Finding]:
+    """Most groups train nothing; smoothed over ten steps, as one step has few groups."""
+    share = run.series(metrics.ZERO_STD_SHARE)
+    if len(share) < _MANY_STEPS:
+        return
+    kernel = np.ones(_MANY_STEPS) / _MANY_STEPS
+    rolling = np.convolve(share.values, kernel, mode="valid")
+    place = lasting(rolling > _MANY, 1)
+    if place is None:
+        return
+    onset, now = share.step(place), float(rolling[-1])
+    reward = run.series(metrics.REWARD_MEAN).since(onset)
+    learned = len(reward) > 0 and _side(run, reward, late(reward.values)) == "all_right"
+    yield Finding(
+        "reward_zero_or_flat.few_groups_learn",
+        Severity.INFO if learned else Severity.WARNING,
+        f"{percent(now)} of the groups train nothing",
+        f"{percent(now)} of the groups of the last {_MANY_STEPS} steps have equal rewards: their "
+        "rollouts are generated and judged, and give no advantage. A batch that trains is in fact "
+        f"{1 - now:.2f} of what the recipe says.",
+        (run.seen("share of groups without spread", onset, share=now),),
+        (_harder(run)[0], Remedy("filter groups without spread before the update (DAPO)")),
+        onset,
+        source="DAPO, arXiv 2503.14476",
+    )
+
+
+def _saturated(run: Run) -> Iterator[Finding]:
+    """A mean that is nearly always the highest seen: worth knowing, and no fault of the run."""
+    reward = run.series(metrics.REWARD_MEAN)
+    low, high = _range(run)
+    if len(reward) < _MANY_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
+        return
+    if low is None or high is None or high <= 0:
+        return
+    at_top = reward.values >= high - 0.02 * (high - low)
+    # Where the steps at the top most outweigh the others, counted from the end.
+    place = int(np.argmax(np.cumsum((at_top - 0.7)[::-1])[::-1]))
+    share, count = float(at_top[place:].mean()), len(reward) - place
+    if share < _SATURATED or count < _MANY_STEPS:
+        return
+    onset = reward.step(place)
+    yield Finding(
+        "reward_zero_or_flat.saturated",
+        Severity.INFO,
+        "the reward is at its highest nearly always",
+        f"{percent(share)} of the {count} steps since step {onset} have the highest reward, "
+        f"{figure(high)}: little is left to learn from this data, and about {percent(share)} of "
+        "the work trains nothing.",
+        (run.seen("share of steps at the highest reward", onset, share=share, top=high),),
+        (_harder(run)[0],),
+        onset,
+        confidence=0.8,
+        source="price of saturation: steps at the top / steps",
+    )

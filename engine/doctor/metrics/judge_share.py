@@ -1,0 +1,73 @@
+"""Steps that mostly wait for the judge: for a free slot, or for its answers.
+
+Shape: over the last 3 steps and more rewards take more than half of a step, and a call waits a
+second and longer than it then takes (the queue); or rewards take four fifths of a step with calls
+of a second and more (the judge). Ruled out: judges that are slow beside generation that is slower.
+Source: seed guide (a high ``semaphore_wait`` means that the limit is the bottleneck).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Finding, Remedy, Severity
+from engine.doctor.metrics.judge_limit import more_calls
+from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.watch import metrics
+
+_STEPS = 3
+_QUEUE_SHARE = 0.5
+_JUDGE_SHARE = 0.8
+_NOTICEABLE_S = 1.0
+
+
+def check(run: Run) -> Iterator[Finding]:
+    wait, step = run.series(metrics.SEMAPHORE_WAIT), run.series(metrics.STEP_TIME)
+    call, total = run.series(metrics.JUDGE_LATENCY), run.series(metrics.REWARD_DURATION)
+    if min(len(call), len(step), len(total)) < _STEPS:
+        return
+    share = _now(total) / max(_now(step), 1e-9)
+    if share > _QUEUE_SHARE and _now(wait) >= max(_NOTICEABLE_S, _now(call)):
+        yield _queue(run, wait, share)
+    elif share > _JUDGE_SHARE and _now(call) >= _NOTICEABLE_S:
+        yield _judge(run, call, share)
+
+
+def _now(series: Series) -> float:
+    return float(np.median(series.values[-10:])) if len(series) else 0.0
+
+
+def _queue(run: Run, wait: Series, share: float) -> Finding:
+    limit = run.context.get("judge.max_concurrent")
+    of = f" of {limit}" if limit is not None else ""
+    call = _now(run.series(metrics.JUDGE_LATENCY))
+    return Finding(
+        "slow_step.judge_queue",
+        Severity.WARNING,
+        "most of a step waits for the judge's queue",
+        f"A call waits {figure(_now(wait))} s for one{of} free slots and then takes "
+        f"{figure(call)} s; rewards take {percent(share)} of a step.",
+        (run.seen("wait for a judge slot", wait.step(-1), wait=_now(wait), call=call),),
+        (more_calls(run),),
+        wait.step(0),
+        source="seed guide: semaphore wait",
+    )
+
+
+def _judge(run: Run, call: Series, share: float) -> Finding:
+    return Finding(
+        "slow_step.judge",
+        Severity.WARNING,
+        f"{percent(share)} of a step waits for the judge",
+        f"A judge call takes {figure(_now(call))} s, and rewards take {percent(share)} of a step: "
+        "the GPU idles meanwhile.",
+        (run.seen("share of rewards in a step", call.step(-1), share=share, call=_now(call)),),
+        (
+            more_calls(run),
+            Remedy("test the judge alone; a smaller model or fewer answers a question are faster"),
+        ),
+        call.step(0),
+        source="seed guide: which phase",
+    )

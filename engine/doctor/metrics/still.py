@@ -1,0 +1,165 @@
+"""Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
+
+Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0;
+DPO at 0.693 = ln 2 with margins of 0; groups with spread and yet a gradient of exactly 0; a
+learning rate that is 0 in all of at least 10 steps, or still warming up when the run ends.
+Ruled out: a policy loss of 0 (on-policy GRPO's loss is 0 by construction); rewards without spread
+(``flat_reward``); logs that print three decimals, in which 2e-6 reads 0.000.
+Source: classes ("loss 0.69 and margins 0 in DPO, logits 0.0"); verl's three-decimal console.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Finding, Remedy, Severity
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.run import Run, Series, figure
+from engine.doctor.metrics.shape import lasting
+from engine.watch import metrics
+
+_STEPS = 5
+_ZEROS = 3
+_LR_STEPS = 10
+_TRAINABLE = Remedy(
+    "check which parameters can train: adapter attached, nothing frozen, input gradients on",
+    (),
+    "the gradient is no longer 0",
+)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from _constant_loss(run)
+    yield from _no_gradient(run)
+    yield from _no_rate(run)
+    yield from _never_warm(run)
+
+
+def _constant_loss(run: Run) -> Iterator[Finding]:
+    loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
+    if loss.name != metrics.TRAIN_LOSS or len(loss) < _ZEROS:
+        return
+    last = loss.values[-1]
+    same = np.abs(loss.values - last) <= 1e-4 * max(abs(last), 1e-3)
+    place = lasting(same, _STEPS if last else _ZEROS)
+    if place is None:
+        return
+    onset = loss.step(place)
+    gradients, margins = norm.since(onset), run.first("rewards/margins", "rewards/accuracies")
+    still = len(gradients) > 0 and not gradients.values.any()
+    preference = bool(len(margins)) and not margins.since(onset).values.any()
+    if not still and not (preference and abs(last - math.log(2)) < 1e-3):
+        return
+    yield _flat(run, loss, place, preference)
+
+
+def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:
+    onset, last = loss.step(place), float(loss.values[-1])
+    why = "no parameter that is trained has a gradient"
+    remedies: tuple[Remedy, ...] = (_TRAINABLE, Remedy("check that the labels are not all -100"))
+    if preference:
+        why = (
+            "policy and reference give every answer the same probability (ln 2 = 0.693 is the loss "
+            "of a margin of 0)"
+        )
+        remedies = (_TRAINABLE, Remedy("check the reference model's set-up (ZeRO-3, adapters)"))
+    return Finding(
+        "loss_flat_no_learning",
+        Severity.ERROR,
+        f"the loss stays at {figure(last)}",
+        f"The loss has been {last:.4g} in all of the last {len(loss) - place} steps, since step "
+        f"{onset}: {why}.",
+        (run.seen("the loss does not change", onset, loss=last, steps=len(loss) - place),),
+        remedies,
+        onset,
+        source="classes: loss constant with gradient 0",
+    )
+
+
+def _no_gradient(run: Run) -> Iterator[Finding]:
+    """Rewards with spread must give a gradient: exact zeros mean that nothing is trained."""
+    norm, spread = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
+    place = lasting(norm.values == 0, _STEPS)
+    if place is None or not len(spread):
+        return
+    onset = norm.step(place)
+    moving = spread.since(onset).values
+    share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
+    if not moving.size or moving.min() < 1e-3 or (share.size and share.max() > 0.5):
+        return
+    yield Finding(
+        "loss_flat_no_learning.no_gradient",
+        Severity.ERROR,
+        "rewards differ, but the gradient is 0",
+        f"The rewards of a group differ (std {figure(float(np.median(moving)))}), and yet the "
+        f"gradient norm is exactly 0 in the last {len(norm) - place} steps, since step {onset}: "
+        "no trained parameter takes part in the loss.",
+        (run.seen("gradient norm is exactly 0", onset, steps=len(norm) - place),),
+        (_TRAINABLE,),
+        onset,
+        source="GRPO: a non-zero advantage has a gradient",
+    )
+
+
+def _no_rate(run: Run) -> Iterator[Finding]:
+    rate = run.first("actor/lr", "train/lr")
+    if len(rate) < _LR_STEPS or rate.values.any() or _is_rounded(run):
+        return
+    key = cures.LR["sft" if run.context.kind == "sft" else "grpo"]
+    wanted = 2e-5 if run.context.kind == "sft" else 1e-6
+    yield Finding(
+        "loss_flat_no_learning.rate_zero",
+        Severity.ERROR,
+        "the learning rate is 0",
+        f"The learning rate is 0 in all {len(rate)} steps: the weights never change.",
+        (run.seen(f"{rate.name} is 0", rate.step(0), steps=len(rate)),),
+        (
+            cures.setting(
+                run.context, key, wanted, f"set the learning rate, e.g. {wanted:g}", "steps train"
+            ),
+        ),
+        rate.step(0),
+        source="the schedule's own values",
+    )
+
+
+def _is_rounded(run: Run) -> bool:
+    """Whether the log prints three decimals: a rate of 2e-6 then reads 0.000."""
+    values = np.concatenate(
+        [run.series(name).values[:50] for name in ("actor/grad_norm", metrics.TRAIN_LOSS)]
+    )
+    return not values.size or bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
+
+
+def _never_warm(run: Run) -> Iterator[Finding]:
+    """A warm-up longer than the run. Needs the recipe: without it a ramp may be anything."""
+    sft = run.context.kind == "sft"
+    peak = run.context.get(cures.LR["sft" if sft else "grpo"])
+    rate, total = run.first("actor/lr", "train/lr"), run.context.total_steps
+    if not isinstance(peak, int | float) or total is None or len(rate) < _STEPS:
+        return
+    warmup = run.context.get(f"{cures.ACTOR}.optim.lr_warmup_steps")
+    ratio_key = "training.warmup_ratio" if sft else f"{cures.ACTOR}.optim.lr_warmup_steps_ratio"
+    ratio = run.context.get(ratio_key)
+    steps = warmup if isinstance(warmup, int) and warmup > 0 else (ratio or 0) * total
+    if not isinstance(steps, int | float) or steps < total:
+        return
+    rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
+    if not rising:
+        return
+    key = ratio_key if steps != warmup else f"{cures.ACTOR}.optim.lr_warmup_steps"
+    after = 0.1 if key == ratio_key else max(1, total // 10)
+    yield Finding(
+        "loss_flat_no_learning.never_warm",
+        Severity.WARNING,
+        "the learning rate never reaches its value",
+        f"The warm-up takes {steps:g} steps and the run has {total}: the learning rate ends at "
+        f"{figure(peak * total / steps)} instead of {figure(peak)}.",
+        (run.seen(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),),
+        (cures.setting(run.context, key, after, "warm up over a tenth", "full rate after it"),),
+        rate.step(0),
+        source="warm-up steps >= total steps",
+    )

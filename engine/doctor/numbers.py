@@ -1,0 +1,43 @@
+"""All that a run's numbers show: its series, its reward records and its recipe, root first."""
+
+from __future__ import annotations
+
+from engine.doctor.config.values import value_findings
+from engine.doctor.finding import Finding
+from engine.doctor.metrics import context_of, metric_findings
+from engine.doctor.metrics.order import rooted
+from engine.doctor.rewards import RewardDiagnosis, joined
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from engine.watch.columns import Columns
+
+
+class NumberDiagnosis:
+    """Asked again and again of a run that grows; reads of its reward records only what is new."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._attempt = 0
+        self._rewards: RewardDiagnosis | None = None
+
+    def findings(self, state: RunState, columns: Columns) -> list[Finding]:
+        """The findings now. ``columns`` hold the run's series so far; nothing of it is kept."""
+        context = context_of(self._run, state, columns)
+        rewards = self._newest().findings(context, columns)
+        return joined(rewards, metric_findings(columns, context), value_findings(context))
+
+    def _newest(self) -> RewardDiagnosis:
+        """The records of the newest attempt; earlier ones ended, and were told of."""
+        number = len(self._run.attempts())
+        if self._rewards is None or number != self._attempt:
+            self._attempt = number
+            self._rewards = RewardDiagnosis(self._run.attempt(max(1, number)).reward)
+        return self._rewards
+
+
+def number_findings(run: RunDir, state: RunState, columns: Columns) -> list[Finding]:
+    """What the numbers of a run show, and the data it was trained on, once."""
+    # A checklist's modules are of no use to a screen that asks every second.
+    from engine.doctor.config.files import data_findings
+
+    return rooted([*NumberDiagnosis(run).findings(state, columns), *data_findings(run)])

@@ -1,0 +1,5 @@
+"""Why rewards are zero, missing, not a number or all the same, from every rollout's record."""
+
+from engine.doctor.rewards.diagnosis import RewardDiagnosis, joined, reward_findings
+
+__all__ = ["RewardDiagnosis", "joined", "reward_findings"]

@@ -1,0 +1,231 @@
+"""Rollouts without a reward: which of the judge, its reply, the data or the code is at fault.
+
+The recorder writes the class of the last error of every rollout, so nothing has to be guessed:
+the class that most rollouts share, from the first step in which it was common, is the cause.
+Thresholds: half of the rollouts of the newest steps (error; all of them: critical), or a twentieth
+of at least 40 (warning). Retries that a later attempt made good are a warning from 30 % of the
+attempts. Source: facts of grubrics' history (401, 404, 429 cascades, timeouts, cut replies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.doctor.finding import Finding, Severity
+from engine.doctor.metrics.context import MetricContext
+from engine.doctor.metrics.run import percent
+from engine.doctor.rewards.outcome import Rollout
+from engine.doctor.rewards.remedies import remedies
+from engine.doctor.rewards.tally import Tally
+
+_WINDOW = 3
+_FEWEST = 4
+_HALF = 0.5
+_SOME = 0.05
+_ENOUGH = 40
+_RETRIED = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """An error class: the finding's id, its title, and why it happens, in a sentence."""
+
+    id: str
+    title: str
+    cause: str
+
+
+CLASSES = {
+    "auth": Class(
+        "judge_auth",
+        "the judge refuses the key",
+        "The judge answers that the caller is not allowed: the key is wrong, expired or missing "
+        "in the reward workers' environment.",
+    ),
+    "not_found": Class(
+        "judge_auth.not_found",
+        "the judge's model or deployment does not exist",
+        "The judge's server knows no model or deployment of that name (404). On Azure the name is "
+        "the deployment's, not the model's.",
+    ),
+    "no_credentials": Class(
+        "judge_auth.missing",
+        "no credentials of the judge are set",
+        "The key and, for Azure, the endpoint of the judge are read from the environment or from "
+        ".env.",
+    ),
+    "balance": Class(
+        "judge_auth.balance",
+        "the judge's account has no balance",
+        "The judge's server asks for payment (402): the account's balance is used up, and every "
+        "call will fail.",
+    ),
+    "rate_limit": Class(
+        "judge_rate_limit",
+        "the judge limits the rate of calls",
+        "The judge refuses calls because too many arrive at once (429).",
+    ),
+    "quota": Class(
+        "judge_rate_limit.quota",
+        "the judge's quota is used up",
+        "The account has no credit left (insufficient quota): waiting and asking again is of no "
+        "use.",
+    ),
+    "timeout": Class(
+        "judge_timeout_or_connection.timeout",
+        "the judge does not answer in time",
+        "Calls reach the limit of time before the judge has answered. A reasoning model needs "
+        "minutes for a long answer.",
+    ),
+    "connection": Class(
+        "judge_timeout_or_connection.connection",
+        "the judge cannot be reached",
+        "No connection to the judge's address comes about: server down, wrong address, proxy or "
+        "network.",
+    ),
+    "server": Class(
+        "judge_timeout_or_connection.server",
+        "the judge's server fails",
+        "The judge's server answers with an error of its own (5xx).",
+    ),
+    "content_filter": Class(
+        "judge_content_filter",
+        "the provider's filter blocks the judge",
+        "The provider's content policy refuses the prompt or the reply.",
+    ),
+    "client": Class(
+        "judge_timeout_or_connection.client",
+        "the call fails before it reaches the judge",
+        "The client of the judge raised an exception of its own.",
+    ),
+    "context": Class(
+        "context_length_exceeded.judge",
+        "answers and rubric are longer than the judge's model can read",
+        "One call holds the question, all of its answers and the rubric, and they exceed the "
+        "judge's context.",
+    ),
+    "request": Class(
+        "config_error.judge_request",
+        "the judge's server refuses the request",
+        "The server knows the caller but not what is asked for: a parameter that this model does "
+        "not take, or an address of another interface.",
+    ),
+    "parse": Class(
+        "judge_parse_failure",
+        "the judge's replies cannot be read",
+        "The judge answers, but its reply holds no scores that can be read: it was cut at its "
+        "longest length, or the model does not keep to the format.",
+    ),
+    "data": Class(
+        "data_missing_or_schema.gold",
+        "rows have no usable gold",
+        "The training rows lack precomputed answers or gold scores, or hold fewer than two, or "
+        "gaps in them: there is nothing to compare the judge with.",
+    ),
+    "nan": Class(
+        "reward_function_error.nan",
+        "the reward function returns NaN",
+        "The reward function returned no finite number.",
+    ),
+    "other": Class(
+        "reward_function_error",
+        "the reward function raises",
+        "The reward code raised an exception.",
+    ),
+}
+
+
+def findings(steps: Sequence[Tally], context: MetricContext, path: str) -> Iterator[Finding]:
+    """One finding for each class of error that is common now, the commonest first."""
+    recent = _recent(steps)
+    records = sum(tally.records for tally in recent)
+    kinds = {kind for tally in recent for kind in tally.failures}
+    counts = {kind: sum(tally.failures[kind] for tally in recent) for kind in kinds}
+    for kind in sorted(kinds, key=lambda one: -counts[one]):
+        share = counts[kind] / records
+        common = share >= _HALF and records >= _FEWEST
+        if common or (share >= _SOME and records >= _ENOUGH):
+            yield _failed(kind, share, steps, context, path)
+    if not kinds:
+        yield from _retries(recent, steps, context)
+
+
+def _recent(steps: Sequence[Tally]) -> Sequence[Tally]:
+    """The newest steps; of a run that ends in failures the last one alone may tell."""
+    newest = steps[-1:]
+    if newest and newest[0].records >= _FEWEST and newest[0].scored < newest[0].records / 2:
+        return newest
+    return steps[-_WINDOW:]
+
+
+def _failed(
+    kind: str, share: float, steps: Sequence[Tally], context: MetricContext, path: str
+) -> Finding:
+    known = CLASSES.get(kind, CLASSES["other"])
+    onset = _onset(kind, steps, min(_HALF, share / 2))
+    telling = _telling(kind, steps, onset)
+    message = f" It says: {telling[0].message}" if telling else ""
+    severity = Severity.WARNING
+    if share >= _HALF:
+        severity = Severity.CRITICAL if share > 0.99 else Severity.ERROR
+    where = "before step 1" if onset == 0 else f"step {onset}"
+    return Finding(
+        known.id,
+        severity,
+        known.title,
+        f"{known.cause} {percent(share)} of the newest rollouts have no reward for this reason, "
+        f"since {where}.{message}",
+        tuple(one.evidence(path) for one in telling),
+        remedies(kind, context, _refused(kind, steps[-_WINDOW:])),
+        onset,
+        source="the error class that the reward recorded",
+    )
+
+
+def _refused(kind: str, steps: Sequence[Tally]) -> float:
+    """The share of all attempts that failed so."""
+    tries = sum(tally.tries for tally in steps)
+    return sum(tally.failed_tries[kind] for tally in steps) / max(1, tries) or 0.5
+
+
+def _onset(kind: str, steps: Sequence[Tally], limit: float) -> int:
+    """The first step of the last stretch in which the class was common."""
+    onset = steps[-1].step
+    for tally in reversed(steps):
+        if tally.share(kind) >= limit:
+            onset = tally.step
+        elif tally.records >= _FEWEST:
+            break
+    return onset
+
+
+def _telling(kind: str, steps: Sequence[Tally], onset: int) -> list[Rollout]:
+    found = (tally.telling.get(kind) for tally in steps if tally.step >= onset)
+    return next((rollouts for rollouts in found if rollouts), [])
+
+
+def _retries(
+    recent: Sequence[Tally], steps: Sequence[Tally], context: MetricContext
+) -> Iterator[Finding]:
+    """Every reward came in the end, after many attempts that failed."""
+    tries = sum(tally.tries for tally in recent)
+    failed = sum((tally.failed_tries for tally in recent), start=type(steps[0].failed_tries)())
+    if tries < _ENOUGH or failed.total() < _RETRIED * tries:
+        return
+    kind, count = failed.most_common(1)[0]
+    known = CLASSES.get(kind, CLASSES["other"])
+    first = next(
+        tally.step for tally in steps if tally.failed_tries[kind] >= _RETRIED / 2 * tally.tries
+    )
+    yield Finding(
+        f"{known.id.split('.')[0]}.retries",
+        Severity.WARNING,
+        f"{percent(count / tries)} of the judge calls must be repeated",
+        f"{known.cause} {count} of the last {tries} attempts failed so; a later attempt made "
+        "good, which costs time and money.",
+        (),
+        remedies(kind, context, count / tries),
+        first,
+        source="failed attempts in the reward records",
+    )

@@ -1,0 +1,139 @@
+"""What cures each class of a failed reward. Opposite classes have opposite cures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.doctor.finding import Change, Remedy
+from engine.doctor.metrics import MetricContext, cures
+from engine.estimate.concurrency import allowed
+
+Cures = tuple[Remedy, ...]
+
+_TEST = Remedy(
+    "test the judge with the run's own settings",
+    (Change("command", "judge", "grubrics-tui judge-test"),),
+    "says at once whether the judge answers, and how fast",
+)
+
+
+def remedies(kind: str, context: MetricContext, refused: float = 0.5) -> Cures:
+    """For an error kind of ``engine.rubrics.judge.base`` or one of the finer ones read here.
+
+    ``refused`` is the share of the calls that fail so.
+    """
+    if kind == "rate_limit":
+        return (_fewer_calls(context, refused), _more_attempts(context))
+    return _BY_KIND.get(kind, _code)(context)
+
+
+def _auth(context: MetricContext) -> Cures:
+    key = Remedy("set the key in .env, which the launcher hands to the workers")
+    return (key, _TEST, *cures.without_judge(context))
+
+
+def _balance(context: MetricContext) -> Cures:
+    credit = Remedy("pay credit into the account, or use another; retries do not help")
+    return (credit, *cures.without_judge(context))
+
+
+def _context(_: MetricContext) -> Cures:
+    return (
+        Remedy("fewer or shorter answers a question, or a judge with a longer context"),
+        _TEST,
+    )
+
+
+def _request(context: MetricContext) -> Cures:
+    warmth = cures.setting(
+        context, "judge.temperature", 1.0, "leave the temperature out", "some models refuse it"
+    )
+    other = () if context.get("judge.temperature") == 1.0 else (warmth,)
+    return (*other, Remedy("check judge.model and judge.base_url against the message"), _TEST)
+
+
+def _not_found(context: MetricContext) -> Cures:
+    name = Remedy("set judge.model to a model or deployment that exists")
+    return (name, _TEST, *cures.without_judge(context))
+
+
+def _quota(context: MetricContext) -> Cures:
+    credit = Remedy("add credit, or use another account; retries do not help")
+    return (credit, *cures.without_judge(context))
+
+
+def _timeout(context: MetricContext) -> Cures:
+    return (_more_time(context), _fewer_calls(context, 0.5), _TEST)
+
+
+def _connection(context: MetricContext) -> Cures:
+    address = Remedy("check judge.base_url, the proxy and the server")
+    return (address, _TEST, *cures.without_judge(context), _more_attempts(context))
+
+
+def _server(context: MetricContext) -> Cures:
+    return (_more_attempts(context), _TEST, *cures.without_judge(context))
+
+
+def _content_filter(_: MetricContext) -> Cures:
+    return (Remedy("adjust the deployment's filter, or drop the blocked rows"),)
+
+
+def _parse(context: MetricContext) -> Cures:
+    key, title = "judge.max_tokens", "let replies be longer"
+    longer = cures.scaled(context, key, 4, title, "the JSON of a reply is no longer cut")
+    return (longer, _TEST, *cures.without_judge(context))
+
+
+def _data(_: MetricContext) -> Cures:
+    command = "python -m engine.data.prepare preset --only-cached"
+    title = "prepare the data again, with only rows that have gold"
+    return (Remedy(title, (Change("command", "data", command),), "every row can be scored"),)
+
+
+def _nan(context: MetricContext) -> Cures:
+    number = Remedy("return a finite number for every response: look for 0/0 and log 0")
+    return (number, *cures.own_reward(context))
+
+
+def _code(context: MetricContext) -> Cures:
+    mend = Remedy("run the reward function on that rollout and mend it")
+    return (mend, *cures.own_reward(context))
+
+
+def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
+    """As many as the server let through."""
+    key, title, effect = "judge.max_concurrent", "fewer calls at once", "what the server serves"
+    limit = context.get(key)
+    if not isinstance(limit, int):
+        return Remedy(title, (), effect)
+    return cures.setting(context, key, allowed(limit, refused), title, effect)
+
+
+def _more_time(context: MetricContext) -> Remedy:
+    title, effect = "give a call more time", "slow replies count in place of being repeated"
+    return cures.scaled(context, "judge.timeout_s", 3, title, effect)
+
+
+def _more_attempts(context: MetricContext) -> Remedy:
+    title = "try more often"
+    return cures.scaled(context, "judge.max_attempts", 2, title, "a short outage is waited out")
+
+
+_BY_KIND: dict[str, Callable[[MetricContext], Cures]] = {
+    "auth": _auth,
+    "no_credentials": _auth,
+    "balance": _balance,
+    "client": _connection,
+    "not_found": _not_found,
+    "quota": _quota,
+    "timeout": _timeout,
+    "connection": _connection,
+    "server": _server,
+    "content_filter": _content_filter,
+    "context": _context,
+    "request": _request,
+    "parse": _parse,
+    "data": _data,
+    "nan": _nan,
+}

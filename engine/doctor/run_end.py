@@ -1,0 +1,46 @@
+"""How a run ended, by what its supervisor saw: the console knows only its own side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.runs.state import RunState
+
+_KILLED = "killed by SIGKILL"
+_LASTING = ("judge_", "context_length", "reward_")
+"""What spoils rewards does so in a run that reaches its end, too."""
+_INTERRUPTED = "job_cancelled_or_interrupted"
+
+
+def with_end(text: Sequence[Finding], state: RunState) -> list[Finding]:
+    """A stop that was asked for is no alarm, nor is what a run got over that reached its end.
+
+    A kill that left no word behind is one.
+    """
+    reason = state.reason or ""
+    if reason.startswith("stopped by "):
+        return [_quiet(one) if one.family == _INTERRUPTED else one for one in text]
+    if state.went_well:
+        return [one if one.family.startswith(_LASTING) else _quiet(one) for one in text]
+    if _KILLED in reason and not any(one.severity.is_alarm for one in text):
+        return [_killed(state), *text]
+    return list(text)
+
+
+def _quiet(one: Finding) -> Finding:
+    return replace(one, severity=Severity.INFO)
+
+
+def _killed(state: RunState) -> Finding:
+    return Finding(
+        id=f"{_INTERRUPTED}.killed",
+        severity=Severity.ERROR,
+        title="The run was killed",
+        cause="Somebody, or the system for want of memory, killed the training process.",
+        evidence=(Evidence(state.reason or "", step=state.step),),
+        remedies=(Remedy("Look into dmesg or the job's events for an out-of-memory kill."),),
+        onset_step=state.step,
+        confidence=0.5,
+    )

@@ -1,0 +1,1 @@
+"""Console text of any training program, read as a stream: what went wrong first, and why."""

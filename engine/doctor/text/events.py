@@ -1,0 +1,61 @@
+"""What was read in a log, in order, before anybody has decided what it means."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from engine.doctor.text.line import Line
+from engine.doctor.text.progress import Mark
+from engine.doctor.text.rules import Role, Rule
+from engine.doctor.text.tracebacks import Raised
+
+MOST_PER_RULE = 20
+"""Events kept of one rule; further ones are only counted."""
+_MOST_KINDS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A rule that matched, or an exception that no rule knows (``rule`` is None)."""
+
+    line: Line
+    rule: Rule | None
+    groups: dict[str, str]
+    raised: Raised | None
+    mark: Mark
+    is_quoted: bool = False
+    """Only the program text was seen that raises it: the log ends before the exception."""
+
+    @property
+    def role(self) -> Role:
+        return self.rule.role if self.rule else Role.CAUSE
+
+
+@dataclass
+class Events:
+    """Bounded: the first of each rule are kept, all are counted."""
+
+    kept: list[Event] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def saw(self, rule: Rule | None, line: Line) -> bool:
+        """Count what was seen; whether it is one of those to keep."""
+        key = _key(rule, line)
+        if key not in self.counts and len(self.counts) >= _MOST_KINDS:
+            return False
+        self.counts[key] += 1
+        return self.counts[key] <= MOST_PER_RULE
+
+    def count(self, event: Event) -> int:
+        return self.counts[_key(event.rule, event.line)]
+
+
+def _key(rule: Rule | None, line: Line) -> str:
+    return rule.id if rule else f"unknown:{shape(line.text)}"
+
+
+def shape(text: str) -> str:
+    """The line without its numbers, so that repetitions are known as such."""
+    return re.sub(r"\d+", "0", text[:200])

@@ -1,0 +1,111 @@
+"""The story of a log as findings: the root with its evidence, what followed folded below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.doctor.finding import Evidence, Finding, Severity
+from engine.doctor.text.events import Event
+from engine.doctor.text.reader import LogReader
+from engine.doctor.text.rules import Role
+from engine.doctor.text.story import Story, tell
+from engine.doctor.text.unknown import kind_of
+
+_READ = 4 * 1024 * 1024
+_MOST_FOLDED = 12
+_WIDEST = 400
+
+
+def read_log(path: Path) -> LogReader:
+    """A whole file, read. Memory does not grow with it."""
+    reader = LogReader()
+    with path.open("rb", buffering=0) as log:
+        while data := log.read(_READ):
+            reader.feed(data)
+    reader.finish()
+    return reader
+
+
+def findings(reader: LogReader, path: str | None = None) -> list[Finding]:
+    """Of what has been read until now; may be asked again when there is more."""
+    story = tell(reader.events, reader.progress)
+    found = [_finding(event, reader, path) for event in story.lasting]
+    if story.root is not None:
+        found.insert(0, _root_finding(story, reader, path))
+    return found
+
+
+def _root_finding(story: Story, reader: LogReader, path: str | None) -> Finding:
+    assert story.root is not None
+    folded = tuple(_finding(event, reader, path) for event in _distinct(story.root, story.then))
+    return _finding(story.root, reader, path, folded)
+
+
+def _distinct(root: Event, then: Sequence[Event]) -> Iterator[Event]:
+    """One event of every id that is not the root's, in order."""
+    seen = {_id(root)}
+    for event in then:
+        if _id(event) not in seen and len(seen) <= _MOST_FOLDED:
+            seen.add(_id(event))
+            yield event
+
+
+def _finding(
+    event: Event, reader: LogReader, path: str | None, folded: tuple[Finding, ...] = ()
+) -> Finding:
+    evidence = _evidence(event, reader.events.count(event), path)
+    if event.rule is None:
+        return _unknown(event, evidence, folded)
+    return Finding(
+        id=event.rule.id,
+        severity=event.rule.severity,
+        title=_filled(event.rule.title, event),
+        cause=_filled(event.rule.cause, event),
+        evidence=evidence,
+        remedies=event.rule.remedies,
+        onset_step=event.mark.step,
+        confidence=0.9 if event.role in (Role.CAUSE, Role.END) else 0.5,
+        followed_by=folded,
+        source=event.rule.source,
+    )
+
+
+def _unknown(event: Event, evidence: tuple[Evidence, ...], folded: tuple[Finding, ...]) -> Finding:
+    assert event.raised is not None
+    kind = kind_of(event.raised)
+    # A line without frames may as well be what a tested program or a model has printed.
+    known = kind is not None and bool(event.raised.frames)
+    return Finding(
+        id=_id(event),
+        severity=Severity.ERROR if known else Severity.WARNING,
+        title=kind.title if kind else "An exception ended the run",
+        cause=kind.cause if kind else "No rule knows this exception; its frames are the best lead.",
+        evidence=evidence,
+        onset_step=event.mark.step,
+        confidence=kind.confidence if kind else 0.2,
+        followed_by=folded,
+    )
+
+
+def _id(event: Event) -> str:
+    if event.rule is not None:
+        return event.rule.id
+    kind = kind_of(event.raised) if event.raised else None
+    return kind.id if kind else "training_setup_error.unknown_exception"
+
+
+def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...]:
+    line = event.line
+    values: dict[str, float | int | str | None] = {"line": line.number, **event.groups}
+    if count > 1:
+        values["seen"] = count
+    said = Evidence(line.text.strip()[:_WIDEST], path, line.offset, event.mark.step, values)
+    frames = event.raised.frames[-2:] if event.raised else ()
+    return (said, *(Evidence(f"raised in {name}", path) for name in reversed(frames)))
+
+
+def _filled(text: str, event: Event) -> str:
+    """The rule's text with the values that the line names; what it does not name is left out."""
+    return re.sub(r"\{(\w+)(?:\|([^}]*))?\}", lambda m: event.groups.get(m[1]) or m[2] or "?", text)

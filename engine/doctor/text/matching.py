@@ -1,0 +1,93 @@
+"""Which rule speaks of a line: patterns, the level it was said at, the frames above it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from engine.doctor.text.line import Line
+from engine.doctor.text.rules import Role, Rule, load_rules
+from engine.doctor.text.tracebacks import exception_in
+from engine.doctor.text.wording import is_prose, is_retry
+
+_LOUD = ("ERROR", "CRITICAL", "FATAL")
+_MANY_RETRIES = 5
+
+
+class Book(NamedTuple):
+    """All rules, and for every needle the patterns that need it."""
+
+    needles: tuple[bytes, ...]
+    users: tuple[tuple[tuple[Rule, int], ...], ...]
+
+
+class Match(NamedTuple):
+    rule: Rule
+    groups: dict[str, str]
+
+
+@cache
+def book() -> Book:
+    """The project's own rules."""
+    return bound(load_rules())
+
+
+def bound(rules: Sequence[Rule]) -> Book:
+    by_needle: dict[str, list[tuple[Rule, int]]] = {}
+    for rule in rules:
+        for place, literals in enumerate(rule.literals):
+            for literal in literals:
+                by_needle.setdefault(literal, []).append((rule, place))
+    needles = tuple(needle.encode() for needle in by_needle)
+    return Book(needles, tuple(tuple(users) for users in by_needle.values()))
+
+
+class Matcher:
+    """Remembers only how often programs said that they try again."""
+
+    def __init__(self, rules: Book) -> None:
+        self._users = rules.users
+        self._retries: Counter[str] = Counter()
+
+    def matches(self, line: Line, needles: Sequence[int]) -> list[Match]:
+        """Every rule one of whose patterns is found, the most telling first."""
+        found = []
+        for rule, place in dict.fromkeys(user for one in needles for user in self._users[one]):
+            match = rule.search(place, line.text)
+            if match is not None and not _is_said(line, match.start()):
+                groups = {key: value for key, value in match.groupdict().items() if value}
+                found.append(Match(rule, groups))
+        return sorted(found, key=_order)
+
+    def believed(
+        self, found: Sequence[Match], line: Line, above: Callable[[], str]
+    ) -> Match | None:
+        """The first match whose surroundings fit, unless the program only tries again."""
+        best = next((one for one in found if _fits(one.rule, line, above)), None)
+        if best is None or not is_retry(line.text):
+            return best
+        self._retries[best.rule.id] += 1
+        return best if self._retries[best.rule.id] >= _MANY_RETRIES else None
+
+
+def is_boilerplate(found: Sequence[Match]) -> bool:
+    return any(one.rule.role is Role.NOISE for one in found)
+
+
+def _order(one: Match) -> tuple[int, bool, str, int]:
+    return (-one.rule.weight, one.rule.role is not Role.CAUSE, one.rule.id, -len(one.groups))
+
+
+def _is_said(line: Line, start: int) -> bool:
+    """In prompts and answers that are printed anything may be said."""
+    loud = line.level in _LOUD or exception_in(line.text)
+    return not loud and is_prose(line.text[:start])
+
+
+def _fits(rule: Rule, line: Line, above: Callable[[], str]) -> bool:
+    if line.is_quiet and not rule.quiet:
+        return False
+    needs_frames = rule.above is not None or rule.not_above is not None
+    return not needs_frames or rule.stands_below(above())

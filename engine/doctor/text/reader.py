@@ -1,0 +1,136 @@
+"""Reads a console log as it grows and keeps what tells of trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from engine.doctor.text.events import Event, Events, shape
+from engine.doctor.text.line import LONGEST, Line, plain, read_line
+from engine.doctor.text.matching import Book, Matcher, book, is_boilerplate
+from engine.doctor.text.progress import Mark, Progress, advanced
+from engine.doctor.text.records import spoken
+from engine.doctor.text.scanner import Scanner
+from engine.doctor.text.series import MARKS, ConsoleSeries
+from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, lone
+from engine.doctor.text.unknown import is_noise
+from engine.doctor.text.wording import is_code, is_raise
+
+_HEADERS = (
+    b"traceback (most recent call last)",
+    b"raytaskerror(",
+    *(b"%berror: " % name for name in (b"value", b"runtime", b"type", b"key", b"index", b"os")),
+    *(b"%berror: " % name for name in (b"attribute", b"assertion", b"notimplemented")),
+    *(b"%berror: " % name for name in (b"filenotfound", b"validation")),
+)
+"""Beside the rules' needles: where a traceback begins, or an exception stands alone."""
+_CONTEXT = 24 * 1024
+_CONTEXT_LINES = 160
+_WINDOW = 16 * 1024
+"""Bytes around a needle that a rule sees of a line that is too long to be seen whole."""
+_ALIKE = 200
+"""Lines that differ only in numbers are read so often, then only counted."""
+_SHAPES = 4096
+
+
+class LogReader:
+    """``feed`` bytes in any pieces, ``finish`` at the end; ``events`` holds what was seen."""
+
+    def __init__(self, rules: Book | None = None) -> None:
+        rules = rules or book()
+        self._needles = (*rules.needles, *_HEADERS)
+        self._rules = len(rules.needles)
+        self._matcher = Matcher(rules)
+        self._tracebacks = Tracebacks()
+        self.events = Events()
+        self.series = ConsoleSeries()
+        self.progress = Progress()
+        self._scanner = Scanner(
+            (*self._needles, *MARKS),
+            self._line,
+            lambda: self._tracebacks.any_open,
+            self._passed,
+        )
+        self._lines_before = 1
+        self._shapes: Counter[str] = Counter()
+
+    def feed(self, data: bytes) -> None:
+        self._scanner.feed(data)
+
+    def finish(self) -> None:
+        self._scanner.finish()
+
+    def _passed(self, block: bytes, offset: int) -> None:
+        self.progress.read(block, offset)
+        self._lines_before += block.count(b"\n")
+
+    def _line(self, raw: bytes, offset: int, hits: Sequence[int]) -> None:
+        needles = [hit for hit in hits if hit < len(self._needles)]
+        if len(needles) < len(hits):
+            self.series.read(raw, self._scanner)
+        if not needles and not self._tracebacks.any_open:
+            return
+        for line in spoken(self._read(raw, offset, needles)):
+            self._look(line, needles)
+
+    def _look(self, line: Line, needles: Sequence[int]) -> None:
+        raised = self._tracebacks.read(line)
+        if raised is None and not needles:
+            return
+        if (raised is not None and raised.is_ignored) or self._is_worn(line):
+            return
+        shows_code = is_code(line.text)
+        if not shows_code or self._is_last_word(line):
+            self._note(line, needles, raised, shows_code)
+
+    def _is_last_word(self, line: Line) -> bool:
+        """The program text that raises: all there is of a log that ends before the exception."""
+        return is_raise(line.text) and self._tracebacks.is_open(line.source)
+
+    def _note(
+        self, line: Line, needles: Sequence[int], raised: Raised | None, quoted: bool
+    ) -> None:
+        found = self._matcher.matches(line, [one for one in needles if one < self._rules])
+        if is_boilerplate(found):
+            return
+        if not found and not line.is_quiet and not quoted:
+            raised = raised or lone(line)
+        best = self._matcher.believed(found, line, lambda: self._above(line))
+        if best is None and (raised is None or is_noise(raised)):
+            return
+        rule, groups = best or (None, {})
+        if self.events.saw(rule, line):
+            self.events.kept.append(Event(line, rule, groups, raised, self._mark(), quoted))
+
+    def _read(self, raw: bytes, offset: int, needles: Sequence[int]) -> Line:
+        number = self._lines_before + self._scanner.lines_above()
+        line = read_line(raw, offset, number)
+        if len(raw) <= LONGEST or not needles:
+            return line
+        at = raw.lower().find(self._needles[needles[0]])
+        around = raw[max(0, at - _WINDOW // 2) : at + _WINDOW // 2]
+        return Line(offset, number, line.source, line.level, plain(around))
+
+    def _is_worn(self, line: Line) -> bool:
+        key = shape(line.text)
+        if key not in self._shapes and len(self._shapes) >= _SHAPES:
+            self._shapes.clear()
+        self._shapes[key] += 1
+        return self._shapes[key] > _ALIKE
+
+    def _above(self, line: Line) -> str:
+        """The lines above of the same process, from the last traceback's beginning on."""
+        text = [line.text[:400]]
+        for raw in reversed(self._scanner.before(_CONTEXT).splitlines()[-_CONTEXT_LINES:]):
+            other = read_line(raw)
+            if other.source != line.source:
+                continue
+            text.append(other.text[:400])
+            if "Traceback (most recent call last)" in other.text:
+                break
+            if len(text) > 2 and exception_in(other.text) and "ray::" not in other.text:
+                break
+        return "\n".join((line.source, *reversed(text[1:])))
+
+    def _mark(self) -> Mark:
+        return advanced(self.progress.mark, self._scanner.above(), 0)

@@ -1,0 +1,48 @@
+"""Kinds of text that hold the words of errors and tell of none."""
+
+from __future__ import annotations
+
+import re
+
+_PROGRAM = (
+    r"\s+(?:raise|return|await|from \S+ import|import|if|elif|assert|self\.|def|with|for)\b",
+    r"\s+(?:except|class)\b",
+    r"\s{4,}(?:[frb]?[\"'`#@]|[\w.\[\]]+ ?=|[\w.]+: \w+[^:]*[=,]|[\w.]+\()",
+    r"\s{4,}(?:(?:else|try|finally):$|.*[,({\[]$)",
+    r"-+> ?\d+ |\s+\d+ {3,}\S",  # numbered lines of a notebook
+    r"\s+[\^~]+\s*$",  # marks below a frame
+    r"\s*File \"[^\"]*\", line \d+",
+)
+_CONFIG = (r"\s*[\[{(]*'[\w./-]+': ", r"\s+\"[\w./-]+\": ")
+_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG)))
+_RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
+_RETRY = re.compile(r"\bretrying\b|\bwill (?:retry|be retried)\b|\btrying again\b", re.IGNORECASE)
+_GAVE_UP = re.compile(
+    r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)", re.IGNORECASE
+)
+_PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
+_TELLS = re.compile(
+    r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
+    r"|actor|detected|raise|rank|device|launch",
+    re.IGNORECASE,
+)
+
+
+def is_retry(text: str) -> bool:
+    """Whether the program says that it will try again."""
+    return _RETRY.search(text) is not None and not _GAVE_UP.search(text)
+
+
+def is_code(text: str) -> bool:
+    """Whether the line shows program text, as below a traceback's frame, or a printed config."""
+    return _CODE.match(text) is not None
+
+
+def is_raise(text: str) -> bool:
+    """Whether the program text raises an exception, and so may hold its message."""
+    return _RAISE.match(text) is not None
+
+
+def is_prose(before: str) -> bool:
+    """Whether what stands before a match on its line is somebody's sentence, not a program's."""
+    return _PROSE.search(before) is not None and not _TELLS.search(before)

@@ -1,0 +1,38 @@
+"""What was known of a run before it was resumed: it goes on in spite of that."""
+
+from __future__ import annotations
+
+from engine.doctor.config.values import value_findings
+from engine.doctor.finding import Finding
+from engine.doctor.metrics import context_of, metric_findings
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from engine.watch.columns import Columns
+from engine.watch.train_log import read_steps
+
+
+class ToldBefore:
+    """The findings of the history that an attempt goes on from. A first attempt has none."""
+
+    def __init__(self, run: RunDir, attempt: int) -> None:
+        self._begin = begin_of(run, attempt)
+        self._ids = frozenset(_ids(run, attempt, self._begin)) if attempt > 1 else frozenset()
+
+    def has(self, finding: Finding) -> bool:
+        began_before = finding.onset_step is not None and 0 < finding.onset_step <= self._begin
+        return began_before or finding.id in self._ids
+
+
+def begin_of(run: RunDir, attempt: int) -> int:
+    """The step an attempt goes on from; 0 for the beginning."""
+    attempts = run.read_manifest().get("attempts", [])
+    return next((one.get("from_step") or 0 for one in attempts if one["number"] == attempt), 0)
+
+
+def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
+    columns = Columns()
+    for step in read_steps(run.train_log):
+        if step.attempt < attempt and step.step <= begin:
+            columns.add(step)
+    context = context_of(run, observed_state(run), columns)
+    return [one.id for one in (*metric_findings(columns, context), *value_findings(context))]

@@ -1,0 +1,1 @@
+"""What a run will need: memory, disk, judge, hours. Nothing here imports torch."""

@@ -1,0 +1,150 @@
+"""What earlier runs of the same recipe, or of one of the same size, measured.
+
+Nothing is estimated about speed: without such a run there is no basis, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from engine.launch.pinned import training_fingerprint
+from engine.launch.recipe import Recipe
+from engine.records.environment import gpus
+from engine.runs.registry import RunInfo, list_runs
+from engine.runs.rundir import RunDir
+from engine.watch import metrics
+from engine.watch.train_log import Step, history, read_steps
+
+_LOOKED_AT = 50
+"""Newest runs that are opened; an older one says little about today's machine."""
+_FEWEST_STEPS = 3
+"""The first step warms up, so fewer say nothing about the others."""
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_SIZE = {
+    "grpo": (
+        "grubrics.device", "trainer.n_gpus_per_node", "trainer.nnodes",
+        "actor_rollout_ref.model.path", "actor_rollout_ref.model.lora_rank",
+        "data.train_batch_size", "data.max_prompt_length", "data.max_response_length",
+        f"{_ACTOR}.ppo_mini_batch_size", f"{_ACTOR}.ppo_micro_batch_size_per_gpu",
+        f"{_ROLLOUT}.name", f"{_ROLLOUT}.n",
+    ),
+    "sft": (
+        "grubrics.device", "training.n_gpus", "model.path", "lora.r", "data.max_seq_length",
+        "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
+    ),
+}  # fmt: skip
+_BY_DEVICE = {"cpu": ("trainer.n_gpus_per_node", f"{_ROLLOUT}.name")}
+"""What a device implies, whatever the recipe says."""
+_JUDGE = ("judge.provider", "judge.model")
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds, from ``run``. ``first`` includes warm-up; ``start`` is what came before it."""
+
+    run: str
+    same_recipe: bool
+    steps: int
+    start: float | None
+    first: float
+    later_mean: float
+    later_median: float
+
+
+@dataclass(frozen=True)
+class JudgeTimes:
+    """Of one call, from ``run``: seconds, and tokens where the provider said them."""
+
+    run: str
+    latency: float | None
+    tokens_in: float | None
+    tokens_out: float | None
+
+
+def step_times(recipe: Recipe, runs: Path) -> StepTimes | None:
+    """From the newest run of the same recipe, else of the same size, on GPUs like these."""
+    fingerprint, cards = training_fingerprint(recipe), [gpu["name"] for gpu in gpus()]
+    implied = _BY_DEVICE.get(str(recipe.get("grubrics.device")), ())
+    size = tuple(key for key in _SIZE[recipe.kind] if key not in implied)
+    similar: StepTimes | None = None
+    for info, manifest in _earlier(recipe, runs):
+        same = manifest.get("fingerprint") == fingerprint
+        if not (same or _agree(recipe, manifest, size)) or _cards(manifest) != cards:
+            continue
+        found = _times(info, RunDir(runs / info.id), same)
+        if found is not None and same:
+            return found
+        similar = similar or found
+    return similar
+
+
+def judge_times(recipe: Recipe, runs: Path) -> JudgeTimes | None:
+    """From the newest run that asked the same judge."""
+    for info, manifest in _earlier(recipe, runs):
+        if _agree(recipe, manifest, _JUDGE):
+            found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
+            if found is not None:
+                return found
+    return None
+
+
+def _earlier(recipe: Recipe, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:
+    alike = (info for info in list_runs(runs) if info.kind == recipe.kind)
+    for info in islice(alike, _LOOKED_AT):
+        yield info, RunDir(runs / info.id).read_manifest()
+
+
+def _agree(recipe: Recipe, manifest: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    config = manifest.get("config", {})
+    return all(config.get(key, {}).get("value") == recipe.get(key) for key in keys)
+
+
+def _cards(manifest: Mapping[str, Any]) -> list[str]:
+    hardware = manifest.get("hardware")
+    found = hardware.get("gpus") if isinstance(hardware, dict) else None
+    return [str(gpu.get("name")) for gpu in found or [] if isinstance(gpu, dict)]
+
+
+def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:
+    steps = history(read_steps(run.train_log))
+    known = [(step, value) for step in steps if (value := step.metrics.get(metrics.STEP_TIME))]
+    if len(known) < _FEWEST_STEPS:
+        return None
+    (opening, first), later = known[0], [value for _, value in known[1:]]
+    begun = info.started
+    start = opening.time - begun - first if begun and opening.step == 1 else None
+    return StepTimes(
+        run=info.id,
+        same_recipe=same,
+        steps=len(known),
+        start=None if start is None or start < 0 else start,
+        first=first,
+        later_mean=fmean(later),
+        later_median=median(later),
+    )
+
+
+def _judge(run: str, steps: list[Step]) -> JudgeTimes | None:
+    latencies = _known(steps, metrics.JUDGE_LATENCY)
+    if not latencies:
+        return None
+    calls = sum(_known(steps, metrics.JUDGE_CALLS))
+
+    def each(name: str) -> float | None:
+        told = _known(steps, name)
+        return sum(told) / calls if told and calls else None
+
+    return JudgeTimes(
+        run, median(latencies), each(metrics.JUDGE_TOKENS_IN), each(metrics.JUDGE_TOKENS_OUT)
+    )
+
+
+def _known(steps: list[Step], name: str) -> list[float]:
+    return [value for step in steps if (value := step.metrics.get(name)) is not None]

@@ -1,0 +1,122 @@
+"""What a run will ask of its judge: calls, tokens, money, and the least time a step can take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.estimate.concurrency import in_flight, pace
+from engine.estimate.experience import JudgeTimes
+from engine.launch.recipe import Recipe
+from engine.launch.steps import StepPlan
+
+
+@dataclass(frozen=True)
+class Calls:
+    """One for every rollout and one for every validation answer; retries come on top."""
+
+    step: int
+    steps: int
+    validation: int
+    validations: int
+
+    @property
+    def total(self) -> int:
+        return self.step * self.steps + self.validation
+
+
+@dataclass(frozen=True)
+class JudgeUse:
+    """``limit`` calls run at once; ``rounds`` of them make a step. Unknown numbers are None, and
+    ``unknown`` says why. Seconds and US dollars; tokens are those of one call."""
+
+    calls: Calls
+    limit: int
+    rounds: int
+    latency: float | None
+    tokens_in: float | None
+    tokens_out: float | None
+    cost: float | None
+    unknown: tuple[str, ...]
+    basis: str | None
+
+    @property
+    def least_step(self) -> float | None:
+        """No step is shorter: rounds x latency. Each round's slowest call makes it longer."""
+        return None if self.latency is None else pace(self.calls.step, self.limit, self.latency)
+
+    def concurrency_for(self, seconds: float) -> int | None:
+        """Calls in flight for a step's judging to take ``seconds``."""
+        return None if self.latency is None else in_flight(self.calls.step, self.latency, seconds)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "total_calls": self.calls.total, "least_step": self.least_step}
+
+
+def calls_of(recipe: Recipe, plan: StepPlan) -> Calls:
+    """The calls of a GRPO run of ``plan.total`` steps."""
+    rounds = _validations(recipe, plan.total)
+    return Calls(
+        step=plan.batch * int(recipe.get("actor_rollout_ref.rollout.n")),
+        steps=plan.total,
+        validation=rounds * _validation_rollouts(recipe),
+        validations=rounds,
+    )
+
+
+def judge_use(recipe: Recipe, plan: StepPlan, known: JudgeTimes | None) -> JudgeUse:
+    """``known``: what an earlier run measured of the same judge."""
+    calls, limit = calls_of(recipe, plan), int(recipe.get("judge.max_concurrent"))
+    cost, unknown = _cost(recipe, calls, known)
+    return JudgeUse(
+        calls=calls,
+        limit=limit,
+        rounds=math.ceil(calls.step / limit),
+        latency=known.latency if known else None,
+        tokens_in=known.tokens_in if known else None,
+        tokens_out=known.tokens_out if known else None,
+        cost=cost,
+        unknown=unknown if known else ("no earlier run asked this judge", *unknown),
+        basis=known.run if known else None,
+    )
+
+
+def _cost(
+    recipe: Recipe, calls: Calls, known: JudgeTimes | None
+) -> tuple[float | None, tuple[str, ...]]:
+    """Tokens x price. The offline judge costs nothing."""
+    if recipe.get("judge.provider") == "offline":
+        return 0.0, ()
+    prices = [recipe.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
+    tokens = [known.tokens_in, known.tokens_out] if known else [None, None]
+    unknown = []
+    if None in prices:
+        unknown.append("its price: set judge.usd_per_million_in and judge.usd_per_million_out")
+    if None in tokens:
+        unknown.append("tokens of a call")
+    if unknown:
+        return None, tuple(unknown)
+    each = sum(price * count for price, count in zip(prices, tokens, strict=True)) / 1e6
+    return each * calls.total, ()
+
+
+def _validations(recipe: Recipe, total: int) -> int:
+    every = int(recipe.get("trainer.test_freq"))
+    before = int(bool(recipe.get("trainer.val_before_train")))
+    return before + (math.ceil(total / every) if every > 0 else 0)
+
+
+def _validation_rollouts(recipe: Recipe) -> int:
+    """0 while the validation file cannot be read: another question of the checklist says so."""
+    files = recipe.get("data.val_files")
+    names = files if isinstance(files, list) else [files]
+    try:
+        rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names if name)
+    except (OSError, pa.ArrowException):
+        return 0
+    return int(rows) * int(recipe.get("actor_rollout_ref.rollout.val_kwargs.n"))

@@ -1,0 +1,191 @@
+"""Peak memory of one GPU in each phase of a step, and of the host, before anything is launched.
+
+The states are counted as in ZeRO (arXiv 1910.02054, section 3): weights, gradients and Adam's two
+moments, each divided by the shards of FSDP. verl lets trainer and vLLM share each GPU: while one
+works the other's memory is either resident or put to sleep, so each phase has a peak of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.estimate import activations
+from engine.estimate.activations import LogitsUse
+from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown
+from engine.estimate.model_shape import ModelShape
+from engine.estimate.rollout import engine_awake, engine_idle, engine_waking
+from engine.estimate.training import Training
+
+CONTEXT = GIB // 2
+"""What CUDA and its libraries take in each process, whatever it computes; a rule of thumb."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """``phases`` are breakdowns of one GPU in the order of a step; ``host`` of one node."""
+
+    phases: tuple[Breakdown, ...]
+    host: Breakdown
+
+    @property
+    def peak(self) -> Breakdown:
+        return max(self.phases, key=lambda phase: phase.total)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "peak": self.peak.name,
+            "peak_bytes": self.peak.total,
+            "phases": [phase.to_json() for phase in self.phases],
+            "host": self.host.to_json(),
+        }
+
+
+def memory(training: Training, shape: ModelShape, gpu_bytes: int | None) -> Memory:
+    """``gpu_bytes``: memory of one GPU; None leaves out vLLM, whose share is one of it."""
+    rollout, always = training.rollout, [_contexts(training)]
+    if rollout is None:
+        return Memory(
+            (_update(training, shape, always), _step(training, always)), _host(training, shape)
+        )
+    awake = [*engine_awake(rollout, shape, gpu_bytes)]
+    idle = [*always, *engine_idle(rollout, awake)]
+    phases = (
+        breakdown("rollout", [*_between_steps(training), *awake, *always]),
+        _scoring(training, shape, idle),
+        _update(training, shape, idle),
+        _step(training, idle),
+        breakdown("weights to the rollout", [*_sending(training, shape), *always]),
+    )
+    return Memory(phases, _host(training, shape))
+
+
+def states(training: Training) -> tuple[Part, Part, Part]:
+    """Weights, gradients and Adam's moments of one GPU's shard.
+
+    verl casts adapters to the type of the base weights, and torch keeps Adam's moments in the
+    type of the weights, so all of them are ``stored`` bytes wide.
+    """
+    adapters = training.trained if training.rank else 0
+    every, own = training.weights + adapters, f"{training.stored} B / {training.shards} shards"
+    trained = training.trained * training.stored // training.shards
+    return (
+        Part("weights", every * training.stored // training.shards, f"{every:,} x {own}"),
+        Part("gradients", trained, f"{training.trained:,} x {own}"),
+        Part("Adam moments", 2 * trained, f"2 x {training.trained:,} x {own}"),
+    )
+
+
+def _between_steps(training: Training) -> Iterator[Part]:
+    """What the trainer leaves on the GPU while the rollout engine works; gradients are freed."""
+    weights, _, moments = states(training)
+    if not training.param_offload:
+        yield weights
+    if not training.optimizer_offload:
+        yield moments
+
+
+def _loaded(training: Training) -> Iterator[Part]:
+    """While the trainer computes: weights that were offloaded are back, moments are not."""
+    weights, _, moments = states(training)
+    yield weights
+    if not training.optimizer_offload:
+        yield moments
+
+
+def _update(training: Training, shape: ModelShape, idle: list[Part]) -> Breakdown:
+    """Forward and backward of the last micro batch, when the gradients are there already."""
+    copies = _copies(training, shape, backward=True)
+    return breakdown("update", [*states(training), *copies, *_kept(training, shape), *idle])
+
+
+def _step(training: Training, idle: list[Part]) -> Breakdown:
+    """torch's multi-tensor AdamW makes one more tensor of the size of the weights (its docs)."""
+    gradients = states(training)[1]
+    more = Part("AdamW's intermediate", gradients.bytes, gradients.how)
+    return breakdown("optimiser step", [*states(training), more, *idle])
+
+
+def _sending(training: Training, shape: ModelShape) -> Iterator[Part]:
+    """The trainer's weights and the engine's at once; its cache is not back yet."""
+    yield from _loaded(training)
+    yield from engine_waking(training, shape)
+
+
+def _kept(training: Training, shape: ModelShape) -> Iterator[Part]:
+    """Activations at the worst moment: when the logits are there, or when a layer is redone."""
+    precision, tokens = training.precision, training.update_tokens
+    whole = activations.layer_bytes(shape, precision)
+    each = activations.checkpoint_bytes(shape, precision) if training.checkpointing else whole
+    what = "layer inputs" if training.checkpointing else "activations"
+    total = tokens * shape.layers * each
+    yield Part(what, total, f"{tokens:,} tokens x {shape.layers} layers x {each:,} B")
+    outer = activations.outer_bytes(shape, precision)
+    head = _logits(training.update_logits, shape, tokens, outer)
+    wide = (whole if training.checkpointing else 0) + activations.in_flight_bytes(shape, precision)
+    layer = Part("a layer running backward", tokens * wide, f"{tokens:,} tokens x {wide:,} B")
+    yield max(head, layer, key=lambda part: part.bytes)
+
+
+def _logits(use: LogitsUse, shape: ModelShape, tokens: int, outer: int) -> Part:
+    each = use.bytes * shape.vocab + outer
+    copies = " + ".join(f"{width} {what}" for what, width in use.copies if width)
+    how = (
+        f"{tokens:,} tokens x ({shape.vocab:,} vocabulary x {use.bytes} B ({copies}) + {outer:,} B)"
+    )
+    return Part("logits", tokens * each, how)
+
+
+def _scoring(training: Training, shape: ModelShape, idle: list[Part]) -> Breakdown:
+    """Log-probabilities of the rollouts, without a backward pass."""
+    tokens, precision = training.score_tokens, training.precision
+    layer = activations.forward_bytes(shape, precision)
+    forward = Part("a layer running", tokens * layer, f"{tokens:,} tokens x {layer:,} B")
+    logits = _logits(training.score_logits, shape, tokens, training.compute * shape.hidden)
+    peak = max(forward, logits, key=lambda part: part.bytes)
+    copies = _copies(training, shape, backward=False)
+    return breakdown("log-probabilities", [*_loaded(training), *copies, peak, *idle])
+
+
+def _copies(training: Training, shape: ModelShape, *, backward: bool) -> Iterator[Part]:
+    """Whole layers next to the shards: gathered (FSDP, arXiv 2304.11277) or in another type.
+
+    Two layers, because the next one is fetched early, and what lies outside of the layers. Going
+    backward, the largest of them also has its gradient, and that once more in fp32 to be reduced.
+    """
+    if not training.copies_shards:
+        return
+    count = 2 * shape.layer_weights + shape.outer_weights
+    how = f"2 layers and embeddings: {count:,} x {training.compute} B"
+    yield Part("weights in use", count * training.compute, how)
+    if backward:
+        share = training.trained / training.weights if training.rank else 1.0
+        most = int(max(shape.layer_weights, shape.outer_weights) * share)
+        width = training.compute + activations.FP32
+        yield Part("gradients on their way", most * width, f"{most:,} x {width} B")
+
+
+def _contexts(training: Training) -> Part:
+    processes = 0 if not training.on_gpu else 1 if training.rollout is None else 2
+    return Part("CUDA contexts", processes * CONTEXT, f"{processes} processes x 0.5 GiB")
+
+
+def _host(training: Training, shape: ModelShape) -> Breakdown:
+    """Of one node, beyond what Python and Ray take."""
+    cards, (weights, _, moments) = training.gpus_per_node, states(training)
+    parts = [
+        Part("reference model", training.reference * shape.weights * cards // training.shards,
+             "verl keeps it on the host"),
+        Part("checkpoint being saved", (weights.bytes + moments.bytes) * cards,
+             "weights and moments of this node's shards"),
+    ]  # fmt: skip
+    if training.param_offload:
+        parts.append(Part("offloaded weights", weights.bytes * cards, weights.how))
+    if training.optimizer_offload:
+        parts.append(Part("offloaded moments", moments.bytes * cards, moments.how))
+    rollout = training.rollout
+    if rollout is not None and rollout.name == "vllm" and rollout.sleeps and training.rank:
+        asleep = shape.weights * rollout.width * cards // rollout.replica
+        parts.append(Part("vLLM's weights asleep", asleep, "with LoRA vLLM sleeps at level 1"))
+    return breakdown("host", parts)

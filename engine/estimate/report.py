@@ -1,0 +1,134 @@
+"""Everything that can be said about a launch beforehand, and what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from engine.estimate.breakdown import Breakdown
+from engine.estimate.checkpoint import checkpoint, kept
+from engine.estimate.duration import Duration, duration
+from engine.estimate.experience import judge_times, step_times
+from engine.estimate.judge import JudgeUse, judge_use
+from engine.estimate.memory import Memory, memory
+from engine.estimate.model_shape import ModelShape, shape_of
+from engine.estimate.rollout import Cache, cache_of
+from engine.estimate.training import Training, training_of
+from engine.launch.recipe import Recipe
+from engine.launch.steps import step_plan
+from engine.preflight.effective import effective
+from engine.records.environment import gpus
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What follows from the model's dimensions. ``kept``: checkpoints at the end of the run."""
+
+    shape: ModelShape
+    training: Training
+    memory: Memory
+    cache: Cache | None
+    checkpoint: Breakdown
+    kept: int
+
+    @property
+    def cache_suffices(self) -> bool:
+        """Whether vLLM's cache has room for one sample of the length it must promise."""
+        rollout = self.training.rollout
+        return self.cache is None or rollout is None or self.cache.tokens >= rollout.model_len
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``sizes`` is None for a model whose dimensions are not known; ``judge`` for SFT and while
+    the data cannot be read. ``gpu_bytes``: memory of one GPU; on a CPU and unknown, None."""
+
+    device: str
+    gpu_bytes: int | None
+    host_bytes: int
+    sizes: Sizes | None
+    judge: JudgeUse | None
+    duration: Duration
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether peak and vLLM's cache have room on the GPU; None where one is unknown."""
+        if self.sizes is None or self.gpu_bytes is None:
+            return None
+        return self.sizes.memory.peak.total <= self.gpu_bytes and self.sizes.cache_suffices
+
+    def to_json(self) -> dict[str, Any]:
+        sizes = self.sizes
+        return {
+            "device": self.device,
+            "gpu_bytes": self.gpu_bytes,
+            "fits": self.fits,
+            "weights": None if sizes is None else sizes.shape.weights,
+            "trained": None if sizes is None else sizes.training.trained,
+            "memory": None if sizes is None else sizes.memory.to_json(),
+            "kv_cache": None if sizes is None or sizes.cache is None else _cache_json(sizes.cache),
+            "checkpoint": None if sizes is None else sizes.checkpoint.to_json(),
+            "checkpoints_kept": None if sizes is None else sizes.kept,
+            "judge": None if self.judge is None else self.judge.to_json(),
+            "duration": self.duration.to_json(),
+        }
+
+
+def estimate(
+    recipe: Recipe, env: Mapping[str, str], runs: Path, gpu_bytes: int | None = None
+) -> Estimate:
+    """Nothing is written, downloaded or imported that trains.
+
+    ``gpu_bytes`` stands in for the GPUs of this machine; on a CPU there is none to fit into.
+    """
+    device, plan = str(recipe.get("grubrics.device")), step_plan(recipe)
+    card = None if device == "cpu" else gpu_bytes or smallest_gpu()
+    judge = None
+    if recipe.kind == "grpo" and plan is not None and plan.rows >= plan.batch:
+        judge = judge_use(recipe, plan, judge_times(recipe, runs))
+    return Estimate(
+        device=device,
+        gpu_bytes=card,
+        host_bytes=int(psutil.virtual_memory().total),
+        sizes=sizes_of(recipe, env, card),
+        judge=judge,
+        duration=duration(plan.total if plan else None, step_times(recipe, runs)),
+    )
+
+
+def sizes_of(recipe: Recipe, env: Mapping[str, str], gpu_bytes: int | None) -> Sizes | None:
+    """None for a model whose dimensions are not known."""
+    shape = shape_of(recipe, env)
+    if shape is None:
+        return None
+    training = training_of(effective(recipe, Path("attempt_1")), shape)
+    rollout = training.rollout
+    vllm = rollout is not None and rollout.name == "vllm" and gpu_bytes is not None
+    return Sizes(
+        shape=shape,
+        training=training,
+        memory=memory(training, shape, gpu_bytes),
+        cache=cache_of(rollout, shape, gpu_bytes) if rollout and gpu_bytes and vllm else None,
+        checkpoint=checkpoint(
+            shape, training.stored, training.rank, training.trained, final=recipe.kind == "sft"
+        ),
+        kept=kept(recipe),
+    )
+
+
+def smallest_gpu() -> int | None:
+    """Bytes of the smallest GPU of this machine; None without one."""
+    return min((int(gpu["memory"]) for gpu in gpus()), default=None)
+
+
+def _cache_json(cache: Cache) -> dict[str, Any]:
+    return {
+        "bytes": max(0, cache.bytes),
+        "bytes_per_token": cache.per_token,
+        "tokens": cache.tokens,
+        "longest_samples": cache.sequences,
+    }

@@ -1,0 +1,212 @@
+"""What of a recipe decides about memory, gathered in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from engine.estimate.activations import LogitsUse, Precision
+from engine.estimate.model_shape import ModelShape
+from engine.launch.recipe import Recipe
+from engine.preflight.models import lora_rank
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_REF = "actor_rollout_ref.ref"
+_MODEL = "actor_rollout_ref.model"
+
+_WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2}
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """The engine that generates. ``replica``: GPUs of one copy; ``width``: bytes of a weight;
+    ``share``: of the GPU, vLLM's; ``sequences``: a step's rollouts for one copy."""
+
+    name: str
+    width: int
+    replica: int
+    share: float
+    sequences: int
+    longest: int
+    """Tokens of the longest sample."""
+    model_len: int
+    """Tokens that vLLM promises to hold of one sample; its cache must have room for them."""
+    batched_tokens: int
+    bucket: int
+    """Bytes in which full weights are handed over."""
+    graphs: bool
+    sleeps: bool
+
+
+@dataclass(frozen=True)
+class Training:
+    """Sizes of one training process, that is of one GPU.
+
+    ``stored`` and ``compute`` are bytes of a weight: as kept in the shards (what the optimiser
+    updates) and as used in a forward pass. Token counts are upper bounds of one micro batch on
+    one GPU: as if every sample were as long as is allowed.
+    """
+
+    on_gpu: bool
+    gpus: int
+    gpus_per_node: int
+    shards: int
+    stored: int
+    compute: int
+    rank: int
+    trained: int
+    weights: int
+    update_tokens: int
+    score_tokens: int
+    checkpointing: bool
+    update_logits: LogitsUse
+    score_logits: LogitsUse
+    param_offload: bool
+    optimizer_offload: bool
+    reference: int
+    """Bytes of a weight of the reference model's own copy; 0 where it has none."""
+    copies_shards: bool
+    """Whether a layer's weights are gathered or converted into a copy before they are used."""
+    rollout: Rollout | None
+
+    @property
+    def precision(self) -> Precision:
+        return Precision(self.compute, self.rank)
+
+
+def training_of(recipe: Recipe, shape: ModelShape) -> Training:
+    """``recipe`` is the effective one: verl's configuration with what the device implies."""
+    return _grpo(recipe, shape) if recipe.kind == "grpo" else _sft(recipe, shape)
+
+
+def has_flash() -> bool:
+    """Whether flash-attn is installed: verl then takes its cross-entropy."""
+    return find_spec("flash_attn") is not None
+
+
+def _grpo(recipe: Recipe, shape: ModelShape) -> Training:
+    fsdp = f"{_ACTOR}.fsdp_config"
+    per_node = int(recipe.get("trainer.n_gpus_per_node"))
+    gpus = per_node * int(recipe.get("trainer.nnodes"))
+    size = int(recipe.get(f"{fsdp}.fsdp_size", -1))
+    shards = size if 0 < size < gpus else gpus
+    stored = _width(recipe.get(f"{fsdp}.model_dtype"), 4)
+    compute = _width(recipe.get(f"{fsdp}.mixed_precision.param_dtype"), 2)
+    rank = lora_rank(recipe)
+    entropy = bool(recipe.get(f"{_ACTOR}.calculate_entropy"))
+    entropy = entropy or recipe.get(f"{_ACTOR}.entropy_coeff") != 0
+    return Training(
+        on_gpu=recipe.get("grubrics.device") != "cpu",
+        gpus=gpus,
+        gpus_per_node=per_node,
+        shards=shards,
+        stored=stored,
+        compute=compute,
+        rank=rank,
+        trained=_trained(shape, rank, recipe.get(f"{_MODEL}.target_modules")),
+        weights=shape.weights,
+        update_tokens=_tokens(recipe, f"{_ACTOR}.ppo", "use_dynamic_bsz"),
+        score_tokens=_tokens(recipe, f"{_ROLLOUT}.log_prob", "log_prob_use_dynamic_bsz"),
+        checkpointing=bool(recipe.get(f"{_MODEL}.enable_gradient_checkpointing")),
+        update_logits=_logits(recipe, compute, backward=True, entropy=entropy),
+        score_logits=_logits(recipe, compute, backward=False, entropy=True),
+        param_offload=bool(recipe.get(f"{fsdp}.param_offload")),
+        optimizer_offload=bool(recipe.get(f"{fsdp}.optimizer_offload")),
+        reference=_reference(recipe, rank),
+        copies_shards=shards > 1 or stored != compute or recipe.get(f"{_ACTOR}.strategy") != "fsdp",
+        rollout=_rollout(recipe, shape),
+    )
+
+
+def _sft(recipe: Recipe, shape: ModelShape) -> Training:
+    """verl's SFT trainer keeps fp32 weights and computes in ``training.bf16``."""
+    gpus = int(recipe.get("training.n_gpus"))
+    rank, compute = lora_rank(recipe), 2 if recipe.get("training.bf16") else 4
+    batch = int(recipe.get("training.per_device_train_batch_size"))
+    return Training(
+        on_gpu=recipe.get("grubrics.device") != "cpu",
+        gpus=gpus,
+        gpus_per_node=gpus,
+        shards=gpus,
+        stored=4,
+        compute=compute,
+        rank=rank,
+        trained=_trained(shape, rank, recipe.get("lora.target_modules")),
+        weights=shape.weights,
+        update_tokens=batch * int(recipe.get("data.max_seq_length")),
+        score_tokens=0,
+        checkpointing=bool(recipe.get("training.gradient_checkpointing")),
+        update_logits=LogitsUse(compute, backward=True, entropy=False, flash=has_flash()),
+        score_logits=LogitsUse(compute, backward=False, entropy=False),
+        param_offload=False,
+        optimizer_offload=False,
+        reference=0,
+        copies_shards=gpus > 1 or compute != 4,
+        rollout=None,
+    )
+
+
+def _trained(shape: ModelShape, rank: int, targets: Any) -> int:
+    return shape.lora_weights(rank, targets or "all-linear") if rank else shape.weights
+
+
+def _tokens(recipe: Recipe, prefix: str, dynamic: str) -> int:
+    """Tokens of a micro batch on one GPU: its budget, or samples x longest sample."""
+    section = prefix.rpartition(".")[0]
+    if recipe.get(f"{section}.{dynamic}"):
+        return int(recipe.get(f"{prefix}_max_token_len_per_gpu"))
+    parallel = int(recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
+    return int(recipe.get(f"{prefix}_micro_batch_size_per_gpu") or 0) * _longest(recipe) // parallel
+
+
+def _longest(recipe: Recipe) -> int:
+    return int(recipe.get("data.max_prompt_length")) + int(recipe.get("data.max_response_length"))
+
+
+def _logits(recipe: Recipe, compute: int, *, backward: bool, entropy: bool) -> LogitsUse:
+    """Without padding removed verl does not use the compiled entropy."""
+    unpadded = bool(recipe.get(f"{_MODEL}.use_remove_padding"))
+    return LogitsUse(
+        compute=compute,
+        backward=backward,
+        entropy=entropy,
+        fused_entropy=unpadded and bool(recipe.get(f"{_ACTOR}.fsdp_config.use_torch_compile")),
+        scaled=recipe.get(f"{_ROLLOUT}.temperature") != 1,
+        flash=has_flash(),
+    )
+
+
+def _reference(recipe: Recipe, rank: int) -> int:
+    """With LoRA the reference is the same model with its adapters switched off."""
+    used = recipe.get(f"{_ACTOR}.use_kl_loss") or recipe.get("algorithm.use_kl_in_reward")
+    return _width(recipe.get(f"{_REF}.fsdp_config.model_dtype"), 4) if used and not rank else 0
+
+
+def _rollout(recipe: Recipe, shape: ModelShape) -> Rollout:
+    name = str(recipe.get(f"{_ROLLOUT}.name"))
+    parts = ("tensor_model_parallel_size", "pipeline_model_parallel_size")
+    replica = 1
+    for part in parts:
+        replica *= int(recipe.get(f"{_ROLLOUT}.{part}") or 1)
+    rollouts = int(recipe.get("data.train_batch_size")) * int(recipe.get(f"{_ROLLOUT}.n"))
+    cards = int(recipe.get("trainer.n_gpus_per_node")) * int(recipe.get("trainer.nnodes"))
+    return Rollout(
+        name=name,
+        width=_width(recipe.get(f"{_ROLLOUT}.dtype"), 2),
+        replica=replica,
+        share=float(recipe.get(f"{_ROLLOUT}.gpu_memory_utilization")),
+        sequences=-(-rollouts * replica // cards),
+        longest=_longest(recipe),
+        model_len=int(recipe.get(f"{_ROLLOUT}.max_model_len") or shape.positions),
+        batched_tokens=int(recipe.get(f"{_ROLLOUT}.max_num_batched_tokens")),
+        bucket=int(recipe.get(f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"))
+        << 20,
+        graphs=not recipe.get(f"{_ROLLOUT}.enforce_eager"),
+        sleeps=bool(recipe.get(f"{_ROLLOUT}.free_cache_engine")),
+    )
+
+
+def _width(name: Any, default: int) -> int:
+    return _WIDTHS.get(str(name).lower(), default)

@@ -1,0 +1,111 @@
+"""A changed run, launched as the child of the one that needed the change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.doctor.finding import Change
+from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
+from engine.errors import UsageError
+from engine.launch.launcher import LaunchPlan, Parent, checkpoint_dir, launch, plan
+from engine.launch.queueing import ahead, ticket
+from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
+from engine.preflight.checklist import require_launchable
+from engine.runs.requests import ask_stop
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+
+
+def completed(run: RunDir, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes with everything they touch. UsageError where there is no valid whole, and where
+    nothing would change."""
+    recipe = recipe_of(run)
+    whole = complete(recipe, [_of_recipe(one, recipe) for one in changes])
+    if isinstance(whole, Refusal):
+        raise UsageError(whole.reason)
+    moved = tuple(one for one in whole if one.kind != "config" or one.after != one.before)
+    if all(one.kind == "command" for one in moved):
+        raise UsageError(f"run '{run.id}' was launched with that already")
+    return moved
+
+
+def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
+    """The run with the changes applied, under a free name and with a checkpoint folder of its own.
+
+    It starts from the model that the run started from. Nothing is written. UsageError where there
+    is no valid whole, and where the run was launched from another folder. While the run goes on,
+    its child waits for a turn.
+    """
+    manifest = run.read_manifest()
+    if manifest.get("cwd") and Path(str(manifest["cwd"])) != Path.cwd():
+        raise UsageError(
+            f"run '{run.id}' was launched in {manifest['cwd']}; apply the remedy there"
+        )
+    waits, ray = not observed_state(run).has_ended, manifest.get("ray")
+    if waits and ray:
+        raise UsageError(f"run '{run.id}' goes on on a Ray cluster, which has no queue; stop it")
+    recipe, name = recipe_of(run), _free_name(run)
+    whole = (*completed(run, changes), _own_folder(recipe, name))
+    changed = with_overrides(recipe, as_overrides(whole))
+    return plan(
+        changed,
+        name,
+        run.path.parent,
+        ticket=ticket(changed, run.path.parent, after=None, turn=waits),
+        ray=ray,
+        parent=Parent(run.id, "remedy"),
+        variables={**(manifest.get("variables") or {}), **_variables(whole)},
+    )
+
+
+def launch_child(run: RunDir, changes: Sequence[Change]) -> RunDir:
+    """Launch ``plan_child``, unless a check of the checklist fails. A run that still goes on is
+    asked to stop, once its child waits for its place."""
+    planned, root = plan_child(run, changes), run.path.parent
+    before = ahead(planned.ticket, root) if planned.ticket else ()
+    env = {**os.environ, **planned.variables}
+    if planned.ray:
+        env["RAY_ADDRESS"] = planned.ray
+    waits = planned.ticket is not None
+    require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
+    child = launch(planned)
+    if not observed_state(run).has_ended:
+        ask_stop(run, by="its remedy")
+    return child
+
+
+def recipe_of(run: RunDir) -> Recipe:
+    """What the run was launched with, under the name of its recipe."""
+    if not run.recipe.is_file():
+        raise UsageError(f"{run.recipe}: the run's recipe is not there, so nothing can be changed")
+    recipe = load_recipe(str(run.recipe), (), {})
+    return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
+
+
+def _own_folder(recipe: Recipe, name: str) -> Change:
+    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
+    before = checkpoint_dir(recipe)
+    return Change(
+        "config", key, str(Path(before).parent / name), before, "keeps both runs' weights"
+    )
+
+
+def _of_recipe(change: Change, recipe: Recipe) -> Change:
+    """A run reads what it was launched with: a variable that a recipe key stands for is that."""
+    if change.kind != "environment" or change.key not in ENVIRONMENT_KEYS:
+        return change
+    key = ENVIRONMENT_KEYS[change.key]
+    return replace(change, kind="config", key=key, before=recipe.get(key))
+
+
+def _variables(changes: Sequence[Change]) -> Mapping[str, str]:
+    return {one.key: str(one.after) for one in changes if one.kind == "environment"}
+
+
+def _free_name(run: RunDir) -> str:
+    stem = f"{run.id[:85]}-remedy"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(name for name in names if not (run.path.parent / name).exists())

@@ -1,0 +1,107 @@
+"""The minimal check of the whole pipeline: ten small steps, and four questions about them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from engine.doctor.finding import Change
+from engine.errors import UsageError
+from engine.launch.launcher import LaunchPlan, plan
+from engine.launch.recipe import load_recipe
+from engine.launch.shrink import Size, shrunk
+from engine.records.environment import gpus
+from engine.watch import metrics
+from engine.watch.train_log import Step
+
+STEPS, BATCH = 10, 2
+FOLDER = Path("checkpoints/pipeline-check")
+POLICY_LOSS = "actor/pg_loss"
+_EXPLODED = 10.0
+"""A loss is out of hand at so many times its beginning, and at least at one."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One question, its answer, and the numbers behind it."""
+
+    id: str
+    passed: bool
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def default_config() -> str:
+    """The debug recipe where there is a GPU, else the tiny one."""
+    return "verl_grpo_debug" if gpus() else "grpo_tiny"
+
+
+def small_run(
+    config: str, runs: Path, env: Mapping[str, str] | None = None
+) -> tuple[LaunchPlan, tuple[Change, ...]]:
+    """The plan of the ten steps and what was changed for it. Nothing is written."""
+    recipe = load_recipe(config, ())
+    if recipe.kind != "grpo":
+        raise UsageError(f"{recipe.path}: the pipeline check is about GRPO recipes")
+    name = _free_name(runs)
+    size = Size(STEPS, BATCH, str(FOLDER / name), name)
+    small, changes = shrunk(recipe, size, os.environ if env is None else env)
+    return plan(small, name, runs), changes
+
+
+def ticks(steps: Sequence[Step]) -> tuple[Tick, ...]:
+    """The four answers, from the steps of the run."""
+    return (_reward(steps), _spread(steps), _loss(steps), _parsing(steps))
+
+
+def _reward(steps: Sequence[Step]) -> Tick:
+    values = _values(steps, metrics.REWARD_MEAN)
+    known = [value for value in values if value is not None]
+    text = f"{len(known)} of {len(values)} steps have a number"
+    if known:
+        text += f", {min(known):+.3f} to {max(known):+.3f}"
+    return Tick("reward/mean is a number", bool(known) and len(known) == len(values), text)
+
+
+def _spread(steps: Sequence[Step]) -> Tick:
+    """Rollouts of one prompt must differ in reward, in most steps: else there is no advantage."""
+    known = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
+    above = sum(value > 0 for value in known)
+    text = f"{above} of {len(steps)} steps have a spread"
+    if known:
+        text += f", median {median(known):.3f}"
+    return Tick("reward/std is above 0", above * 2 > len(steps), text)
+
+
+def _loss(steps: Sequence[Step]) -> Tick:
+    values = _values(steps, POLICY_LOSS)
+    known = [abs(value) for value in values if value is not None]
+    if not known or len(known) < len(values):
+        text = f"{len(known)} of {len(values)} steps have a number"
+        return Tick("policy loss does not explode", False, text)
+    limit = max(1.0, _EXPLODED * median(known[:3]))
+    text = f"largest {max(known):.3g}, allowed {limit:.3g}"
+    return Tick("policy loss does not explode", max(known) <= limit, text)
+
+
+def _parsing(steps: Sequence[Step]) -> Tick:
+    failures = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_PARSE_FAILURES))
+    calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
+    text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
+    return Tick("every judge reply is read", failures == 0 and calls > 0, text)
+
+
+def _values(steps: Sequence[Step], name: str) -> list[float | None]:
+    return [step.metrics.get(name) for step in steps]
+
+
+def _free_name(runs: Path) -> str:
+    names = ("pipeline-check", *(f"pipeline-check-{number}" for number in range(2, 1000)))
+    return next(name for name in names if not (runs / name).exists())

@@ -1,0 +1,158 @@
+"""A recipe made small enough to run anywhere: small model, plain engine, few rollouts, few steps.
+
+What decides whether a failure shows again stays: data, prompts, reward, judge, seeds, the loss and
+its settings. What only makes it big goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.doctor.finding import Change
+from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
+from engine.errors import UsageError
+from engine.launch.compose import on_cpu
+from engine.launch.recipe import Recipe
+from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
+from engine.preflight.models import is_hub_name, local_folder, lora_rank, model_key, model_name
+from engine.records.environment import gpus
+from engine.records.model_folder import missing_parts, parameter_count
+
+HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+MOST_ON_GPU, MOST_ON_CPU = 1_000_000_000, 50_000_000
+"""Weights of a model that is small already."""
+FEW_ROLLOUTS, LOW_RANK = 4, 8
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_MODEL = "actor_rollout_ref.model"
+_OFF = ("0", "", "false", "no", "off")
+_ALONE = "one process"
+
+Wanted = Iterator[tuple[str, Any, str]]
+"""Key, value and the reason in one phrase."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How small. ``folder`` is for the small run's checkpoints, ``rows`` a file to train on."""
+
+    steps: int
+    batch: int
+    folder: str
+    name: str
+    rows: str | None = None
+
+
+def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, tuple[Change, ...]]:
+    """The small recipe and every value that differs, each with its reason.
+
+    UsageError when no small model is there or no valid small recipe exists.
+    """
+    has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
+    wishes = (_grpo if recipe.kind == "grpo" else _sft)(recipe, size, env, has_gpu)
+    asked = {
+        key: Change("config", key, value, recipe.get(key), why)
+        for key, value, why in wishes
+        if recipe.get(key) != value and (has_gpu or not _implied(recipe, key))
+    }
+    whole = complete(recipe, list(asked.values()))
+    if isinstance(whole, Refusal):
+        raise UsageError(f"{recipe.path}: cannot be made small: {whole.reason}")
+    return with_overrides(recipe, as_overrides(whole)), whole
+
+
+def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
+    model = small_model(recipe, env, has_gpu)
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield model_key(recipe), model, "small"
+    yield f"{_ROLLOUT}.name", "hf", "one engine less that can be broken"
+    yield "data.train_batch_size", size.batch, "few prompts"
+    yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
+    yield "trainer.total_training_steps", size.steps, "few steps"
+    yield "trainer.total_epochs", size.steps, "never ends the run before its steps"
+    yield from _adapters(recipe)
+    for key in ("trainer.n_gpus_per_node", "trainer.nnodes"):
+        yield key, 1, _ALONE
+    for key in (
+        f"{_ROLLOUT}.tensor_model_parallel_size",
+        f"{_ACTOR}.ulysses_sequence_parallel_size",
+    ):
+        yield key, 1, _ALONE
+    if model != model_name(recipe):
+        yield "data.filter_overlong_prompts", False, "another tokenizer: cut, do not drop"
+        yield "data.truncation", "left", "another tokenizer: cut, do not drop"
+        yield f"{_ROLLOUT}.max_model_len", None, "as long as the small model takes"
+    if size.rows is not None:
+        yield "data.train_files", size.rows, "only the rows in question"
+    yield from _own_folder(size)
+    if not has_gpu:
+        yield from _on_cpu(recipe)
+
+
+def _adapters(recipe: Recipe) -> Wanted:
+    for key in (f"{_MODEL}.lora_rank", f"{_MODEL}.lora.rank", "lora.r"):
+        if lora_rank(recipe) and recipe.get(key):
+            yield key, min(LOW_RANK, int(recipe.get(key))), "small"
+
+
+def _own_folder(size: Size) -> Wanted:
+    yield "trainer.default_local_dir", size.folder, "its own folder"
+    yield "trainer.experiment_name", size.name, "its own name"
+    yield "trainer.logger", ["console"], "keeps the tracker clean"
+    yield "trainer.resume_mode", "disable", "from the beginning"
+    yield "trainer.val_before_train", False, "training only"
+    yield "trainer.test_freq", -1, "training only"
+    yield "trainer.save_freq", size.steps, "saves once, at the end"
+    yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
+
+
+def _implied(recipe: Recipe, key: str) -> bool:
+    """Whether the CPU brings the value along because the recipe leaves it open."""
+    return key in on_cpu(recipe) and recipe.origins.get(key, "default") == "default"
+
+
+def _on_cpu(recipe: Recipe) -> Wanted:
+    """What the CPU implies for values that the recipe sets itself."""
+    per_process = ("trainer.n_gpus_per_node", "ray_kwargs.")
+    for key, value in on_cpu(recipe).items():
+        if not key.startswith(per_process):
+            yield key, value, "the CPU platform"
+    yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
+
+
+def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield model_key(recipe), small_model(recipe, env, has_gpu), "small"
+    yield "training.max_steps", size.steps, "few steps"
+    yield "training.per_device_train_batch_size", size.batch, "few conversations"
+    yield "training.gradient_accumulation_steps", 1, "few conversations"
+    yield "training.n_gpus", 1, _ALONE
+    yield from _adapters(recipe)
+    yield "training.output_dir", size.folder, "its own folder"
+    yield "training.save_steps", -1, "saves once, at the end"
+    yield "training.resume_from", None, "from the beginning"
+    yield "logging.run_name", size.name, "its own name"
+    yield "logging.report_to", ["console", "file"], "keeps the tracker clean"
+    if not has_gpu:
+        yield "training.bf16", False, "the CPU platform"
+
+
+def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
+    """The recipe's own model where it is small, else 0.5B from the hub, else the tiny world's."""
+    name = model_name(recipe)
+    folder = local_folder(name, env)
+    whole = folder is not None and not missing_parts(folder)
+    count = parameter_count(folder) if folder is not None and whole else None
+    if count is not None and count <= (MOST_ON_GPU if has_gpu else MOST_ON_CPU):
+        return name
+    offline = env.get("HF_HUB_OFFLINE", "0").lower() not in _OFF
+    if has_gpu and (local_folder(HUB_MODEL, env) or (is_hub_name(name) and not offline)):
+        return HUB_MODEL
+    tiny = TINY_WORLD / "model"
+    if not tiny.is_dir() or missing_parts(tiny):
+        raise UsageError(f"{tiny}: there is no small model here; make it: {MAKE_TINY_WORLD}")
+    return str(Path(tiny))

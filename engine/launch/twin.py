@@ -1,0 +1,168 @@
+"""The shrunken twin of a run: does it fail in small, on the same rows, as it failed in large?
+
+If it does, the cause is infrastructure (engine, data, reward, judge); if it passes, the cause lies
+in what was shrunk: the production configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.data.contract import read_facts, read_rows, write_rows
+from engine.doctor.finding import Change
+from engine.errors import UsageError
+from engine.launch.child import recipe_of
+from engine.launch.launcher import LaunchPlan, Parent, launch, plan
+from engine.launch.recipe import Recipe
+from engine.launch.shrink import Size, shrunk
+from engine.launch.steps import step_plan
+from engine.preflight.checklist import require_launchable
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from engine.watch.reward_records import RewardRecords
+from engine.watch.train_log import read_steps
+
+STEPS, BATCH = 5, 4
+FOLDER = Path("checkpoints/twins")
+
+KEPT = (
+    "grubrics.seed", "data.seed", "training.seed", "data.train_files", "data.train_file",
+    "reward_config.", "judge.", "reward.custom_reward_function.", "algorithm.adv_estimator",
+    "actor_rollout_ref.actor.optim.lr", "training.learning_rate", "data.max_prompt_length",
+    "data.max_response_length", "actor_rollout_ref.rollout.temperature",
+)  # fmt: skip
+"""Keys, or beginnings of keys, that are shown as kept where they are."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The questions of one step, and why that step."""
+
+    step: int
+    why: str
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """What a reproduction will launch. ``shrunk`` are its differences from the run."""
+
+    run: str
+    plan: LaunchPlan
+    shrunk: tuple[Change, ...]
+    kept: Mapping[str, Any]
+    rows: Rows | None
+    """None: the run's own training file, in the order of the same seed."""
+    file: Path | None
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.plan.recipe
+
+
+def twin_of(run: RunDir, env: Mapping[str, str] | None = None) -> Twin:
+    """Plan the twin of a run. Nothing is written. UsageError where none can be made."""
+    cwd = run.read_manifest().get("cwd")
+    if cwd and Path(str(cwd)) != Path.cwd():
+        raise UsageError(f"run '{run.id}' was launched in {cwd}; reproduce it there")
+    recipe, name = recipe_of(run), _free_name(run)
+    rows, found = rows_of(run), 0
+    if rows is not None and (found := len(_matching(recipe, rows))) < 1:
+        rows = None
+    file = FOLDER / name / "rows.parquet" if rows else None
+    size = Size(
+        steps=STEPS,
+        batch=min(BATCH, found) if rows else BATCH,
+        folder=str(FOLDER / name),
+        name=name,
+        rows=str(file) if file else None,
+    )
+    small, changes = shrunk(recipe, size, os.environ if env is None else env)
+    parent = Parent(run.id, "reproduction")
+    planned = plan(small, name, run.path.parent, parent=parent)
+    return Twin(run.id, planned, changes, _kept(small, changes), rows, file)
+
+
+def launch_twin(run: RunDir) -> RunDir:
+    """Launch the twin of a run, unless a check of the checklist fails."""
+    twin = twin_of(run)
+    planned = prepare(twin)
+    require_launchable(twin.recipe, run.path.parent)
+    return launch(planned)
+
+
+def prepare(twin: Twin) -> LaunchPlan:
+    """Write the rows that the twin trains on; returns its plan, which then knows its steps."""
+    if twin.file is None or twin.rows is None:
+        return twin.plan
+    original = next(change.before for change in twin.shrunk if change.key == "data.train_files")
+    first = original[0] if isinstance(original, list) else original
+    facts = read_facts(Path(str(first)))
+    if facts is not None:
+        write_rows(twin.file, _rows_in(original, twin.rows), facts)
+    steps = step_plan(twin.recipe)
+    return replace(twin.plan, total_steps=steps.total if steps else None)
+
+
+def rows_of(run: RunDir) -> Rows | None:
+    """The rows of the step that failed first; without one, of the first step that is recorded."""
+    attempts = run.attempts()
+    if not attempts:
+        return None
+    records = RewardRecords(attempts[-1].reward)
+    records.look()
+    steps = sorted(records.steps("train"))
+    if not steps:
+        return None
+    step, why = _failing(run, records, steps)
+    questions = dict.fromkeys(one.question_id for one in records.at("train", step).values())
+    return Rows(step, why, tuple(name for name in questions if name))
+
+
+def _failing(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> tuple[int, str]:
+    for step in steps:
+        failed = [one for one in records.at("train", step).values() if one.error is not None]
+        if failed:
+            return step, f"the first step with a reward that failed ({len(failed)} did)"
+    logged = max((one.step for one in read_steps(run.train_log)), default=0)
+    if observed_state(run).state == "failed" and steps[-1] > logged:
+        return steps[-1], "the step in which the run failed"
+    return steps[0], "no step failed, so the first one"
+
+
+def _matching(recipe: Recipe, rows: Rows) -> list[dict[str, Any]]:
+    """The rows in the recipe's training files; none where those are gone or are not ours."""
+    files = recipe.get("data.train_files")
+    first = files[0] if isinstance(files, list) and files else files
+    try:
+        return _rows_in(files, rows) if first and read_facts(Path(str(first))) else []
+    except (UsageError, KeyError, TypeError):
+        return []
+
+
+def _rows_in(files: Any, rows: Rows) -> list[dict[str, Any]]:
+    names = files if isinstance(files, list) else [files]
+    every = (row for name in names for row in read_rows(Path(str(name))))
+    return [row for row in every if row["extra_info"]["question_id"] in rows.questions]
+
+
+def _kept(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:
+    changed = {change.key for change in changes}
+
+    def shown() -> Iterator[tuple[str, Any]]:
+        for key, value in recipe.values.items():
+            named = key in KEPT or any(key.startswith(one) for one in KEPT if one.endswith("."))
+            if named and key not in changed and value is not None:
+                yield key, value
+
+    return dict(shown())
+
+
+def _free_name(run: RunDir) -> str:
+    stem = f"{run.id[:85]}-twin"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(name for name in names if not (run.path.parent / name).exists())

@@ -1,0 +1,48 @@
+"""Can the judge keep up, and what will it cost?"""
+
+from __future__ import annotations
+
+from engine.estimate.concurrency import SLOW_S
+from engine.estimate.experience import judge_times
+from engine.estimate.judge import JudgeUse, judge_use
+from engine.launch.steps import step_plan
+from engine.preflight.check import Check, Subject, ok, skip, warn
+
+ID = "judge"
+
+
+def check(subject: Subject) -> Check:
+    """Calls of a step x latency / calls in flight: the least time that a step can take."""
+    recipe = subject.recipe
+    if recipe.kind == "sft":
+        return skip(ID, "supervised training asks no judge")
+    plan = step_plan(recipe)
+    if plan is None or plan.rows < plan.batch:
+        return skip(ID, "the training file cannot be read, or fills no batch")
+    use = judge_use(recipe, plan, judge_times(recipe, subject.runs))
+    workers = int(recipe.get("reward.num_workers"))
+    message = f"{pace(use, workers)}; {price(use)}"
+    enough = use.concurrency_for(SLOW_S)
+    if use.least_step is None or use.least_step <= SLOW_S or enough is None:
+        return ok(ID, message)
+    advice = f"a step within {SLOW_S:.0f} s needs {enough} calls in flight, if the judge allows it"
+    return warn(ID, f"{message}; {advice}", f"judge.max_concurrent={enough}")
+
+
+def pace(use: JudgeUse, workers: int) -> str:
+    """The arithmetic of a step's calls."""
+    text = (
+        f"{use.calls.step} calls a step, {use.limit} in flight for all {workers} reward workers "
+        f"together = {use.rounds} rounds"
+    )
+    if use.least_step is None:
+        return f"{text}; latency unknown before a run has asked this judge"
+    return f"{text} x {use.latency:.1f} s = {use.least_step:.0f} s at least (run '{use.basis}')"
+
+
+def price(use: JudgeUse) -> str:
+    """What all calls of the run cost, or what is missing to say so."""
+    if use.cost is not None:
+        return f"{use.calls.total:,} calls in all cost ${use.cost:,.2f}"
+    missing = [text for text in use.unknown if text != "no earlier run asked this judge"]
+    return f"{use.calls.total:,} calls in all, cost unknown ({'; '.join(missing)})"

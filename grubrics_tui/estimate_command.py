@@ -1,0 +1,139 @@
+"""``grubrics-tui estimate``: memory, disk, judge and hours of a recipe before it is launched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import runs_root
+from grubrics_tui.launch_command import ConfigArgument, OverridesArgument
+from grubrics_tui.options import JsonOption, RunsOption, answer
+
+if TYPE_CHECKING:
+    from engine.estimate.breakdown import Breakdown
+    from engine.estimate.report import Estimate, Sizes
+
+
+def estimate(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    gpu_memory: Annotated[
+        float | None,
+        typer.Option("--gpu-memory", metavar="GIB", help="Of one GPU [default: of those here]"),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="As if the recipe asked for so many")] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a run will need: memory, disk, judge, hours. Exit code 1 when it does not fit."""
+    from engine.estimate.breakdown import GIB
+    from engine.estimate.report import estimate as estimated
+    from engine.launch.recipe import load_recipe
+
+    if gpu_memory is not None and not 0 < gpu_memory < 10_000:
+        raise UsageError(f"--gpu-memory {gpu_memory:g}: GiB of one GPU, such as 80")
+    recipe = load_recipe(config, overrides or [])
+    if gpus is not None:
+        key = "training.n_gpus" if recipe.kind == "sft" else "trainer.n_gpus_per_node"
+        if gpus < 1:
+            raise UsageError(f"--gpus {gpus}: at least 1")
+        recipe = load_recipe(config, [*(overrides or []), f"{key}={gpus}"])
+    card = None if gpu_memory is None else int(gpu_memory * GIB)
+    found = estimated(recipe, os.environ, runs_root(runs), card)
+    answer({"recipe": recipe.name, **found.to_json()}, "\n".join(_lines(found)), as_json)
+    raise typer.Exit(1 if found.fits is False else 0)
+
+
+def _lines(found: Estimate) -> Iterator[str]:
+    if found.sizes is None:
+        yield "memory: the model's dimensions are not known; they are in its folder's config.json"
+    else:
+        yield from _memory(found, found.sizes)
+        yield from _disk(found.sizes)
+    yield from _judge(found)
+    yield from _duration(found)
+
+
+def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
+    shape, training = sizes.shape, sizes.training
+    yield (
+        f"model: {shape.weights:,} weights, {training.trained:,} of them trained"
+        if not (training.rank)
+        else f"model: {shape.weights:,} weights, and {training.trained:,} of LoRA that are trained"
+    )
+    for phase in sizes.memory.phases:
+        yield ""
+        yield from _parts(f"{phase.name}, on each of {training.gpus} GPUs", phase)
+    yield ""
+    yield from _parts("host memory of a node, beyond Python's and Ray's own", sizes.memory.host)
+    yield f"\n{_verdict(found, sizes)}"
+    if sizes.cache is not None:
+        yield (
+            f"vLLM's cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
+            f"{sizes.cache.sequences:.0f} of the longest samples at once"
+        )
+    if not sizes.cache_suffices:
+        yield "that is less than the one sample of max_model_len that vLLM must have room for"
+
+
+def _verdict(found: Estimate, sizes: Sizes) -> str:
+    from engine.estimate.breakdown import size
+
+    peak = sizes.memory.peak
+    text = f"peak: {size(peak.total)} in '{peak.name}'"
+    if found.device == "cpu":
+        return (
+            f"{text}; on a CPU all of it is host memory, of which there is {size(found.host_bytes)}"
+        )
+    if found.gpu_bytes is None:
+        return f"{text} without vLLM's share; no GPU is visible here, so give --gpu-memory"
+    return f"{text} of {size(found.gpu_bytes)}: {'fits' if found.fits else 'does NOT fit'}"
+
+
+def _parts(title: str, parts: Breakdown) -> Iterator[str]:
+    from engine.estimate.breakdown import size
+
+    yield f"{title}: {size(parts.total)}"
+    for part in parts.parts:
+        yield f"  {part.name:<24} {size(part.bytes):>10}   {part.how}"
+
+
+def _disk(sizes: Sizes) -> Iterator[str]:
+    from engine.estimate.breakdown import size
+
+    yield ""
+    yield from _parts("checkpoint", sizes.checkpoint)
+    yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on the disk"
+
+
+def _judge(found: Estimate) -> Iterator[str]:
+    use = found.judge
+    if use is None:
+        yield "\njudge: none is asked, or the training file cannot be read yet"
+        return
+    from engine.estimate.concurrency import SLOW_S
+    from engine.preflight.judge import price
+
+    yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"
+    if use.latency is None or use.least_step is None:
+        yield "  latency unknown: no earlier run asked this judge"
+    else:
+        enough = use.concurrency_for(SLOW_S)
+        least = f"{use.rounds} rounds x {use.latency:.2f} s = {use.least_step:.1f} s"
+        yield f"  {least} a step at least (run '{use.basis}')"
+        yield f"  a step within {SLOW_S:.0f} s needs {enough} at once (calls x latency / seconds)"
+    yield f"  {price(use)}"
+
+
+def _duration(found: Estimate) -> Iterator[str]:
+    from grubrics_tui.progress import clock
+
+    took = found.duration
+    if took.seconds is None or took.basis is None:
+        yield "\nduration: no basis; no earlier run of this recipe or size was measured here"
+    else:
+        yield f"\nduration: {took.steps} steps in {clock(took.seconds)}, from {took.basis}"

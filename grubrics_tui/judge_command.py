@@ -1,0 +1,175 @@
+"""``judge-test``: ask the judge of a run or a recipe, and say how it answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
+from grubrics_tui.diagnose_command import finding_json, finding_lines
+from grubrics_tui.launch_command import OverridesArgument
+from grubrics_tui.options import JsonOption, RunsOption, answer
+
+if TYPE_CHECKING:
+    from engine.doctor.judge_test import Advice, JudgeTest
+    from engine.launch.recipe import Recipe
+    from engine.rubrics.judge.trial import Trial
+
+_MOST_CALLS = 1000
+
+
+def judge_test(
+    source: Annotated[str, typer.Argument(metavar="RUN|CONFIG", help="A run, or a recipe")],
+    overrides: OverridesArgument = None,
+    calls: Annotated[
+        int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
+    ] = 8,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the judge once with a run's own settings, and then as a step would ask it.
+
+    Exit code 1 when a call fails, or when its scores say nothing.
+    """
+    from engine.doctor.judge_test import run_test
+
+    if not 0 <= calls <= _MOST_CALLS:
+        raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
+    recipe, run = _recipe(source, overrides or [], runs_root(runs))
+    with _quiet(logging.getLogger("engine.rubrics.judge")):
+        found = run_test(recipe, os.environ, calls)
+    note = _moved(run) if run is not None else None
+    told = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
+    text = "\n".join([*_lines(found), *([f"note: {note}"] if note else [])])
+    answer({**told, **_json(found)}, text, as_json)
+    raise typer.Exit(1 if found.findings else 0)
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """What a failed call logs is told as a finding; unhandled it would be printed as it is."""
+    handler = logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _recipe(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:
+    """A recipe of that name comes first: the ids of its runs often begin with it.
+
+    A run keeps the values that were in effect at its launch, so the environment changes nothing.
+    """
+    from engine.launch.child import recipe_of
+    from engine.launch.recipe import find_config, load_recipe
+
+    try:
+        find_config(source)
+    except UsageError as no_config:
+        if not run_ids(root):
+            raise no_config
+        run = find_run(root, source)
+        kept = recipe_of(run)
+        return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run
+    return load_recipe(source, overrides), None
+
+
+def _moved(run: RunDir) -> str | None:
+    """A run's endpoint may have come from its environment, of which only this shell's is here."""
+    from engine.doctor.judge_test import ENDPOINT_VARIABLES
+    from engine.records.environment import environment_snapshot
+
+    recorded = (run.read_manifest().get("environment") or {}).get("variables") or {}
+    here = environment_snapshot()["variables"]
+    moved = [name for name in ENDPOINT_VARIABLES if recorded.get(name) != here.get(name)]
+    return f"{' and '.join(moved)} differs from what the run was launched with" if moved else None
+
+
+def _lines(found: JudgeTest) -> Iterator[str]:
+    settings = found.settings
+    where = f" at {found.endpoint}" if found.endpoint else ""
+    yield f"judge: {settings.provider} {settings.model}{where}"
+    yield (
+        f"limits: {settings.max_concurrent} at once, {settings.timeout_s:g} s a call, "
+        f"{settings.max_tokens} tokens"
+    )
+    if found.trial is not None:
+        yield from _measured(found.trial)
+    if found.advice is not None:
+        yield _advice(found.advice)
+    if found.findings:
+        yield ""
+        yield from finding_lines(found.findings)
+
+
+def _measured(trial: Trial) -> Iterator[str]:
+    first = trial.first
+    if first.scores is None or first.latency_s is None:
+        yield "one call: no scores"
+        return
+    scores = " and ".join(f"{score:.2f}" for score in first.scores)
+    yield f"one call: {first.latency_s:.2f} s; a right and a wrong answer get {scores}"
+    if trial.more:
+        made = f"{len(trial.more)} calls, {trial.at_once} at once: {trial.seconds:.2f} s"
+        p50, p95 = (f"{value or 0:.2f} s" for value in (trial.p50, trial.p95))
+        kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
+        failed = f"; failed: {', '.join(kinds)}" if kinds else ""
+        yield f"{made}; latency p50 {p50}, p95 {p95}{failed}"
+
+
+def _advice(advice: Advice) -> str:
+    step = (
+        f"a step has {advice.calls} calls of {advice.latency:.2f} s: with {advice.recommended} at "
+        f"once {advice.seconds:.1f} s at least"
+    )
+    change = f"judge.max_concurrent={advice.recommended}"
+    if advice.allowed is not None:
+        return f"{step}; {change}, as the server let {advice.allowed} at once through"
+    if advice.recommended == advice.limit:
+        return f"{step}; {change} is enough"
+    return f"{step}; {change} in place of {advice.limit}, if the server takes it (--calls)"
+
+
+def _json(found: JudgeTest) -> dict[str, Any]:
+    settings = found.settings
+    return {
+        "ok": not found.findings,
+        "provider": settings.provider,
+        "model": settings.model,
+        "endpoint": found.endpoint,
+        "limits": {
+            name: getattr(settings, name)
+            for name in ("max_concurrent", "timeout_s", "max_tokens", "temperature")
+        },
+        "trial": None if found.trial is None else _trial_json(found.trial),
+        "advice": None if found.advice is None else asdict(found.advice),
+        "findings": [finding_json(one) for one in found.findings],
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    from engine.rubrics.judge.trial import ANSWERS, QUESTION, RUBRIC
+
+    scores = trial.first.scores
+    return {
+        "question": QUESTION,
+        "answers": list(ANSWERS),
+        "rubric": RUBRIC,
+        "scores": None if scores is None else list(scores),
+        "latency_s": trial.first.latency_s,
+        "calls": len(trial.more),
+        "at_once": trial.at_once,
+        "seconds": trial.seconds,
+        "p50_s": trial.p50,
+        "p95_s": trial.p95,
+        "failed": dict(trial.kinds),
+    }

@@ -1,0 +1,80 @@
+"""``remedy``: launch a sick run again with what the doctor would change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.state import observed_state
+from grubrics_tui.launch_command import followed
+from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
+
+if TYPE_CHECKING:
+    from engine.doctor.finding import Change, Remedy
+
+
+def remedy(
+    run: RunArgument,
+    number: Annotated[int, typer.Option(help="Which remedy, as they are listed")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change")] = False,
+    wait: Annotated[bool, typer.Option(help="Follow the new run to its end")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Launch the run again as its own child, with a remedy of its first curable finding.
+
+    Everything the remedy touches moves with it. A run that still goes on is asked to stop.
+    """
+    from engine.launch.child import completed, launch_child
+
+    sick = find_run(runs_root(runs), run)
+    chosen = _chosen(sick, number)
+    whole = completed(sick, chosen.changes)
+    told: dict[str, Any] = {
+        "parent": sick.id,
+        "remedy": chosen.title,
+        "changes": [_json(one) for one in whole],
+    }
+    if not as_json:
+        say("\n".join([chosen.title, *(f"  {_told(one)}" for one in whole)]))
+    if dry_run:
+        answer({**told, "run": None}, "dry run: nothing was launched", as_json)
+        return
+    child = launch_child(sick, chosen.changes)
+    state = followed(child, as_json) if wait else observed_state(child)
+    more = {"run": child.id, "dir": str(child.path), "state": state.state, "reason": state.reason}
+    answer({**told, **more}, f"{child.id}  {state.state}", as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
+
+
+def _chosen(run: RunDir, number: int) -> Remedy:
+    from engine.doctor.diagnose import diagnose_run
+
+    found = [one for finding in diagnose_run(run) for one in finding.remedies if one.is_launchable]
+    if not found:
+        raise UsageError(f"run '{run.id}': no finding has a remedy that changes its recipe")
+    if not 1 <= number <= len(found):
+        listed = "; ".join(f"{place} {one.title}" for place, one in enumerate(found, start=1))
+        raise UsageError(f"--number {number}: the remedies of '{run.id}' are: {listed}")
+    return found[number - 1]
+
+
+def _told(change: Change) -> str:
+    why = f"  ({change.why})" if change.why else ""
+    if change.kind == "command":
+        return f"first: {change.after}"
+    return f"{change.key}: {change.before} -> {change.after}{why}"
+
+
+def _json(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "key": change.key,
+        "before": change.before,
+        "after": change.after,
+        "why": change.why,
+    }

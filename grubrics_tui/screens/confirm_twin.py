@@ -1,0 +1,57 @@
+"""The question before the small twin of a run is launched."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.message import Message
+
+from engine.doctor.finding import Change
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir
+from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.screens.confirm_remedy import told
+
+
+class ConfirmTwin(Confirm):
+    """Plans the twin in a thread and shows what is made small; answers with ``y``."""
+
+    class Planned(Message):
+        def __init__(self, shrunk: tuple[Change, ...], rows: str) -> None:
+            super().__init__()
+            self.shrunk, self.rows = shrunk, rows
+
+    class Refused(Message):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__("reproduce it small?", "Planning the twin ...", (), "leave it")
+        self._run = run
+
+    def on_mount(self) -> None:
+        self._plan()
+
+    @work(thread=True, exit_on_error=False)
+    def _plan(self) -> None:
+        from engine.launch.twin import twin_of
+
+        try:
+            twin = twin_of(self._run)
+        except (UsageError, OSError) as error:
+            self.post_message(self.Refused(str(error)))
+            return
+        rows = "the run's own rows" if twin.rows is None else f"the rows of step {twin.rows.step}"
+        self.post_message(self.Planned(twin.shrunk, rows))
+
+    @on(Planned)
+    def _ask(self, message: Planned) -> None:
+        head = f"A small twin of {self._run.id} trains on {message.rows}, with the same seed,"
+        lines = [f"{head} reward and judge. Made small:", ""]
+        lines += [f"  {told(change)}" for change in message.shrunk]
+        consequence = "if it fails too, the cause is infrastructure"
+        self.ask("\n".join(lines), [Answer("y", "launch the twin", consequence)])
+
+    @on(Refused)
+    def _refuse(self, message: Refused) -> None:
+        self.ask(f"There is no twin of it: {message.reason}", ())

@@ -1,0 +1,65 @@
+"""Values with which nothing can be learned; recipes that people train with have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from engine.doctor.config.values import value_findings
+from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics.context import Kind
+from engine.launch.recipe import load_recipe
+from tests.engine.doctor.metrics.curves import alarms
+
+CONFIGS = Path(__file__).parents[4] / "configs"
+
+
+def context(recipe: str, **changed: Any) -> MetricContext:
+    loaded = load_recipe(str(CONFIGS / f"{recipe}.yaml"))
+    values: Mapping[str, Any] = {**loaded.values, **changed}
+    return MetricContext(values, cast(Kind, loaded.kind))
+
+
+@pytest.mark.parametrize(
+    "recipe", ["grpo_tiny", "sft_tiny", "verl_grpo", "verl_grpo_debug", "sft_healthbench"]
+)
+def test_the_recipes_of_the_project_have_no_alarm(recipe: str) -> None:
+    assert alarms(value_findings(context(recipe))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "id"),
+    [
+        ("actor_rollout_ref.actor.optim.lr", 0.2, "kl_or_grad_blowup.rate"),
+        ("data.max_response_length", 4, "reward_zero_or_flat.cap_too_short"),
+        (
+            "actor_rollout_ref.rollout.temperature",
+            0.0,
+            "collapse_entropy_or_length.temperature",
+        ),
+        ("actor_rollout_ref.rollout.n", 1, "reward_zero_or_flat.no_group"),
+    ],
+)
+def test_a_value_that_teaches_nothing_comes_with_one_that_does(
+    key: str, value: float, id: str
+) -> None:
+    found = [one for one in value_findings(context("grpo_tiny", **{key: value})) if one.id == id]
+    (change,) = found[0].remedies[0].changes
+    assert (change.key, change.before) == (key, value)
+
+
+def test_a_supervised_rate_has_a_key_of_its_own() -> None:
+    found = value_findings(context("sft_tiny", **{"training.learning_rate": 3.0}))
+    assert [one.remedies[0].changes[0].key for one in found] == ["training.learning_rate"]
+
+
+def test_another_reward_may_want_one_token() -> None:
+    custom = {"reward.custom_reward_function.path": "mine.py", "data.max_response_length": 1}
+    assert alarms(value_findings(context("grpo_tiny", **custom))) == []
+
+
+def test_an_unknown_recipe_has_nothing_to_find() -> None:
+    assert value_findings(MetricContext(kind="grpo")) == []

@@ -1,0 +1,52 @@
+"""Remedies change values that recipes really have, and are advice where the recipe is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.finding import Change
+from engine.doctor.metrics import MetricContext, cures, metric_findings
+from engine.launch.recipe import load_recipe
+from tests.engine.doctor.metrics.curves import columns, everything, healthy
+from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
+
+CONFIGS = Path(__file__).parents[4] / "configs"
+
+
+def changes(context: MetricContext, id: str) -> list[Change]:
+    curves = healthy(4, STEPS)
+    for fault in FAULTS[id]:
+        fault(curves, 60)
+    found = everything(metric_findings(columns(curves), context))
+    return [change for one in found for cure in one.remedies for change in cure.changes]
+
+
+@pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo"])
+@pytest.mark.parametrize("id", FAULTS)
+def test_every_change_is_one_of_the_recipe(recipe: str, id: str) -> None:
+    values = load_recipe(str(CONFIGS / f"{recipe}.yaml")).values
+    for change in changes(MetricContext(values, "grpo"), id):
+        assert change.kind == "config"
+        assert change.key in values
+        assert change.before == values[change.key]
+        assert change.after != change.before
+
+
+@pytest.mark.parametrize("id", FAULTS)
+def test_a_foreign_run_gets_advice_only(id: str) -> None:
+    assert changes(MetricContext(), id) == []
+
+
+def test_the_learning_rate_of_either_kind_of_recipe() -> None:
+    sft = MetricContext({"training.learning_rate": 2e-5}, "sft")
+    (change,) = cures.gentler(sft).changes
+    assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
+
+
+def test_whole_numbers_stay_whole_and_positive() -> None:
+    context = MetricContext({"a": 1, "b": True, "c": 0})
+    assert cures.scaled(context, "a", 0.2, "t", "e").changes == ()
+    assert cures.scaled(context, "b", 2, "t", "e").changes == ()
+    assert cures.scaled(context, "c", 2, "t", "e").changes == ()

@@ -1,0 +1,70 @@
+"""What a run directory says of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.doctor.metrics import Start, context_of, metric_findings
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from tests.engine.doctor.metrics.curves import columns, find
+
+VALUES: dict[str, Any] = {
+    "reward_config.lambda_len": 0.1,
+    "reward_config.lambda_info": 0.3,
+    "reward_config.lambda_defense": 0.3,
+    "reward_config.char_threshold": 3000,
+    "data.max_response_length": 64,
+    "trainer.total_training_steps": 2000,
+    "trainer.total_epochs": 30,
+    "trainer.resume_mode": "auto",
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    manifest = {
+        "v": 1,
+        "kind": "grpo",
+        "total_steps": 90,
+        "config": {key: {"value": value, "origin": "file"} for key, value in VALUES.items()},
+        "attempts": [{"number": 1}, {"number": 2, "from_step": 50}],
+    }
+    jsonl.write_json(tmp_path / "manifest.json", manifest)
+    return RunDir(tmp_path)
+
+
+def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
+    context = context_of(run, RunState("finished"), columns({"actor/lr": [1e-6] * 4}))
+    assert context.get("trainer.total_epochs") == 30
+    assert (context.kind, context.total_steps, context.asked_steps) == ("grpo", 90, 2000)
+    assert context.reward_range == (-1.3, 1.3)
+    assert context.has_ended
+    assert context.starts == (Start(1, 1, None, False), Start(2, 51, 50, True))
+
+
+def test_epochs_that_cap_the_run_are_found_from_the_manifest_alone(run: RunDir) -> None:
+    logged = columns({"actor/lr": [1e-6] * 4})
+    found = metric_findings(logged, context_of(run, RunState("running"), logged))
+    assert find(found, "run_length.epochs_cap").remedies[0].changes[0].after == 667
+
+
+def test_a_first_attempt_that_begins_late_went_on_from_a_leftover(run: RunDir) -> None:
+    logged = columns({"actor/lr": [1e-6] * 4}, first_step=21)
+    found = metric_findings(logged, context_of(run, RunState("running"), logged))
+    assert find(found, "resume_unasked").onset_step == 21
+
+
+def test_validation_before_the_first_step_is_no_step(run: RunDir) -> None:
+    logged = columns({"val/reward": [0.1, 0.2], "actor/lr": [float("nan"), 1e-6]}, first_step=0)
+    (first, _) = context_of(run, RunState("running"), logged).starts
+    assert first.resumed_from is None
+
+
+def test_a_folder_without_a_manifest_says_nothing(tmp_path: Path) -> None:
+    context = context_of(RunDir(tmp_path), RunState("lost"), columns({"actor/lr": [1e-6]}))
+    assert (context.kind, dict(context.recipe), context.starts) == ("unknown", {}, ())

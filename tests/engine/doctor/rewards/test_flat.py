@@ -1,0 +1,163 @@
+"""Equal rewards: causes that look alike in the curves and need opposite cures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.config.values import value_findings
+from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.rewards import joined, reward_findings
+from tests.engine.doctor.metrics.curves import columns
+from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write
+
+WEIGHTS = {
+    "reward_config.lambda_len": 0.1,
+    "reward_config.lambda_info": 0.3,
+    "reward_config.lambda_defense": 0.3,
+    "reward_config.char_threshold": 3000,
+    "data.max_response_length": 64,
+    "actor_rollout_ref.rollout.temperature": 0.1,
+}
+CONTEXT = MetricContext(WEIGHTS, "grpo")
+
+
+def empty(*place: int) -> Record:
+    return scored(*place, rubric="  ", reward=-0.3, judge_scores=[0.0] * 3)
+
+
+def flat_gold(*place: int) -> Record:
+    return scored(*place, reward=0.267, gold_scores=[0.5] * 3)
+
+
+def garbage(*place: int) -> Record:
+    text = f"the the {place}"
+    return scored(*place, rubric=text, reward=-0.3, judge_scores=[0.0] * 3)
+
+
+def constant_judge(*place: int) -> Record:
+    return scored(*place, reward=-0.3, judge_scores=[0.5] * 3)
+
+
+def one_text(*place: int) -> Record:
+    group = place[1]
+    return scored(*place, rubric=f"Points: 1, Item: Is kind {group}.", reward=0.1 * group)
+
+
+def all_right(*place: int) -> Record:
+    return scored(*place, reward=1.3, judge_scores=GOLD)
+
+
+def all_wrong(*place: int) -> Record:
+    return scored(*place, reward=-0.5, judge_scores=[1.0, 0.4, 0.0])
+
+
+def equal(*place: int) -> Record:
+    return scored(*place, reward=0.1 * place[1])
+
+
+def constant(*place: int) -> Record:
+    return scored(*place, reward=0.25, judge_scores=None, gold_scores=[], parts=None)
+
+
+CAUSES: dict[str, Make] = {
+    "collapse_entropy_or_length.empty": empty,
+    "data_missing_or_schema.flat_gold": flat_gold,
+    "reward_zero_or_flat.no_rubric": garbage,
+    "judge_parse_failure.constant": constant_judge,
+    "collapse_entropy_or_length.one_text": one_text,
+    "reward_zero_or_flat.all_wrong": all_wrong,
+    "reward_zero_or_flat.equal": equal,
+    "reward_zero_or_flat.constant": constant,
+}
+
+
+@pytest.mark.parametrize("id", CAUSES)
+def test_the_cause_is_told_from_the_others(tmp_path: Path, id: str) -> None:
+    path = write(tmp_path, scored, range(1, 5))
+    write(tmp_path, CAUSES[id], range(5, 8))
+    (one,) = reward_findings(path, CONTEXT)
+    assert (one.id, one.severity, one.onset_step) == (id, "error", 5)
+    assert one.remedies
+
+
+@pytest.mark.parametrize("id", CAUSES)
+def test_two_steps_are_enough(tmp_path: Path, id: str) -> None:
+    path = write(tmp_path, CAUSES[id], range(1, 3))
+    assert [one.id for one in reward_findings(path, CONTEXT)] == [id]
+
+
+def test_texts_cut_at_the_cap_are_told_from_texts_of_another_format(tmp_path: Path) -> None:
+    path = write(tmp_path, garbage, range(1, 4))
+    cut = columns({"response_length/clip_ratio": [1.0, 1.0, 1.0]})
+    whole = columns({"response_length/clip_ratio": [0.0, 0.1, 0.0]})
+    (one,) = reward_findings(path, CONTEXT, cut)
+    assert one.id == "reward_zero_or_flat.truncated"
+    assert one.remedies[0].changes[0].key == "data.max_response_length"
+    assert [one.id for one in reward_findings(path, CONTEXT, whole)] == [
+        "reward_zero_or_flat.no_rubric"
+    ]
+
+
+def test_a_task_that_is_learned_is_no_alarm_until_it_has_wasted_many_steps(tmp_path: Path) -> None:
+    path = write(tmp_path, all_right, range(1, 6))
+    assert [(one.id, one.severity) for one in reward_findings(path, CONTEXT)] == [
+        ("reward_zero_or_flat.all_right", "info")
+    ]
+    write(tmp_path, all_right, range(6, 30))
+    assert [one.severity for one in reward_findings(path, CONTEXT)] == ["warning"]
+
+
+def test_evidence_is_two_rollouts_of_a_group_and_one_of_another(tmp_path: Path) -> None:
+    (one,) = reward_findings(write(tmp_path, all_wrong, range(1, 4)), CONTEXT)
+    groups = [seen.values["group"] for seen in one.evidence]
+    assert len(groups) == 3 and groups[0] == groups[1] != groups[2]
+    assert "judge [1 0.4 0], gold [0 0.4 1]" in one.evidence[0].text
+    assert one.evidence[0].values["alignment"] == 0.0
+
+
+def test_groups_that_differ_are_healthy(tmp_path: Path) -> None:
+    assert reward_findings(write(tmp_path, scored, range(1, 30)), CONTEXT) == []
+
+
+def test_one_flat_step_among_others_is_healthy(tmp_path: Path) -> None:
+    path = write(tmp_path, equal, range(1, 2))
+    write(tmp_path, scored, range(2, 3))
+    write(tmp_path, equal, range(3, 4))
+    assert reward_findings(path, CONTEXT) == []
+
+
+def test_gold_without_variance_in_some_rows_is_a_warning(tmp_path: Path) -> None:
+    def make(*place: int) -> Record:
+        return scored(*place, gold_scores=[0.5] * 3) if place[1] == 0 else scored(*place)
+
+    (one,) = reward_findings(write(tmp_path, make, range(1, 6)), CONTEXT)
+    assert (one.id, one.severity) == ("data_missing_or_schema.flat_gold_share", "warning")
+
+
+def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None:
+    path = write(tmp_path, constant_judge, range(1, 6))
+    curves = columns({"reward/mean": [-0.3] * 5, "reward/zero_std_share": [1.0] * 5})
+    both = joined(reward_findings(path, CONTEXT), metric_findings(curves, CONTEXT))
+    assert [one.id for one in both] == ["judge_parse_failure.constant"]
+    assert [one.family for one in both[0].followed_by] == ["reward_zero_or_flat"]
+
+
+def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:
+    short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, "grpo")
+    path = write(tmp_path, garbage, range(1, 4))
+    found = joined(reward_findings(path, short), [], value_findings(short))
+    assert [(one.id, one.severity) for one in found if one.severity != "info"] == [
+        ("reward_zero_or_flat.cap_too_short", "error")
+    ]
+    assert [one.id for one in found[0].followed_by] == ["reward_zero_or_flat.truncated"]
+
+
+def test_a_policy_that_collapsed_explains_the_texts_that_are_no_rubrics(tmp_path: Path) -> None:
+    path = write(tmp_path, scored, range(1, 11))
+    write(tmp_path, garbage, range(11, 21))
+    curves = columns({"response_length/clip_ratio": [0.05] * 10 + [1.0] * 10})
+    found = joined(reward_findings(path, CONTEXT, curves), metric_findings(curves, CONTEXT))
+    assert [one.id for one in found] == ["collapse_entropy_or_length.length_cap"]
+    assert [one.id for one in found[0].followed_by] == ["reward_zero_or_flat.truncated"]

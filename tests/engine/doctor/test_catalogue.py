@@ -1,0 +1,118 @@
+"""The table of symptoms says what the rules say, and has all of them."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.catalogue.__main__ import markdown
+from engine.doctor.catalogue.collect import entries
+from engine.doctor.catalogue.source import Source
+from engine.doctor.finding import Finding
+from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.rewards.failures import CLASSES
+from engine.doctor.text.rules import Role, load_rules
+from tests.engine.doctor.metrics.curves import columns, everything, healthy
+from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
+
+TABLE = Path(__file__).parents[3] / "docs" / "symptoms.md"
+
+RULE = '''
+"""Something is odd.
+
+Shape: a number above 3. Source: experience.
+"""
+HIGHEST = "three"
+
+
+def check(run):
+    worst = "rather odd"
+    yield Finding(
+        "odd.number",
+        Severity.ERROR if run.bad else Severity.WARNING,
+        f"the number is {run.value:.2f}, {worst}",
+        f"It should be {HIGHEST}.",
+        (),
+        (Remedy("look at it"), *cures.smaller(run), _own(run)),
+    )
+
+
+def _own(run):
+    title = "leave it out"
+    return Remedy(title, (), "none is left")
+'''
+SHARED = """
+def smaller(context):
+    return scaled(context, "a.b", 0.5, f"halve {context.name}", "it is smaller")
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    (folder / "odd.py").write_text(RULE)
+    (folder / "cures.py").write_text(SHARED)
+    return Source.read(folder / "odd.py", [folder / "cures.py"])
+
+
+def test_a_rule_is_read_with_holes_for_its_numbers(source: Source) -> None:
+    (one,) = source.entries()
+    assert (one.id, one.severity) == ("odd.number", "error or warning")
+    assert one.symptom == "the number is …, rather odd"
+    assert one.cause == "It should be three."
+
+
+def test_remedies_are_followed_to_where_they_are_made(source: Source) -> None:
+    (one,) = source.entries()
+    assert set(one.remedies) == {"look at it", "halve …", "leave it out"}
+
+
+def test_the_shape_is_the_docstring_of_the_rule_file(source: Source) -> None:
+    shape = source.shape()
+    assert (shape.name, shape.title) == ("metrics/odd", "Something is odd.")
+    assert shape.text == "Shape: a number above 3. Source: experience."
+
+
+def test_the_committed_table_is_what_the_rules_say() -> None:
+    remake = "python -m engine.doctor.catalogue docs/symptoms.md"
+    assert TABLE.read_text(encoding="utf-8") == markdown(), f"the rules have changed: {remake}"
+
+
+def test_every_rule_has_a_symptom_and_a_cause() -> None:
+    for one in entries():
+        assert one.symptom.strip("… ") and one.cause.strip("… "), one
+        assert one.severity, one
+        assert one.evidence or one.shape, one
+
+
+def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:
+    known = {one.id for one in entries()}
+    assert {rule.id for rule in load_rules() if rule.role is not Role.NOISE} <= known
+    assert {one.id for one in CLASSES.values()} <= known
+
+
+@pytest.mark.parametrize("id", FAULTS)
+def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
+    curves = healthy(4, STEPS)
+    for fault in FAULTS[id]:
+        fault(curves, 60)
+    for one in everything(metric_findings(columns(curves), MetricContext())):
+        assert any(_is_row_of(row.id, row.symptom, one) for row in entries()), one.title
+
+
+def _is_row_of(id: str, symptom: str, one: Finding) -> bool:
+    return fnmatch(one.id, id) and fnmatch(one.title, symptom.replace("[", "?").replace("…", "*"))
+
+
+def test_the_findings_that_the_list_of_defects_names_exist() -> None:
+    text = (TABLE.parent / "defects.md").read_text(encoding="utf-8")
+    families = {one.family for one in entries()}
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", text))
+    meant = {one for one in named if one.partition(".")[0] in families}
+    assert len(meant) > 20
+    for id in meant:
+        assert any(fnmatch(id, row.id) or row.family == id for row in entries()), id

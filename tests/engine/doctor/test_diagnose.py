@@ -1,0 +1,60 @@
+"""Text and numbers of one log become one list of findings, root first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.diagnose import diagnose_file, joined
+from engine.doctor.finding import Finding, Severity
+from engine.errors import UsageError
+
+
+def finding(name: str, severity: Severity = Severity.ERROR, confidence: float = 0.9) -> Finding:
+    return Finding(name, severity, "title", "cause", confidence=confidence)
+
+
+def ids(found: list[Finding]) -> list[str]:
+    return [one.id for one in found]
+
+
+def test_what_ended_the_run_stands_before_what_its_numbers_show() -> None:
+    assert ids(joined([finding("port_in_use")], [finding("loss_nan")])) == [
+        "port_in_use",
+        "loss_nan",
+    ]
+
+
+def test_a_guess_stands_behind_an_alarm_of_the_numbers() -> None:
+    guess = finding("training_setup_error", Severity.WARNING, 0.2)
+    assert ids(joined([guess], [finding("loss_nan")])) == ["loss_nan", "training_setup_error"]
+
+
+def test_a_guess_stands_before_what_is_only_worth_knowing() -> None:
+    guess = finding("training_setup_error", Severity.WARNING, 0.2)
+    assert ids(joined([guess], [finding("slow_step", Severity.INFO)]))[0] == "training_setup_error"
+
+
+def test_the_same_trouble_is_told_once() -> None:
+    [one] = joined([finding("loss_nan.text")], [finding("loss_nan.series")])
+    assert ids(list(one.followed_by)) == ["loss_nan.series"]
+
+
+def test_a_log_that_grows_flat_is_found_by_its_numbers(tmp_path: Path) -> None:
+    log = tmp_path / "out.log"
+    line = "{{'loss': 0.0, 'grad_norm': 0.0, 'reward': 0.0, 'reward_std': 0.0, 'epoch': {}}}\n"
+    log.write_text("".join(line.format(n / 10) for n in range(12)))
+    assert diagnose_file(log)[0].family == "reward_zero_or_flat"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 5000, b"\xff\xfe", b"{" * 3000, b"\r" * 3000])
+def test_odd_files_are_read_without_a_finding(tmp_path: Path, content: bytes) -> None:
+    log = tmp_path / "odd.log"
+    log.write_bytes(content)
+    assert diagnose_file(log) == []
+
+
+def test_a_device_is_refused() -> None:
+    with pytest.raises(UsageError, match="not a regular file"):
+        diagnose_file(Path("/dev/null"))

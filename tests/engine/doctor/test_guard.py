@@ -1,0 +1,286 @@
+"""The guard stops and tells for a run that nobody watches, and is gone when the run is."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine import jsonl
+from engine.doctor.finding import Finding, Severity
+from engine.doctor.guard_settings import GuardSettings, fires
+from engine.doctor.told import ToldBefore
+from engine.errors import UsageError
+from engine.launch.launcher import start_supervisor
+from engine.launch.recipe import load_recipe
+from engine.runs import requests
+from engine.runs.processes import end_members, send
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from tests.engine.doctor.test_live import log_steps, make_run
+from tests.engine.runs.faults.stage import Stage, events, logged, supervisor_of
+from tests.waiting import ended, wait_for
+
+REFUSED = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
+SAID = ("--say", "2", REFUSED)
+ADDRESS = "GUARD_WEBHOOK"
+QUICK = {"guard.every_s": 0.5}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path / "runs")
+    yield made
+    made.clear_away()
+    wait_for(lambda: guards(made) == [])
+
+
+def guards(stage: Stage) -> list[int]:
+    """The guards of the runs of a stage that are alive."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            alive = process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            continue
+        if alive and any("engine.doctor.guard" in word for word in words):
+            found += [process.pid] if any(str(stage.root) in word for word in words) else []
+    return found
+
+
+def sick(
+    stage: Stage, *arguments: str, steps: int = 1000, saved: Path | None = None, **guard: Any
+) -> RunDir:
+    """A run whose judge refuses its key in step 2."""
+    config = {**QUICK, **{f"guard.{key}": value for key, value in guard.items()}}
+    arguments = (*SAID, "--sleep", "0.1", *arguments)
+    return stage.start(*arguments, steps=steps, checkpoints=saved, config=config)
+
+
+def written(run: RunDir) -> str:
+    """Everything the run's files say."""
+    return "\n".join(p.read_text(errors="replace") for p in run.path.rglob("*") if p.is_file())
+
+
+class Inbox:
+    """A server that keeps what is posted to it and answers with ``status``."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.letters: list[dict[str, Any]] = []
+        inbox = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                size = int(self.headers["Content-Length"])
+                inbox.letters.append(json.loads(self.rfile.read(size)))
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *words: object) -> None:
+                pass
+
+        self._server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/hook/sesame-open"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    made = Inbox()
+    yield made
+    made.close()
+
+
+def finding(id: str = "judge_auth.key", severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(id, severity, "title", "cause")
+
+
+@pytest.mark.parametrize("chosen", ["error", "judge_auth", "judge_auth.key"])
+def test_a_finding_is_chosen_by_severity_class_or_id(chosen: str) -> None:
+    assert fires(finding(), [chosen])
+    assert not fires(finding("loss_nan", Severity.WARNING), [chosen])
+
+
+def test_information_never_fires() -> None:
+    assert not fires(finding(severity=Severity.INFO), ["info", "judge_auth"])
+
+
+def test_nothing_is_guarded_unless_it_is_asked_for() -> None:
+    assert not GuardSettings.from_manifest({}).is_on
+    assert not GuardSettings.from_manifest({"config": {"guard.stop_on": {"value": []}}}).is_on
+    assert GuardSettings.from_manifest({"config": {"guard.command": {"value": ["true"]}}}).is_on
+
+
+def test_settings_of_a_wrong_type_count_as_missing() -> None:
+    odd = {"stop_on": 5, "command": "rm -rf", "every_s": "soon", "webhook_variable": ["A"]}
+    config = {f"guard.{key}": {"value": value} for key, value in odd.items()}
+    assert GuardSettings.from_manifest({"config": config}) == GuardSettings()
+
+
+@pytest.mark.parametrize("value", ["ALERT_ADDRESS", "https://example.org/hook"])
+def test_the_variable_of_an_address_must_be_known_as_a_secret(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "try.yaml"
+    path.write_text(f"grubrics: {{kind: sft}}\nguard: {{webhook_variable: '{value}'}}\n")
+    with pytest.raises(UsageError, match=r"guard\.webhook_variable"):
+        load_recipe(str(path))
+
+
+@pytest.mark.parametrize("name", ["critcal", "info"])
+def test_a_name_that_no_finding_has_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "try.yaml"
+    path.write_text(f"grubrics: {{kind: sft}}\nguard: {{stop_on: [loss_nan, {name}]}}\n")
+    with pytest.raises(UsageError, match=rf"guard\.stop_on.*no finding is called '{name}'"):
+        load_recipe(str(path))
+
+
+def test_a_resumed_run_is_known_for_what_its_history_shows(tmp_path: Path) -> None:
+    run = make_run(tmp_path, {"number": 1}, {"number": 2, "from_step": 30})
+    log_steps(run, 40, exploded=20)
+    told, again = ToldBefore(run, attempt=2), finding("kl_or_grad_blowup.gradient")
+    assert told.has(again)
+    assert told.has(replace(finding(), onset_step=30))
+    assert not told.has(replace(finding(), onset_step=31))
+    assert not ToldBefore(run, attempt=1).has(again)
+
+
+@pytest.mark.waits
+def test_a_chosen_finding_stops_the_run_at_once(stage: Stage) -> None:
+    run = sick(stage, stop_on=["judge_auth"], stop_at_once=True)
+    state = ended(run)
+    assert state.word == "stopped"
+    assert (state.reason or "").startswith("stopped by the guard at step ")
+    assert [event["id"] for event in events(run, "finding")] == ["judge_auth"]
+
+
+@pytest.mark.waits
+def test_or_after_its_next_checkpoint(stage: Stage, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    saving = ("--save-to", str(folder), "--save-every", "40")
+    run = sick(stage, *saving, stop_on=["error"], saved=folder)
+    state = ended(run)
+    assert state.word == "stopped"
+    assert (folder / "global_step_40").is_dir()
+    assert 40 <= (state.step or 0) < 80
+
+
+@pytest.mark.waits
+def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None:
+    run = sick(stage, steps=30, stop_on=["loss_nan"])
+    assert ended(run).state == "finished"
+    assert [
+        (event["id"], event["severity"], event["step"]) for event in events(run, "finding")
+    ] == [("judge_auth", "error", 1)]
+    assert requests.pending_stop(run) is None
+
+
+@pytest.mark.waits
+def test_a_command_is_run_without_a_shell_and_is_told_the_finding(
+    stage: Stage, tmp_path: Path
+) -> None:
+    told = tmp_path / "told.json"
+    code = "import os, sys; open(sys.argv[1], 'w').write(os.environ['GRUBRICS_FINDING'])"
+    odd = "$(touch owned); *"
+    run = sick(stage, steps=40, command=[sys.executable, "-c", code, str(told), odd])
+    wait_for(lambda: told.exists() and told.read_text())
+    assert json.loads(told.read_text())["id"] == "judge_auth"
+    assert json.loads(told.read_text())["run"] == run.id
+    assert not (stage.root / "owned").exists()
+
+
+@pytest.mark.waits
+def test_an_address_is_posted_to_and_written_nowhere(
+    stage: Stage, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ADDRESS, inbox.address)
+    run = sick(stage, steps=40, webhook_variable=ADDRESS)
+    ended(run)
+    wait_for(lambda: guards(stage) == [])
+    assert [letter["id"] for letter in inbox.letters] == ["judge_auth"]
+    assert inbox.letters[0]["text"].startswith(f"{run.id}: error since step 1: ")
+    assert "sesame-open" not in written(run)
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/sesame-open", "http://x/ sesame-open", ""])
+def test_notices_that_fail_are_warnings_without_the_address(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv(ADDRESS, address)
+    run = sick(stage, steps=40, webhook_variable=ADDRESS, command=["/no/such/program"])
+    ended(run)
+    wait_for(lambda: guards(stage) == [])
+    said = [event["message"] for event in events(run, "warning")]
+    assert said[0] == "the guard's command failed: FileNotFoundError"
+    assert said[1].startswith("the guard's webhook failed: ")
+    assert "sesame-open" not in written(run)
+
+
+@pytest.mark.waits
+def test_a_resumed_run_is_guarded_anew(stage: Stage) -> None:
+    """The second attempt says nothing wrong: what the first one showed does not stop it."""
+    run = sick(stage, stop_on=["judge_auth"], stop_at_once=True)
+    assert ended(run).word == "stopped"
+    manifest = run.read_manifest()
+    first = manifest["attempts"][0]
+    argv = [*first["argv"][:2], "20", "--sleep", "0.05"]
+    second = {"number": 2, "argv": argv, "from_step": 3}
+    jsonl.write_json(run.manifest, {**manifest, "attempts": [first, second], "total_steps": 20})
+    requests.clear(run)
+    run.attempt(2).path.mkdir()
+    start_supervisor(run)
+    wait_for(lambda: len(guards(stage)) == 1)
+    assert ended(run).state == "finished"
+    wait_for(lambda: guards(stage) == [])
+    assert len(events(run, "finding")) == 1
+
+
+@pytest.mark.waits
+def test_the_guard_of_a_lost_run_ends(stage: Stage) -> None:
+    run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
+    wait_for(lambda: len(guards(stage)) == 1)
+    send(supervisor_of(run), signal.SIGKILL)
+    end_members(run, 0.0)
+    wait_for(lambda: observed_state(run).state == "lost")
+    wait_for(lambda: guards(stage) == [])
+
+
+@pytest.mark.waits
+def test_the_guard_of_a_deleted_run_ends(stage: Stage) -> None:
+    run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
+    wait_for(lambda: len(guards(stage)) == 1)
+    wait_for(lambda: _deleted(run))
+    wait_for(lambda: guards(stage) == [])
+
+
+def _deleted(run: RunDir) -> bool:
+    shutil.rmtree(run.path, ignore_errors=True)
+    return not run.path.exists()
+
+
+@pytest.mark.waits
+def test_the_machine_may_end_the_guard_and_the_run_goes_on(stage: Stage) -> None:
+    run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
+    wait_for(lambda: len(guards(stage)) == 1)
+    psutil.Process(guards(stage)[0]).terminate()
+    wait_for(lambda: guards(stage) == [])
+    before = len(logged(run))
+    wait_for(lambda: len(logged(run)) > before)
+    assert observed_state(run).state == "running"

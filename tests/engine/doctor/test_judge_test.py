@@ -1,0 +1,135 @@
+"""The judge tried with a run's own settings, against servers that answer and servers that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.judge_test import JudgeTest, run_test
+from engine.errors import UsageError
+from engine.launch.recipe import load_recipe
+from tests.engine.rubrics.judge.server import JudgeServer, Reply, judge_server
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+KEY = "sk-test-0123456789abcdef0123456789"
+
+
+def ask(server: JudgeServer, *overrides: str, calls: int = 0) -> JudgeTest:
+    given = ("judge.provider=openai", f"judge.base_url={server.url}/v1", *overrides)
+    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), given, {})
+    return run_test(recipe, {"OPENAI_API_KEY": KEY}, calls)
+
+
+def error(status: int, message: str, code: str = "") -> Reply:
+    return Reply(status, body={"error": {"message": message, "code": code}})
+
+
+FAILURES = {
+    "401": (error(401, "Incorrect API key"), "judge_auth"),
+    "402": (error(402, "Insufficient Balance"), "judge_auth.balance"),
+    "403": (error(403, "not allowed"), "judge_auth"),
+    "404": (error(404, "no such deployment", "DeploymentNotFound"), "judge_auth.not_found"),
+    "429": (error(429, "too many requests"), "judge_rate_limit"),
+    "quota": (error(429, "no credit", "insufficient_quota"), "judge_rate_limit.quota"),
+    "500": (error(500, "internal"), "judge_timeout_or_connection.server"),
+    "slow": (Reply(delay_s=0.6), "judge_timeout_or_connection.timeout"),
+    "garbage": (Reply(content="I like them all."), "judge_parse_failure"),
+    "not JSON": (Reply(raw=b"<html>hello</html>"), "judge_parse_failure"),
+    "filter": (error(400, "blocked", "content_filter"), "judge_content_filter"),
+    "filtered reply": (
+        Reply(content=None, finish_reason="content_filter"),
+        "judge_content_filter",
+    ),
+    "too long": (
+        error(400, "This model's maximum context length is 8192 tokens"),
+        "context_length_exceeded.judge",
+    ),
+    "parameter": (error(400, "Unsupported parameter: 'max_tokens'"), "config_error.judge_request"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_each_failure_has_its_class_and_a_cure(case: str) -> None:
+    reply, id = FAILURES[case]
+    with judge_server(every=reply) as server:
+        found = ask(server, "judge.timeout_s=0.3")
+    (one,) = found.findings
+    assert (one.id, one.severity) == (id, "critical")
+    assert one.remedies
+    assert len(server.requests) == 1  # a test that repeats its call would hide what fails
+
+
+def test_a_server_that_is_not_there() -> None:
+    with judge_server() as server:
+        pass
+    (one,) = ask(server).findings
+    assert one.id == "judge_timeout_or_connection.connection"
+
+
+def test_a_judge_that_answers_is_asked_once_and_then_as_a_step_asks() -> None:
+    with judge_server(every=Reply(delay_s=0.05)) as server:
+        found = ask(server, "judge.model=gpt-test", "judge.max_concurrent=3", calls=7)
+    trial = found.trial
+    assert trial is not None and found.findings == ()
+    assert trial.first.scores == (0.9, 0.1)
+    assert (len(trial.more), trial.at_once, server.busiest) == (7, 3, 3)
+    assert {request["model"] for request in server.requests} == {"gpt-test"}
+    assert trial.p50 is not None and trial.p95 is not None
+    assert 0.05 <= trial.p50 <= trial.p95
+
+
+def test_the_endpoint_is_named_without_path_login_or_key() -> None:
+    with judge_server() as server:
+        found = ask(server)
+    assert found.endpoint == server.url.removeprefix("http://")
+
+
+def test_a_key_that_the_server_quotes_is_masked() -> None:
+    with judge_server(every=error(401, f"Incorrect API key provided: {KEY}")) as server:
+        found = ask(server)
+    assert KEY not in repr(found)
+
+
+def test_calls_that_are_refused_lower_the_recommended_limit() -> None:
+    # The first call alone is served, and of the ten that follow four.
+    replies = [Reply()] * 5 + [error(429, "slow down")] * 6
+    with judge_server(*replies) as server:
+        found = ask(server, "judge.max_concurrent=10", calls=10)
+    (one,) = found.findings
+    assert (one.id, one.severity) == ("judge_rate_limit", "warning")
+    assert found.advice is not None
+    assert (found.advice.limit, found.advice.allowed, found.advice.recommended) == (10, 4, 4)
+
+
+def test_a_limit_that_keeps_up_is_left_alone() -> None:
+    with judge_server() as server:
+        found = ask(server, "judge.max_concurrent=5", calls=2)
+    assert found.advice is not None and found.advice.recommended == 5
+
+
+def test_a_judge_that_does_not_tell_right_from_wrong() -> None:
+    same = '{"evaluations": [{"answer_id": "a1", "total_score": 0}, {"answer_id": "a2", '
+    with judge_server(every=Reply(content=f'{same}"total_score": 0}}]}}')) as server:
+        found = ask(server)
+    assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
+
+
+def test_without_credentials_the_variables_are_named() -> None:
+    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ("judge.provider=azure",), {})
+    (one,) = run_test(recipe, {}, 0).findings
+    assert one.id == "judge_auth.missing"
+    assert "AZURE_OPENAI_API_KEY" in one.evidence[0].text
+
+
+def test_the_offline_judge_needs_no_server() -> None:
+    found = run_test(load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {}), {}, 3)
+    assert found.trial is not None and found.endpoint is None
+    assert found.trial.first.scores == (1.0, 0.0)
+    assert found.findings == ()
+
+
+def test_supervised_training_asks_no_judge() -> None:
+    recipe = load_recipe(str(CONFIGS / "sft_tiny.yaml"), (), {})
+    with pytest.raises(UsageError, match="asks no judge"):
+        run_test(recipe, {}, 0)

@@ -1,0 +1,32 @@
+"""What the supervisor saw of a run's end completes what its console tells."""
+
+from __future__ import annotations
+
+from engine.doctor.finding import Finding, Severity
+from engine.doctor.run_end import with_end
+from engine.runs.state import RunState
+
+INTERRUPTED = Finding("job_cancelled_or_interrupted.keyboard", Severity.ERROR, "stopped", "Ctrl-C")
+
+
+def test_a_stop_that_was_asked_for_is_no_alarm() -> None:
+    [one] = with_end([INTERRUPTED], RunState("finished", reason="stopped by user at step 3 of 9"))
+    assert one.severity is Severity.INFO
+
+
+def test_an_interrupt_nobody_asked_for_stays_an_error() -> None:
+    assert with_end([INTERRUPTED], RunState("failed", reason="exit code 1")) == [INTERRUPTED]
+
+
+def test_a_run_that_reached_its_end_got_over_its_errors() -> None:
+    crash = Finding("wandb_teardown_or_crash", Severity.ERROR, "crash", "at exit")
+    judge = Finding("judge_auth", Severity.ERROR, "refused", "no key")
+    finished = RunState("finished", reason="teardown crash: exit code 1 after the last step")
+    assert [one.severity for one in with_end([crash, judge], finished)] == ["info", "error"]
+
+
+def test_a_kill_that_left_no_word_behind_is_told() -> None:
+    reason = "killed by SIGKILL (by hand, or out of memory?)"
+    [one] = with_end([], RunState("failed", reason=reason, step=7))
+    assert (one.id, one.onset_step) == ("job_cancelled_or_interrupted.killed", 7)
+    assert one.evidence[0].text == reason

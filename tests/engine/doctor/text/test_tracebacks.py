@@ -1,0 +1,104 @@
+"""Tracebacks are put together from lines that other processes print between."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.doctor.text.line import read_line
+from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in
+from engine.doctor.text.unknown import is_noise, kind_of
+
+HEADER = "Traceback (most recent call last):"
+
+
+def raised(*lines: str) -> list[Raised]:
+    tracebacks = Tracebacks()
+    found = [tracebacks.read(read_line(line.encode())) for line in lines]
+    return [one for one in found if one is not None]
+
+
+def test_frames_and_exception() -> None:
+    [one] = raised(HEADER, '  File "/a.py", line 1, in go', "    go()", "ValueError: no")
+    assert (one.type, one.message, one.frames) == ("ValueError", "no", ("/a.py:go",))
+
+
+def test_two_ranks_interleaved() -> None:
+    first, second = raised(
+        f"[rank0]: {HEADER}",
+        f"[rank1]: {HEADER}",
+        '[rank1]:   File "/one.py", line 1, in f',
+        '[rank0]:   File "/zero.py", line 1, in f',
+        "[rank0]: KeyError: 'x'",
+        "[rank1]: ValueError: y",
+    )
+    assert (first.innermost, second.innermost) == ("/zero.py:f", "/one.py:f")
+
+
+def test_printed_lines_between_do_not_end_it() -> None:
+    [one] = raised(HEADER, "loss: 3", '  File "/a.py", line 1, in f', "hello", "OSError")
+    assert one.type == "OSError"
+
+
+def test_a_ray_error_begins_a_traceback_of_its_own() -> None:
+    outer = "ray.exceptions.RayTaskError(TypeError): ray::Runner.run() (pid=5, ip=1.2.3.4)"
+    [one] = raised(outer, '  File "/w.py", line 2, in run', "TypeError: bad")
+    assert one.innermost == "/w.py:run"
+
+
+def test_an_ignored_exception_is_marked() -> None:
+    [one] = raised(
+        "Exception ignored in: <function X.__del__>",
+        HEADER,
+        '  File "/a.py", line 1, in f',
+        "OSError",
+    )
+    assert one.is_ignored
+
+
+def test_the_number_of_open_tracebacks_is_bounded() -> None:
+    tracebacks = Tracebacks()
+    for rank in range(500):
+        tracebacks.read(read_line(f"[rank{rank}]: {HEADER}".encode()))
+    for _ in range(500):
+        tracebacks.read(read_line(b"nothing"))
+    assert not tracebacks.any_open
+
+
+@pytest.mark.parametrize(
+    "text", ["ValueError: no", "a.b.CustomError", "KeyboardInterrupt", "socket.timeout: x"]
+)
+def test_lines_that_name_an_exception(text: str) -> None:
+    assert exception_in(text) is not None
+
+
+@pytest.mark.parametrize("text", ["Epoch: 3", "INFO: fine", "Error is a word", "loss: 0.3", ""])
+def test_lines_that_name_none(text: str) -> None:
+    assert exception_in(text) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "family"),
+    [
+        ("/w/my_reward.py:compute_score", "OddError: x", "reward_function_error"),
+        ("/x/site-packages/datasets/load.py:go", "OddError: x", "data_missing_or_schema"),
+        ("/x/site-packages/vllm/core.py:go", "OddError: x", "vllm_init_failure"),
+        ("/x/site-packages/wandb/sdk/run.py:go", "OddError: x", "wandb_teardown_or_crash"),
+        (
+            "/x/transformers/tokenization_llama.py:load",
+            "TypeError: x",
+            "tokenizer_or_chat_template",
+        ),
+        ("/x/omegaconf/base.py:get", "OddError: x", "config_error"),
+    ],
+)
+def test_an_unknown_exception_is_sorted_by_its_frames(file: str, text: str, family: str) -> None:
+    place, function = file.rsplit(":", 1)
+    [one] = raised(HEADER, f'  File "{place}", line 1, in {function}', text)
+    kind = kind_of(one)
+    assert kind is not None and kind.id.startswith(family)
+
+
+def test_what_python_raises_while_it_ends_is_noise() -> None:
+    frame = '  File "/usr/lib/python3.11/multiprocessing/resource_tracker.py", line 1, in main'
+    [one] = raised(HEADER, frame, "KeyError: '/psm'")
+    assert is_noise(one)

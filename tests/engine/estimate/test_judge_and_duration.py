@@ -1,0 +1,147 @@
+"""Calls are counted, speed and price are measured or unknown, never invented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.estimate.duration import duration
+from engine.estimate.experience import JudgeTimes, StepTimes, judge_times, step_times
+from engine.estimate.judge import JudgeUse, judge_use
+from engine.launch.launcher import manifest, plan
+from engine.launch.recipe import Recipe
+from engine.launch.steps import step_plan
+from engine.preflight.check import Check, Subject
+from engine.preflight.judge import check
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from tests.engine.preflight.project import Project, make_project
+
+MODEL = "judge.model=gpt-5-mini"
+AZURE = ("judge.provider=azure", MODEL)
+PRICES = ("judge.usd_per_million_in=2", "judge.usd_per_million_out=10")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return make_project(tmp_path)
+
+
+def ran(project: Project, recipe: Recipe, name: str, *steps: dict[str, Any]) -> RunDir:
+    """A finished run of a recipe with these metrics in its steps, one every ten seconds."""
+    run = RunDir(project.root / "runs" / name)
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, manifest(plan(recipe, "other", project.root / "runs")))
+    for number, metrics in enumerate(steps, 1):
+        line = {"v": 1, "step": number, "attempt": 1, "t": 100.0 + 10 * number, "metrics": metrics}
+        jsonl.append(run.train_log, line)
+    write_state(run, RunState("finished", started=80.0, ended=200.0))
+    return run
+
+
+def use(recipe: Recipe, known: JudgeTimes | None = None) -> JudgeUse:
+    counted = step_plan(recipe)
+    assert counted is not None
+    return judge_use(recipe, counted, known)
+
+
+def test_a_call_for_every_rollout_and_every_validation_answer(project: Project) -> None:
+    calls = use(project.recipe()).calls
+    # 4 prompts x 4 rollouts, 6 steps; validation before and at steps 3 and 6, 3 rows each
+    assert (calls.step, calls.steps, calls.validation, calls.total) == (16, 6, 9, 105)
+
+
+def test_the_offline_judge_costs_nothing(project: Project) -> None:
+    assert use(project.recipe()).cost == 0
+
+
+def test_without_price_or_tokens_the_cost_is_unknown_and_says_why(project: Project) -> None:
+    found = use(project.recipe("grpo", *AZURE))
+    assert found.cost is None
+    assert any("usd_per_million_in" in why for why in found.unknown)
+    priced = use(project.recipe("grpo", *AZURE, *PRICES))
+    assert priced.cost is None and "tokens of a call" in priced.unknown
+
+
+def test_tokens_times_price_is_the_cost(project: Project) -> None:
+    known = JudgeTimes("before", latency=3.0, tokens_in=1000.0, tokens_out=500.0)
+    found = use(project.recipe("grpo", *AZURE, *PRICES), known)
+    assert found.cost == pytest.approx(105 * (1000 * 2 + 500 * 10) / 1e6)
+
+
+def test_no_step_is_shorter_than_its_rounds_of_calls(project: Project) -> None:
+    found = use(project.recipe("grpo", "judge.max_concurrent=5"), JudgeTimes("b", 3.0, None, None))
+    assert found.rounds == 4  # 16 calls, 5 at once
+    assert found.least_step == 12.0
+
+
+def test_the_calls_in_flight_that_a_target_needs(project: Project) -> None:
+    found = use(project.recipe(), JudgeTimes("b", 3.0, None, None))
+    assert found.concurrency_for(12.0) == 4  # 16 x 3 s in 12 s
+    assert found.concurrency_for(0.1) == 16  # more than there are calls helps nobody
+    assert use(project.recipe()).concurrency_for(12.0) is None
+
+
+def test_latency_and_tokens_come_from_a_run_with_the_same_judge(project: Project) -> None:
+    metrics = {"judge_api_latency_s": 2.0, "judge/calls": 4, "judge/tokens_in": 400.0}
+    ran(project, project.recipe("grpo", *AZURE), "before", metrics, metrics)
+    runs = project.root / "runs"
+    found = judge_times(project.recipe("grpo", *AZURE, "data.train_batch_size=8"), runs)
+    assert found == JudgeTimes("before", 2.0, 100.0, None)
+    assert judge_times(project.recipe(), runs) is None
+
+
+def test_hours_come_from_measured_steps(project: Project) -> None:
+    recipe, steps = project.recipe(), [{"timing_s/step": value} for value in (9.0, 2.0, 4.0)]
+    ran(project, recipe, "before", *steps)
+    known = step_times(recipe, project.root / "runs")
+    assert known is not None and known.same_recipe
+    assert (known.first, known.later_mean, known.start) == (9.0, 3.0, 110.0 - 80.0 - 9.0)
+    assert duration(6, known).seconds == 21 + 9 + 5 * 3
+
+
+def test_a_recipe_of_the_same_size_will_do_another_size_will_not(project: Project) -> None:
+    steps = [{"timing_s/step": 2.0}] * 3
+    ran(project, project.recipe(), "before", *steps)
+    runs = project.root / "runs"
+    similar = step_times(project.recipe("grpo", "trainer.total_training_steps=3"), runs)
+    assert similar is not None and not similar.same_recipe
+    larger = project.recipe("grpo", "actor_rollout_ref.rollout.n=8")
+    assert step_times(larger, runs) is None
+
+
+def test_two_steps_are_no_basis(project: Project) -> None:
+    ran(project, project.recipe(), "before", {"timing_s/step": 2.0}, {"timing_s/step": 2.0})
+    assert step_times(project.recipe(), project.root / "runs") is None
+
+
+def test_without_a_basis_no_time_is_told() -> None:
+    found = duration(100, None)
+    assert (found.seconds, found.hours, found.basis) == (None, None, None)
+    assert duration(None, StepTimes("x", True, 3, None, 1.0, 1.0, 1.0)).seconds is None
+
+
+def checked(project: Project, *overrides: str) -> Check:
+    return check(Subject(project.recipe("grpo", *overrides), {}, project.root / "runs"))
+
+
+def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> None:
+    found = checked(project, "judge.max_concurrent=5")
+    assert found.status == "ok"
+    assert (
+        "16 calls a step, 5 in flight for all 8 reward workers together = 4 rounds" in found.message
+    )
+
+
+def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: Project) -> None:
+    slow = {"judge_api_latency_s": 100.0, "judge/calls": 16}
+    ran(project, project.recipe("grpo", *AZURE), "before", slow)
+    found = checked(project, *AZURE, "judge.max_concurrent=2")
+    assert found.status == "warn"
+    assert "8 rounds x 100.0 s = 800 s at least" in found.message
+    assert found.fix == "judge.max_concurrent=6"

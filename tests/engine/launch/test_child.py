@@ -1,0 +1,197 @@
+"""A remedy launches a changed run beside the sick one, whole and under its own name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.doctor.finding import Change
+from engine.errors import UsageError
+from engine.launch import child as remedies
+from engine.launch.child import completed, launch_child, plan_child
+from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
+from engine.launch.pinned import pinned_recipe
+from engine.launch.resume import resume
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state, write_state
+from tests.engine.preflight.project import Project, make_project
+from tests.engine.runs.faults.stage import Stage
+from tests.waiting import ended, wait_for
+
+BATCH = Change("config", "data.train_batch_size", 2, 4)
+BLOCKING = Change("environment", "CUDA_LAUNCH_BLOCKING", "1")
+KEEP = """
+import os, pathlib
+kept = pathlib.Path(os.environ["GRUBRICS_ATTEMPT_DIR"], "kept")
+kept.write_text(os.environ["CUDA_LAUNCH_BLOCKING"])
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return make_project(tmp_path)
+
+
+def launched(project: Project, name: str = "sick", **more: Any) -> RunDir:
+    """A run as a launch leaves it, that has failed."""
+    run = RunDir(project.root / "runs" / name)
+    contents = manifest(plan(project.recipe(), name, project.root / "runs")) | more
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    write_state(run, RunState("failed", ended=2e9))
+    return run
+
+
+def values(planned: LaunchPlan, *keys: str) -> list[Any]:
+    return [planned.recipe.get(key) for key in keys]
+
+
+def test_what_a_change_touches_moves_with_it(project: Project) -> None:
+    whole = completed(launched(project), [BATCH])
+    assert [(one.key, one.after) for one in whole][:2] == [
+        ("data.train_batch_size", 2),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size", 2),
+    ]
+    assert all(one.why for one in whole[1:])
+
+
+def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Project) -> None:
+    run = launched(project)
+    planned = plan_child(run, [BATCH])
+    assert values(
+        planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
+    ) == [2, 2]
+    written = manifest(planned)
+    assert written["parent"] == {"run": "sick", "relation": "remedy"}
+    assert (written["id"], written["checkpoint_dir"]) == ("sick-remedy", "checkpoints/sick-remedy")
+    assert written["recipe"] == run.read_manifest()["recipe"]
+    (project.root / "runs/sick-remedy").mkdir()
+    assert plan_child(run, [BATCH]).run_id == "sick-remedy-2"
+
+
+def test_planning_a_child_writes_nothing(project: Project) -> None:
+    run = launched(project)
+    before = sorted(project.root.rglob("*"))
+    plan_child(run, [BATCH])
+    assert sorted(project.root.rglob("*")) == before
+
+
+def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
+    project: Project,
+) -> None:
+    run = launched(project, variables={"NCCL_DEBUG": "INFO"})
+    planned = plan_child(run, [BLOCKING])
+    assert planned.variables == {"NCCL_DEBUG": "INFO", "CUDA_LAUNCH_BLOCKING": "1"}
+    assert manifest(planned)["variables"] == planned.variables
+
+
+def test_a_variable_that_a_recipe_key_stands_for_is_a_change_of_the_recipe(
+    project: Project,
+) -> None:
+    change = Change("environment", "JUDGE_MAX_CONCURRENT", 3, 10)
+    planned = plan_child(launched(project), [change])
+    assert values(planned, "judge.max_concurrent") == [3]
+    assert planned.variables == {}
+
+
+def test_a_change_without_a_valid_whole_is_refused(project: Project) -> None:
+    change = Change("config", "data.train_bach_size", 2)
+    with pytest.raises(UsageError, match="train_batch_size"):
+        plan_child(launched(project), [change])
+
+
+def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
+    with pytest.raises(UsageError, match="was launched with that already"):
+        completed(launched(project), [Change("config", "data.train_batch_size", 4)])
+
+
+def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
+    run = launched(project)
+    run.recipe.unlink()
+    with pytest.raises(UsageError, match="the run's recipe is not there"):
+        plan_child(run, [BATCH])
+
+
+def test_a_run_of_another_folder_is_changed_there(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launched(project)
+    (project.root / "elsewhere").mkdir()
+    monkeypatch.chdir(project.root / "elsewhere")
+    with pytest.raises(UsageError, match="apply the remedy there"):
+        plan_child(run, [BATCH])
+
+
+def test_what_the_checklist_refuses_is_not_launched(project: Project) -> None:
+    run = launched(project)
+    (project.root / "data/train.parquet").unlink()
+    with pytest.raises(UsageError, match="parquet"):
+        launch_child(run, [BATCH])
+    assert [path.name for path in (project.root / "runs").iterdir()] == ["sick"]
+
+
+def going_on(project: Project) -> tuple[Stage, RunDir]:
+    """A run that goes on for minutes, with a recipe whose batch can be changed."""
+    stage = Stage(project.root / "runs")
+    run = stage.prepare("--sleep", "0.1", steps=1000, name="sick")
+    contents = manifest(plan(project.recipe(), "other", stage.root)) | {
+        "id": run.id,
+        "attempts": run.read_manifest()["attempts"],
+        "total_steps": 1000,
+    }
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    return stage, run
+
+
+@pytest.mark.waits
+def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, run = going_on(project)
+    seen: list[tuple[str, bool]] = []
+
+    def watched_launch(planned: LaunchPlan) -> RunDir:
+        made = launch(planned)
+        seen.append((observed_state(made).state, observed_state(run).has_ended))
+        return made
+
+    monkeypatch.setattr(remedies, "launch", watched_launch)
+    try:
+        start_supervisor(run)
+        wait_for(lambda: observed_state(run).step)
+        made = launch_child(run, [BATCH])
+        assert seen == [("queued", False)]
+        assert "stopped by its remedy" in (ended(run).reason or "")
+        wait_for(lambda: observed_state(made).state != "queued")
+    finally:
+        stage.clear_away()
+
+
+@pytest.mark.waits
+def test_the_trainer_of_every_attempt_gets_the_variables(project: Project) -> None:
+    planned = plan_child(launched(project), [BLOCKING])
+    run = RunDir(planned.directory)
+    run.attempt(1).path.mkdir(parents=True)
+    contents = manifest(planned) | {
+        "attempts": [{"number": 1, "argv": [sys.executable, "-c", KEEP]}]
+    }
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    assert "CUDA_LAUNCH_BLOCKING" not in os.environ
+    write_state(run, RunState("starting", heartbeat=2e9))
+    start_supervisor(run)
+    ended(run)
+    run.attempt(1).console.unlink()  # A run that never got to train is resumed from its beginning.
+    resume(run)
+    ended(run)
+    assert [(one.path / "kept").read_text() for one in run.attempts()] == ["1", "1"]

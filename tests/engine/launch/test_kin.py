@@ -1,0 +1,87 @@
+"""A run that was made from another one says what became of that one's trouble."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.doctor.live import RunFollower
+from engine.launch.kin import Kin
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, StateName, write_state
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+KEY = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided\n"
+SICK = "step:7 - critic/score/mean:0.5\n" + OOM
+
+
+def make(
+    root: Path,
+    name: str,
+    console: str,
+    state: StateName = "failed",
+    step: int = 7,
+    parent: dict[str, str] | None = None,
+) -> RunDir:
+    run = RunDir(root / name)
+    run.attempt(1).path.mkdir(parents=True)
+    manifest = {"v": 1, "kind": "grpo", "attempts": [{"number": 1}], "parent": parent}
+    jsonl.write_json(run.manifest, manifest)
+    run.attempt(1).console.write_text(console)
+    write_state(run, RunState(state, step=step, ended=2e9, heartbeat=2e9))
+    return run
+
+
+def told(run: RunDir) -> str:
+    return Kin(run).told(*RunFollower(run).look())
+
+
+def child(root: Path, console: str = "", relation: str = "remedy", **more: object) -> RunDir:
+    make(root, "sick", SICK)
+    parent = {"run": "sick", "relation": relation}
+    return make(root, "child", console, parent=parent, **more)  # type: ignore[arg-type]
+
+
+def test_a_run_of_its_own_has_no_kin(tmp_path: Path) -> None:
+    assert told(make(tmp_path, "alone", OOM)) == ""
+
+
+def test_a_remedy_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
+    run = child(tmp_path, state="finished", step=20)
+    assert told(run) == "remedy of sick: it helped, cuda_oom_training is gone at step 20"
+
+
+def test_it_names_what_came_in_its_place(tmp_path: Path) -> None:
+    said = told(child(tmp_path, KEY, step=20))
+    assert said.endswith("is gone at step 20, but now there is judge_auth")
+
+
+def test_a_remedy_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
+    assert "it did not help, cuda_oom_training is there again" in told(child(tmp_path, SICK))
+
+
+def test_before_the_step_of_the_trouble_nothing_is_known(tmp_path: Path) -> None:
+    said = told(child(tmp_path, step=3))
+    assert said == "remedy of sick: it is too early to say (step 3; cuda_oom_training came at 7)"
+
+
+def test_a_twin_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: Path) -> None:
+    said = told(child(tmp_path, SICK, "reproduction"))
+    assert said.startswith("twin of sick: ") and "infrastructure" in said
+
+
+def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
+    run = child(tmp_path)
+    kin, looked = Kin(run), RunFollower(run).look()
+    shutil.rmtree(tmp_path / "sick")
+    assert kin.told(*looked) == "remedy of sick, which is not there any more"
+    assert told(run) == "remedy of sick, which is not there any more"
+
+
+@pytest.mark.parametrize("name", ["../sick", "child", "no such", "a" * 300])
+def test_a_parent_that_cannot_be_one_is_not_looked_for(tmp_path: Path, name: str) -> None:
+    run = make(tmp_path, "child", "", parent={"run": name, "relation": "remedy"})
+    assert told(run).endswith("which is not there any more")

@@ -1,0 +1,62 @@
+"""Four ticks, each with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.launch.pipeline_check import ticks
+from engine.watch.train_log import Step
+
+FINE: Mapping[str, float | None] = {
+    "reward/mean": 0.2,
+    "reward/std": 0.3,
+    "actor/pg_loss": -0.01,
+    "judge/calls": 8.0,
+    "judge/parse_failures": 0.0,
+}
+
+
+def answers(*changes: Mapping[str, float | None]) -> dict[str, bool]:
+    """Ten steps; the last ones are changed."""
+    every = [{}] * (10 - len(changes)) + list(changes)
+    steps = [Step(n, 1, 0.0, {**FINE, **change}) for n, change in enumerate(every, 1)]
+    return {tick.id: tick.passed for tick in ticks(steps)}
+
+
+def missing(*changes: Mapping[str, float | None]) -> list[str]:
+    return [name for name, passed in answers(*changes).items() if not passed]
+
+
+def test_a_sound_run_gets_all_four() -> None:
+    assert len(answers()) == 4
+    assert missing() == []
+
+
+def test_one_reward_that_is_no_number_costs_the_first() -> None:
+    assert missing({"reward/mean": None}) == ["reward/mean is a number"]
+
+
+def test_one_flat_step_is_chance_but_most_are_not() -> None:
+    flat = {"reward/std": 0.0}
+    assert missing(flat) == []
+    assert missing(*[flat] * 6) == ["reward/std is above 0"]
+
+
+def test_a_loss_that_grows_out_of_hand_or_is_nan_costs_the_third() -> None:
+    assert missing({"actor/pg_loss": -40.0}) == ["policy loss does not explode"]
+    assert missing({"actor/pg_loss": None}) == ["policy loss does not explode"]
+    assert missing({"actor/pg_loss": 0.4}) == []
+
+
+def test_one_unread_reply_costs_the_fourth() -> None:
+    assert missing({"judge/parse_failures": 1.0}) == ["every judge reply is read"]
+
+
+def test_without_a_step_there_is_no_tick() -> None:
+    assert not any(tick.passed for tick in ticks([]))
+
+
+def test_the_numbers_are_told() -> None:
+    told = {tick.id: tick.text for tick in ticks([Step(1, 1, 0.0, FINE)])}
+    assert told["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
+    assert told["every judge reply is read"] == "0 of 8 judge replies could not be read"

@@ -1,0 +1,101 @@
+"""A recipe made small stays valid, keeps what decides, and says why each value moved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe, load_recipe
+from engine.launch.shrink import Size, shrunk
+from engine.preflight.checklist import run_checks
+from tests.engine.preflight.project import Project, make_project, write_model
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+TINY = {
+    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
+    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
+}  # fmt: skip
+SIZE = Size(steps=5, batch=2, folder="checkpoints/small", name="small")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with a tiny world's model and the production recipes, on a machine without GPU."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("engine.launch.shrink.gpus", list)
+    made = make_project(tmp_path)
+    for path in CONFIGS.glob("*.yaml"):
+        shutil.copy(path, tmp_path / "configs")
+    model = write_model(tmp_path / "data/tiny/model")
+    (model / "config.json").write_text(json.dumps(TINY))
+    return made
+
+
+def small(name: str, *overrides: str) -> Recipe:
+    return shrunk(load_recipe(name, overrides, {}), SIZE, {})[0]
+
+
+@pytest.mark.parametrize("name", ["verl_grpo", "verl_grpo_debug", "grpo_tiny"])
+def test_every_grpo_recipe_passes_the_relations_when_small(project: Project, name: str) -> None:
+    data = ("data.train_files=data/train.parquet", "data.val_files=data/val.parquet")
+    found = small(name, *data, "judge.provider=offline", "reward_config.use_contrastive=true")
+    checks = {check.id: check for check in run_checks(found, env={})}
+    for relation in ("config", "batch", "limits", "steps"):
+        assert checks[relation].status == "ok", checks[relation]
+
+
+def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Project) -> None:
+    found = small("verl_grpo")
+    assert found.get("grubrics.device") == "cpu"
+    assert found.get("actor_rollout_ref.model.path") == "data/tiny/model"
+    assert found.get("actor_rollout_ref.rollout.name") == "hf"
+    assert found.get("actor_rollout_ref.actor.strategy") == "fsdp2"
+    assert found.get("data.max_prompt_length") + found.get("data.max_response_length") <= 1024
+
+
+def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
+    before, after = load_recipe("verl_grpo", (), {}), small("verl_grpo")
+    for key, value in before.values.items():
+        if key.startswith(("reward_config.", "judge.", "algorithm.")) or key.endswith("seed"):
+            assert after.get(key) == value, key
+    assert after.get("data.train_files") == before.get("data.train_files")
+
+
+def test_a_small_model_of_its_own_is_kept(project: Project) -> None:
+    found = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
+    assert found.get("actor_rollout_ref.model.path") == "models/base"
+
+
+def test_checkpoints_go_to_a_folder_of_its_own_and_nothing_is_resumed(project: Project) -> None:
+    found = small("verl_grpo")
+    assert found.get("trainer.default_local_dir") == "checkpoints/small"
+    assert found.get("trainer.resume_mode") == "disable"
+
+
+def test_sft_is_shrunk_too(project: Project) -> None:
+    found = small("sft_healthbench", "data.train_file=data/sft/train.jsonl")
+    assert found.get("training.max_steps") == 5
+    assert found.get("training.output_dir") == "checkpoints/small"
+    assert found.get("data.max_seq_length") <= 1024
+    assert found.get("grubrics.device") == "cpu"
+
+
+def test_every_change_has_a_reason_and_a_value_before(project: Project) -> None:
+    recipe = load_recipe("verl_grpo", (), {})
+    for change in shrunk(recipe, SIZE, {})[1]:
+        assert change.why and change.before == recipe.get(change.key) != change.after
+
+
+def test_a_value_that_the_cpu_brings_along_is_no_change(project: Project) -> None:
+    changed = {change.key for change in shrunk(load_recipe("grpo_tiny", (), {}), SIZE, {})[1]}
+    assert not changed & {"actor_rollout_ref.rollout.name", "trainer.n_gpus_per_node"}
+
+
+def test_without_any_small_model_the_way_to_one_is_told(project: Project) -> None:
+    shutil.rmtree("data/tiny")
+    with pytest.raises(UsageError, match=r"python -m engine\.data\.tiny_world"):
+        small("verl_grpo")

@@ -1,0 +1,133 @@
+"""The twin of a run trains the rows in question, under a name and in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.data.contract import read_rows
+from engine.errors import UsageError
+from engine.launch.launcher import manifest, plan
+from engine.launch.pinned import pinned_recipe
+from engine.launch.twin import prepare, rows_of, twin_of
+from engine.preflight.checklist import require_launchable
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from tests.engine.preflight.project import Project, make_project
+
+MODEL = {
+    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
+    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    made = make_project(tmp_path)
+    (tmp_path / "models/base/config.json").write_text(json.dumps(MODEL))
+    return made
+
+
+def record(step: int, question: str, error: str | None = None) -> dict[str, Any]:
+    return {
+        "v": 1, "t": 1.0, "split": "train", "step": step, "group": f"g{question}", "rollout": 0,
+        "question_id": question, "reward": None if error else 0.5,
+        "error": {"kind": error, "message": "no"} if error else None,
+    }  # fmt: skip
+
+
+def launched(project: Project, *records: dict[str, Any], state: str = "failed") -> RunDir:
+    """A run that ended, with what it was launched with and what its rewards were."""
+    run = RunDir(project.root / "runs" / "sick")
+    run.attempt(1).path.mkdir(parents=True)
+    contents = manifest(plan(project.recipe(), "other", project.root / "runs"))
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    for one in records:
+        jsonl.append(run.attempt(1).reward, one)
+    write_state(run, RunState(state, ended=2e9))  # type: ignore[arg-type]
+    return run
+
+
+def test_the_rows_are_those_of_the_first_step_with_a_failed_reward(project: Project) -> None:
+    run = launched(project, record(1, "q1"), record(2, "q2"), record(2, "q3", "timeout"))
+    found = rows_of(run)
+    assert found is not None
+    assert (found.step, found.questions) == (2, ("q2", "q3"))
+    assert "1 did" in found.why
+
+
+def test_the_rows_of_a_step_that_was_never_logged_are_those_it_failed_in(project: Project) -> None:
+    run = launched(project, record(1, "q1"), record(2, "q2"))
+    jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": {}})
+    found = rows_of(run)
+    assert found is not None and found.step == 2
+
+
+def test_where_nothing_failed_they_are_those_of_the_first_step(project: Project) -> None:
+    found = rows_of(launched(project, record(3, "q1"), record(4, "q2"), state="finished"))
+    assert found is not None and found.step == 3
+
+
+def test_a_run_without_rewards_has_the_rows_of_its_file(project: Project) -> None:
+    twin = twin_of(launched(project), {})
+    assert twin.rows is None
+    assert twin.recipe.get("data.train_files") == "data/train.parquet"
+
+
+def test_planning_a_twin_writes_nothing(project: Project) -> None:
+    run = launched(project, record(1, "q1"))
+    before = sorted(project.root.rglob("*"))
+    twin_of(run, {})
+    assert sorted(project.root.rglob("*")) == before
+
+
+def test_a_prepared_twin_trains_exactly_these_rows_and_can_be_launched(project: Project) -> None:
+    twin = twin_of(launched(project, record(1, "q1"), record(1, "q5")), {})
+    planned = prepare(twin)
+    assert twin.file is not None and planned.total_steps == 5
+    names = [row["extra_info"]["question_id"] for row in read_rows(twin.file)]
+    assert names == ["q1", "q5"]
+    assert twin.recipe.get("data.train_batch_size") == 2
+    require_launchable(twin.recipe, project.root / "runs", env={})
+
+
+def test_the_twin_names_its_parent_and_has_its_own_name_and_folder(project: Project) -> None:
+    run = launched(project)
+    twin = twin_of(run, {})
+    written = manifest(twin.plan)
+    assert written["parent"] == {"run": "sick", "relation": "reproduction"}
+    assert written["recipe"] == "grpo"
+    assert (written["id"], written["checkpoint_dir"]) == (
+        "sick-twin",
+        "checkpoints/twins/sick-twin",
+    )
+    (project.root / "runs/sick-twin").mkdir()
+    assert twin_of(run, {}).plan.run_id == "sick-twin-2"
+
+
+def test_what_is_shown_as_kept_did_not_change(project: Project) -> None:
+    twin = twin_of(launched(project), {})
+    assert {"grubrics.seed", "judge.provider", "reward_config.lambda_len"} <= set(twin.kept)
+    assert not set(twin.kept) & {change.key for change in twin.shrunk}
+
+
+def test_a_run_of_another_folder_is_reproduced_there(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = launched(project)
+    monkeypatch.chdir(tmp_path.parent)
+    with pytest.raises(UsageError, match="reproduce it there"):
+        twin_of(run, {})
+
+
+def test_a_run_without_its_recipe_has_no_twin(project: Project) -> None:
+    run = launched(project)
+    run.recipe.unlink()
+    with pytest.raises(UsageError, match="is not there"):
+        twin_of(run, {})

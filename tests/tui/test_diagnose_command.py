@@ -1,0 +1,67 @@
+"""``diagnose`` answers a person in words, a program in JSON, and a script by its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sample_run import SampleRun
+from typer.testing import CliRunner
+
+from engine.errors import UsageError
+from grubrics_tui.cli import app
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
+
+
+@pytest.fixture
+def sick(tmp_path: Path) -> Path:
+    log = tmp_path / "sick.log"
+    log.write_text(f"hello\n{OOM}ray.exceptions.ActorDiedError: The actor died unexpectedly\n")
+    return log
+
+
+def test_a_person_is_told_what_where_why_and_what_to_try(sick: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(sick)])
+    assert done.exit_code == 1
+    assert "CRITICAL: GPU out of memory in training  [cuda_oom_training.oom]" in done.stdout
+    assert f"seen: {sick}:2: torch.OutOfMemoryError" in done.stdout
+    assert "try: Smaller micro batches" in done.stdout
+    assert "then: A Ray worker died" in done.stdout
+
+
+def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
+    [found] = json.loads(CliRunner().invoke(app, ["diagnose", "--json", str(sick)]).stdout)[
+        "findings"
+    ]
+    assert (found["id"], found["severity"]) == ("cuda_oom_training.oom", "critical")
+    assert found["evidence"][0]["offset"] == len("hello\n")
+    assert {"onset_step", "cause", "remedies", "confidence", "not_checked"} <= found.keys()
+    assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
+
+
+def test_a_healthy_log_ends_with_0(tmp_path: Path) -> None:
+    log = tmp_path / "fine.log"
+    log.write_text("all is well\n")
+    done = CliRunner().invoke(app, ["diagnose", str(log)])
+    assert (done.exit_code, done.stdout) == (0, "Nothing wrong was found.\n")
+
+
+def test_a_run_is_found_by_its_id(run: SampleRun, runs: Path) -> None:
+    run.say("failed", reason="exit code 1")
+    (runs / "grpo-night" / "attempt_1").mkdir(exist_ok=True)
+    (runs / "grpo-night" / "attempt_1" / "console.log").write_text(OOM)
+    done = CliRunner().invoke(app, ["diagnose", "--json", "grpo-night", "--runs", str(runs)])
+    assert json.loads(done.stdout)["findings"][0]["id"] == "cuda_oom_training.oom"
+
+
+@pytest.mark.parametrize("name", ["missing.log", "no/such/file", "nobody"])
+def test_what_does_not_exist_is_refused(name: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", name, "--runs", str(tmp_path)])
+    assert isinstance(done.exception, UsageError)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(tmp_path)])
+    assert isinstance(done.exception, UsageError)

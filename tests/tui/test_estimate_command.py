@@ -1,0 +1,62 @@
+"""``grubrics-tui estimate``: one answer for a person, one for a program."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grubrics_tui.cli import app
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(CONFIGS, tmp_path / "configs")
+
+
+def estimate(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["estimate", *arguments])
+
+
+def test_the_peak_is_told_with_its_phase_and_the_verdict() -> None:
+    done = estimate("verl_grpo", "--gpu-memory", "80")
+    assert done.exit_code == 0
+    assert "peak: 58.2 GiB in 'rollout' of 80.0 GiB: fits" in done.output
+    assert "duration: no basis" in done.output
+
+
+def test_what_does_not_fit_is_exit_code_1() -> None:
+    done = estimate("verl_grpo", "--gpu-memory", "40")
+    assert done.exit_code == 1
+    assert "does NOT fit" in done.output
+
+
+def test_json_parts_sum_to_the_peak() -> None:
+    found = json.loads(estimate("verl_grpo", "--gpu-memory", "80", "--json").output)
+    phases = {phase["name"]: phase for phase in found["memory"]["phases"]}
+    peak = phases[found["memory"]["peak"]]
+    assert peak["bytes"] == sum(part["bytes"] for part in peak["parts"])
+    assert peak["bytes"] == found["memory"]["peak_bytes"]
+    assert found["fits"] is True
+
+
+def test_more_gpus_take_smaller_shards() -> None:
+    one, four = (
+        json.loads(estimate("sft_healthbench", "--gpus", count, "--json").output)
+        for count in ("1", "4")
+    )
+    assert one["memory"]["host"]["bytes"] == pytest.approx(
+        four["memory"]["host"]["bytes"], rel=0.01
+    )
+    assert four["memory"]["peak_bytes"] < one["memory"]["peak_bytes"]
+
+
+@pytest.mark.parametrize("arguments", [("--gpu-memory", "-1"), ("--gpus", "0")])
+def test_impossible_machines_are_refused(arguments: tuple[str, str]) -> None:
+    assert estimate("verl_grpo", *arguments).exit_code != 0
