@@ -32,8 +32,8 @@ check: $(STAMP) lint types contracts
 	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 2
 
 lint: $(STAMP)
-	@$(BIN)/ruff check engine grubrics_tui tests benchmarks
-	@$(BIN)/ruff format --check engine grubrics_tui tests benchmarks
+	@$(BIN)/ruff check engine grubrics_tui tests benchmarks docs
+	@$(BIN)/ruff format --check engine grubrics_tui tests benchmarks docs
 
 types: $(STAMP)
 	@$(BIN)/mypy

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import json
 import math
 import os
@@ -13,7 +11,9 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from engine import locks
 
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
@@ -23,18 +23,18 @@ _LONGEST_NAME = 240  # bytes; the system allows 255
 _LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
-def append(path: Path, record: dict[str, Any]) -> None:
+def append(path: Path, record: dict[str, Any], patience_s: float | None = None) -> None:
     """Append one whole line or nothing; lines of concurrent writers never mix.
 
-    Raises OSError when the line does not fit on the disk. A torn line that a crash left at the
-    end is closed first, so it costs only itself.
+    Raises OSError when the line does not fit on the disk, and when another writer has held the
+    file for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the end is
+    closed first, so it costs only itself.
     """
     line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         # Some network file systems refuse locks; a single short append is then still whole.
-        with contextlib.suppress(OSError):
-            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        locks.take(descriptor, path, patience_s=patience_s)
         _append_whole(descriptor, line, path)
     finally:
         os.close(descriptor)
@@ -50,9 +50,12 @@ def _append_whole(descriptor: int, line: bytes, path: Path) -> None:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a JSONL file. A missing file is empty; torn and foreign lines are skipped."""
+    """The records of a JSONL file. A missing file is empty; torn and foreign lines are skipped.
+
+    OSError for what is no regular file.
+    """
     try:
-        handle = path.open("rb")
+        handle = open_regular(path)
     except FileNotFoundError:
         return
     with handle:
@@ -87,11 +90,18 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. OSError for anything else: a pipe would keep its reader."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as handle:
-        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    """The bytes of a regular file. OSError for anything else."""
+    with open_regular(path) as handle:
         return handle.read()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, opened to read. OSError for anything else: a pipe would keep its reader."""
+    handle = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+        handle.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return handle
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import nearest
+from grubrics_tui.keys import fault, split, told
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -31,7 +32,7 @@ class Action:
     @property
     def keys(self) -> str:
         """The keys as a person reads them."""
-        return keys_told(self.key)
+        return told(self.key)
 
     @property
     def changes(self) -> bool:
@@ -44,22 +45,20 @@ class Action:
         return "(" in self.name
 
 
-_KEY_NAMES = {
-    "question_mark": "?", "slash": "/", "ampersand": "&", "colon": ":",
-    "left_square_bracket": "[", "right_square_bracket": "]",
-    "left_curly_bracket": "{", "right_curly_bracket": "}",
-    "escape": "esc", "ctrl+c": "ctrl+c", "down": "↓", "up": "↑",
-    "left": "←", "right": "→", "home": "home", "end": "end",
-    "less_than_sign": "<", "greater_than_sign": ">", "plus": "+", "equals_sign": "=", "minus": "-",
-    "comma": ",", "full_stop": ".", "shift+left": "shift+←",
-    "shift+right": "shift+→", "ctrl+left": "ctrl+←", "ctrl+right": "ctrl+→",
-}  # fmt: skip
-
 _CHANGING = frozenset(
-    {"launch", "start", "stop", "resume", "remove", "reap", "save_entry", "save_notes"}
+    {
+        "launch",
+        "start",
+        "stop",
+        "resume",
+        "remove",
+        "reap",
+        "save_entry",
+        "save_notes",
+        "apply_remedy",
+        "reproduce",
+    }
 )
-
-_ALIASES = {sign: name for name, sign in _KEY_NAMES.items()}
 
 LISTS = ("checklist", "runs", "configs")
 CHARTS = ("live", "compare")
@@ -127,6 +126,20 @@ ACTIONS: tuple[Action, ...] = (
            ("live",), "grubrics-tui watch PATH"),
     Action("verdict", "v", "verdict", "How the run ended: reward, validation, checkpoint",
            ("live",), "grubrics-tui log RUN"),
+    Action("findings", "f", "why", "What is wrong, why, and what cures it",
+           ("live",), "grubrics-tui diagnose RUN"),
+    Action("findings", "f", "", "What is wrong, why, and what cures it",
+           ("runs",), "grubrics-tui diagnose RUN"),
+    Action("finding(1)", "j,down", "", "The next finding", ("findings",)),
+    Action("finding(-1)", "k,up", "", "The finding before", ("findings",)),
+    Action("evidence", "l,enter", "line", "The line of the log that tells it", ("findings",)),
+    Action("apply_remedy", "a", "remedy", "Launch the run with a remedy; asks you first",
+           ("findings",), "grubrics-tui remedy RUN"),
+    Action("reproduce", "t", "reproduce", "Its small twin: infrastructure or configuration?",
+           ("findings",), "grubrics-tui reproduce RUN"),
+    Action("scroll_text(1)", "pagedown,space", "", "The text: a page down", ("findings",)),
+    Action("scroll_text(-1)", "pageup,b", "", "The text: a page up", ("findings",)),
+    Action("back", "escape", "back", "Back to where you came from", ("findings",)),
     Action("open_rollouts", "o", "rollouts", "What the model answered, and why it was rewarded",
            ("live",), "grubrics-tui rollouts RUN"),
     Action("open_rollouts", "o", "", "What the model answered, and why it was rewarded",
@@ -155,10 +168,11 @@ ACTIONS: tuple[Action, ...] = (
            ("rollouts",), "grubrics-tui rollouts RUN --sort ORDER"),
     Action("filter", "f", "filter", "Show only some answers: score<0.5 length>1000 error",
            ("rollouts",), "grubrics-tui rollouts RUN --filter 'score<0.5'"),
-    Action("search", "slash", "search", "Find a text in the answers of this step", ("rollouts",),
-           "grubrics-tui rollouts RUN --search TEXT"),
-    Action("hit(1)", "n", "", "The next answer that was found", ("rollouts",)),
-    Action("hit(-1)", "N", "", "The one before", ("rollouts",)),
+    Action("search", "slash", "search", "Find a text in the answers; n goes on to other steps",
+           ("rollouts",), "grubrics-tui rollouts RUN --search TEXT"),
+    Action("hit(1)", "n", "", "The next answer that has the text, in this or a later step",
+           ("rollouts",), "grubrics-tui rollouts RUN --search TEXT --across-steps"),
+    Action("hit(-1)", "N", "", "The one before, in this or an earlier step", ("rollouts",)),
     Action("validation", "v", "validation", "Validation rollouts, and back to those of training",
            ("rollouts",), "grubrics-tui rollouts RUN --validation"),
     Action("scroll_text(1)", "pagedown,space", "", "The text: a page down", ("rollouts",)),
@@ -184,6 +198,12 @@ ACTIONS: tuple[Action, ...] = (
            ("compare",)),
     Action("table_runs(-1)", "less_than_sign", "", "Differences: runs further left",
            ("compare",)),
+    Action("table_along(1)", "right_curly_bracket", "",
+           "Differences: further along values that are wider than the screen", ("compare",)),
+    Action("table_along(-1)", "left_curly_bracket", "", "Differences: back to their start",
+           ("compare",)),
+    Action("shell", "v", "", "Differences: the shell's variables too, which change no training",
+           ("compare",), "grubrics-tui compare RUN RUN --json"),
     Action("other_panel", "tab,shift+tab", "panel", "From the curves to the differences, and back",
            ("compare",)),
     Action("zoom", "z", "", "One panel on the whole screen, and back", ("compare",)),
@@ -191,6 +211,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("pick(-1)", "up,ctrl+p", "", "The one before", ("choose_metric",)),
     Action("pick(10)", "pagedown", "", "Ten further down", ("choose_metric",)),
     Action("pick(-10)", "pageup", "", "Ten further up", ("choose_metric",)),
+    Action("select(0)", "home,g", "", "The newest run, at the top", ("runs",)),
+    Action("select(-1)", "end,G", "", "The oldest run, at the end", ("runs",)),
     Action("filter", "slash", "", "Show only some runs: state:failed tag:x reward/mean>0.5",
            ("runs",), "grubrics-tui runs --filter 'state:failed'"),
     Action("mark", "space", "", "Choose the run for a comparison, or let it go",
@@ -236,9 +258,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("source", "s", "source", "Show only what one process wrote", ("log",)),
     Action("fold", "f", "", "Repeated lines and progress bars in one row each, or all of them",
            ("log",)),
-    Action("wrap", "w", "wrap", "Wrap long lines, or cut them", ("log",)),
+    Action("wrap", "w", "", "Wrap long lines, or cut them", ("log",)),
     Action("go_to", "colon", "", "A line, a share of the file or a step: 120, 50%, s12",
            ("log",)),
+    Action("go_to_time", "t", "time",
+           "The first line written at or after a time: 14:03, 2026-01-31 14:03, -10m", ("log",)),
+    Action("attempt(1)", "right_square_bracket", "", "The log of the run's next attempt", ("log",)),
+    Action("attempt(-1)", "left_square_bracket", "", "The log of the attempt before", ("log",)),
     Action("copy", "y", "", "Copy the line under the cursor to the clipboard", ("log",)),
     Action("move(1)", "j,down", "", "One row down", ("log",)),
     Action("move(-1)", "k,up", "", "One row up", ("log",)),
@@ -258,8 +284,10 @@ ACTIONS: tuple[Action, ...] = (
            ("launch", "end", "log_entry", "leftovers", "rollouts")),
     Action("back", "escape", "", "Back to where you came from",
            ("live", "runs", "configs", "overrides", "sources", "help")),
+    Action("app.show_checklist", "c", "checks", "The checklist before a launch", ("runs",),
+           "grubrics-tui check CONFIG"),
     Action("app.show_runs", "r", "runs", "The list of runs", (), "grubrics-tui runs"),
-    Action("app.show_checklist", "c", "checks", "The checklist before a launch", (),
+    Action("app.show_checklist", "c", "", "The checklist before a launch", (),
            "grubrics-tui check CONFIG"),
     Action("app.next_theme", "ctrl+t", "", "The next colour theme"),
     Action("app.show_help", "question_mark", "help", "This list of keys"),
@@ -270,12 +298,8 @@ ACTIONS: tuple[Action, ...] = (
 def actions_of(where: str) -> list[Action]:
     """What the screen called ``where`` offers: its own actions first, then everybody's."""
     own = [action for action in ACTIONS if where in action.where]
-    return own + [action for action in ACTIONS if not action.where]
-
-
-def keys_told(keys: str) -> str:
-    """Keys as a person reads them: ``question_mark,j`` as ``? j``."""
-    return " ".join(_KEY_NAMES.get(key, key) for key in keys.split(","))
+    named = {action.name for action in own}
+    return own + [one for one in ACTIONS if not one.where and one.name not in named]
 
 
 def is_changing(action: str) -> bool:
@@ -286,29 +310,35 @@ def is_changing(action: str) -> bool:
 def remapped(action: Action, keys: Mapping[str, str]) -> Action:
     """The action with the keys that a person chose for it."""
     chosen = keys.get(action.name.removeprefix("app."))
-    return replace(action, key=",".join(_split(chosen))) if chosen else action
+    return replace(action, key=",".join(split(chosen))) if chosen else action
+
+
+def keymap(keys: Mapping[str, str] | None) -> dict[str, str]:
+    """What a person chose, in the names that Textual knows."""
+    return {name: ",".join(split(chosen)) for name, chosen in (keys or {}).items()}
 
 
 def key_conflicts(keys: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with other keys for actions: names that do not exist, keys that two share."""
     known = {action.name.removeprefix("app."): action for action in ACTIONS}
-    for name in keys:
+    for name, chosen in keys.items():
         if name not in known:
             close = nearest(name, known)
             yield f"{name} is no action" + (f"; did you mean {close}?" if close else "")
+        wrong = next(
+            filter(None, map(fault, split(chosen))), None if split(chosen) else "no key is named"
+        )
+        if wrong is not None:
+            yield f"{name}: {wrong}"
     for where in dict.fromkeys(place for action in ACTIONS for place in action.where):
         taken: dict[str, str] = {}
         for action in actions_of(where):
             name = action.name.removeprefix("app.")
-            for key in _split(keys.get(name, action.key)):
+            for key in split(keys.get(name, action.key)):
                 other = taken.setdefault(key, name)
                 if other != name and (name in keys or other in keys):
                     mine, theirs = (name, other) if name in keys else (other, name)
-                    yield f"{mine}: {key!r} is the key of {theirs} already"
-
-
-def _split(keys: str) -> list[str]:
-    return [_ALIASES.get(key.strip(), key.strip()) for key in keys.split(",") if key.strip()]
+                    yield f"{mine}: '{told(key)}' is the key of {theirs} already"
 
 
 def bindings(where: str = "") -> list[BindingType]:

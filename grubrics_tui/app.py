@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from textual import on, work
 from textual.actions import ActionParseResult
 from textual.app import App, ComposeResult, SystemCommand
 from textual.dom import DOMNode
+from textual.driver import Driver
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -19,11 +22,13 @@ from textual.screen import Screen
 from engine.runs.registry import RunInfo, active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.actions import actions_of, bindings, is_changing
+from grubrics_tui.actions import actions_of, bindings, is_changing, keymap
+from grubrics_tui.ascii_text import AsciiFilter
 from grubrics_tui.formats import step_of
 from grubrics_tui.layout import LayoutFile
 from grubrics_tui.navigation import (
     OpenCompare,
+    OpenFindings,
     OpenLeftovers,
     OpenLog,
     OpenLogEntry,
@@ -33,10 +38,13 @@ from grubrics_tui.navigation import (
     Tell,
 )
 from grubrics_tui.settings import Loaded, Settings, panels_for
+from grubrics_tui.terminal_text import clean_text
 from grubrics_tui.themes import DARK, THEMES
 from grubrics_tui.widgets.opening import Opening
 
 _FAULT_S = 20.0
+_SETTLED_S = 3.0
+"""By then the first screen is up, with what was imported for it."""
 
 if TYPE_CHECKING:
     from grubrics_tui.screens.checklist import ChecklistScreen
@@ -106,16 +114,31 @@ class GrubricsApp(App[None]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = settings.theme
-        self.set_keymap(dict(settings.keys or {}))
+        self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
+        self.set_keymap(keymap(settings.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colours, for Textual themes that do not know them."""
         return DARK.variables
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self._ascii_filters]
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; a terminal is written to sparingly."""
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from grubrics_tui.driver import SparingDriver
+
+        return SparingDriver
+
     def compose(self) -> ComposeResult:
         yield self._opening
 
     def on_mount(self) -> None:
+        # The garbage collector need not walk again and again through what stays for good.
+        self.set_timer(_SETTLED_S, gc.freeze)
         for fault in self.loaded.faults:
             self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S, markup=False)
         if self._first_log is not None:
@@ -124,6 +147,24 @@ class GrubricsApp(App[None]):
             self._open_first(self._watched)
         else:
             self._find_active()
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """What is told may quote a file: it is inert, and never read as markup."""
+        super().notify(
+            clean_text(message),
+            title=clean_text(title),
+            severity=severity,
+            timeout=timeout,
+            markup=False,
+        )
 
     async def run_action(
         self,
@@ -211,7 +252,16 @@ class GrubricsApp(App[None]):
     def _open_log(self, message: OpenLog) -> None:
         from grubrics_tui.screens.log import LogScreen
 
-        self.push_screen(LogScreen(message.path, message.title))
+        screen = LogScreen(message.path, message.title)
+        self.push_screen(screen)
+        if message.offset is not None:
+            screen.call_after_refresh(screen.go_to_offset, message.offset)
+
+    @on(OpenFindings)
+    def _open_findings(self, message: OpenFindings) -> None:
+        from grubrics_tui.screens.findings import FindingsScreen
+
+        self.push_screen(FindingsScreen(message.run))
 
     @on(OpenLeftovers)
     def _open_leftovers(self) -> None:

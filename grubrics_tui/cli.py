@@ -5,19 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from engine import jsonl
 from engine.errors import UsageError, guarded
 from engine.launch.env_file import load_env_file
-from engine.runs.rundir import RunDir, archive_root, find_run, runs_root
-from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui import compare_command, put_away, rollouts_command, settings_command, watching
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui import (
+    compare_command,
+    diagnose_command,
+    estimate_command,
+    judge_command,
+    launch_command,
+    put_away,
+    remedy_command,
+    rollouts_command,
+    settings_command,
+    show_command,
+    twin_command,
+    watching,
+)
 from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOption, on_terminal
 from grubrics_tui.options import answer as _answer
 from grubrics_tui.options import print_json as _print_json
+from grubrics_tui.terminal_text import clean_text
 
 app = typer.Typer(
     name="grubrics-tui",
@@ -26,11 +38,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-ConfigArgument = Annotated[str, typer.Argument(help="A file, or the name of one in configs/")]
-OverridesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -54,83 +61,11 @@ def cockpit(
         return
     if read_only:
         raise UsageError("--read-only is about the screen, and this is no terminal")
-    launch(config, wait=True, runs=runs)
+    launch_command.launch(config, wait=True, runs=runs)
 
 
-@app.command()
-def check(
-    config: ConfigArgument,
-    overrides: OverridesArgument = None,
-    tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Answer the pre-launch checklist. Exit code 1 when a check fails."""
-    from engine.launch.recipe import load_recipe
-    from engine.preflight.checklist import run_checks
-
-    checks = []
-    for result in run_checks(load_recipe(config, overrides or []), tests=tests):
-        checks.append(result)
-        if not as_json:
-            fix = f"  [{result.fix}]" if result.fix else ""
-            print(f"{result.status:<4}  {result.id:<12} {result.message}{fix}", flush=True)
-    passed = all(result.status != "fail" for result in checks)
-    if as_json:
-        _print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
-    raise typer.Exit(0 if passed else 1)
-
-
-@app.command()
-def launch(
-    config: ConfigArgument,
-    overrides: OverridesArgument = None,
-    name: Annotated[str | None, typer.Option(help="Id of the run")] = None,
-    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
-    after: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Start when this run has finished")
-    ] = None,
-    queue: Annotated[
-        bool, typer.Option("--queue", help="Wait for a turn: free GPUs; on a CPU no other run")
-    ] = False,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Train as a job on this Ray cluster")
-    ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check a recipe and launch it, detached. Refuses (exit code 2) what cannot work."""
-    from engine.launch.launcher import launch as start
-    from engine.launch.launcher import plan
-    from engine.launch.queueing import ahead, ticket
-    from engine.launch.ray_target import chosen_cluster, where_it_trains
-    from engine.launch.recipe import load_recipe
-    from engine.preflight.checklist import require_launchable
-
-    recipe, root = load_recipe(config, overrides or []), runs_root(runs)
-    cluster = chosen_cluster(ray, recipe)
-    env = {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
-    place = ticket(recipe, root, after=after, turn=queue, env=env)
-    launch_plan = plan(recipe, name, root, place, cluster.address if cluster else None)
-    if not as_json:
-        _show_plan(launch_plan.argv, recipe.changes)
-        if cluster:
-            print(f"  {where_it_trains(cluster, recipe)}")
-    require_launchable(recipe, root, ahead=ahead(place, root) if place else (), env=env)
-    answer: dict[str, Any] = {
-        "run": launch_plan.run_id,
-        "dir": str(launch_plan.directory),
-        "argv": list(launch_plan.argv),
-    }
-    if dry_run:
-        _answer({**answer, "state": None}, "dry run: nothing was launched", as_json)
-        return
-    run = start(launch_plan)
-    state = _wait(run, as_json) if wait else observed_state(run)
-    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
-    _answer({**answer, **now}, _outcome(run, state), as_json)
-    if wait and not state.went_well:
-        raise typer.Exit(1)
+app.command()(launch_command.check)
+app.command()(launch_command.launch)
 
 
 @app.command("queue")
@@ -154,45 +89,8 @@ def queue_command(
     _answer(line.to_json(), f"{text}\n{line.held}" if line.held else text, as_json)
 
 
-@app.command("runs")
-def list_command(
-    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive")] = False,
-    chosen: Annotated[
-        str | None,
-        typer.Option("--filter", metavar="EXPR", help="state:failed tag:x reward/mean>0.5 ..."),
-    ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the runs, newest first."""
-    from engine.runs.registry import list_runs
-
-    root = runs_root(runs)
-    root = archive_root(root) if archived else root
-    found = list_runs(root)
-    if chosen is not None:
-        found = compare_command.filtered(root, found, chosen)
-    if as_json:
-        _print_json({"runs": [info.to_json() for info in found]})
-        return
-    for info in found:
-        total = info.state.total_steps or "?"
-        step = 0 if info.state.step is None else info.state.step
-        tags = "".join(f"  #{tag}" for tag in info.notes.tags)
-        print(f"{info.id:<36} {step:>5}/{total:<5} {describe(info.state)}{tags}")
-
-
-@app.command()
-def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
-    """Say everything about one run."""
-    from engine.runs.details import details
-
-    found = details(find_run(runs_root(runs), run))
-    if as_json:
-        _print_json(found)
-        return
-    for key, value in found.items():
-        print(f"{key:<12} {jsonl.line(str(value))}")
+app.command("runs")(show_command.list_runs)
+app.command()(show_command.show)
 
 
 @app.command()
@@ -217,7 +115,7 @@ def series(
         return
     for name, points in found.items():
         for step, value in points:
-            print(f"{name}\t{step}\t{'nan' if value is None else value}")
+            print(f"{clean_text(name)}\t{step}\t{'nan' if value is None else value}")
 
 
 app.command()(watching.watch)
@@ -240,34 +138,7 @@ def stop(
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 
 
-@app.command()
-def resume(
-    run: RunArgument,
-    from_step: Annotated[
-        int | None, typer.Option("--from", help="Step of a complete checkpoint [default: the last]")
-    ] = None,
-    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Go on with a run that ended early, from its last complete checkpoint."""
-    from engine.launch.resume import resume as go_on
-
-    found = find_run(runs_root(runs), run)
-    resumed = go_on(found, from_step)
-    for warning in resumed.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    state = _wait(found, as_json) if wait else observed_state(found)
-    answer = {
-        "run": found.id,
-        "from_step": resumed.step,
-        "attempt": resumed.attempt,
-        "state": state.state,
-        "warnings": list(resumed.warnings),
-    }
-    _answer(answer, f"from step {resumed.step}: {_outcome(found, state)}", as_json)
-    if wait and not state.went_well:
-        raise typer.Exit(1)
+app.command()(launch_command.resume)
 
 
 @app.command()
@@ -307,6 +178,12 @@ app.command()(rollouts_command.rollouts)
 app.command()(compare_command.compare)
 app.command()(compare_command.tag)
 app.command()(compare_command.note)
+app.command()(diagnose_command.diagnose)
+app.command()(estimate_command.estimate)
+app.command("judge-test")(judge_command.judge_test)
+app.command()(remedy_command.remedy)
+app.command()(twin_command.reproduce)
+app.command("pipeline-check")(twin_command.pipeline_check)
 
 
 @app.command()
@@ -346,42 +223,13 @@ def log(
     _answer(answer, text, as_json)
 
 
-def _wait(run: RunDir, as_json: bool) -> RunState:
-    """Follow a run in the foreground; Ctrl-C stops the run and waits until it is gone."""
-    from engine.runs.stopping import stop_run
-    from grubrics_tui.progress import follow
-
-    out = sys.stderr if as_json else sys.stdout
-
-    def say(line: str) -> None:
-        print(line, file=out, flush=True)
-
-    try:
-        return follow(run, say)
-    except KeyboardInterrupt:
-        say(f"stopping {run.id} ...")
-        stop_run(run)
-        return observed_state(run)
-
-
-def _outcome(run: RunDir, state: RunState) -> str:
-    return f"{run.id}  {describe(state)}\n{run.path}"
-
-
-def _show_plan(argv: tuple[str, ...], changes: Any) -> None:
-    import shlex
-
-    print(f"$ {shlex.join(argv)}")
-    for change in changes:
-        print(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
-
-
 def main() -> None:
     """Entry point of the console script: a person's mistake is one line and exit code 2."""
     sys.exit(guarded(_run))
 
 
 def _run() -> int:
-    load_env_file(os.environ)
+    for complaint in load_env_file(os.environ):
+        print(f"warning: {complaint}", file=sys.stderr)
     app()
     return 0

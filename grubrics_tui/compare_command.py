@@ -11,7 +11,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.notes import Notes, add_tags, read_notes, remove_tags, write_note
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json
+from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json, say
 
 if TYPE_CHECKING:
     from engine.records.compare import Comparison
@@ -51,7 +51,8 @@ def compare(
     if as_json:
         print_json({**found.to_json(), "series": curves})
         return
-    print("\n".join([*_summary(found), *_differences(found), *_curves(records, curves)]))
+    parts = (_summary(found), _no_effect(found), _differences(found), _curves(records, curves))
+    say("\n".join(line for part in parts for line in part))
 
 
 def tag(
@@ -91,7 +92,7 @@ def filtered(root: Any, found: Sequence[Any], text: str) -> list[Any]:
     chosen, files = RunFilter(text), RunFiles(root)
     passed = list(chosen.select(found, files))
     if (remark := chosen.remark(files)) is not None:
-        print(f"note: {remark}", file=sys.stderr)
+        say(f"note: {remark}", to=sys.stderr)
     return passed
 
 
@@ -128,8 +129,20 @@ def _summary(found: Comparison) -> Iterable[str]:
     return [f"how they did ({ends}; * best; {told_base})", *_aligned(rows)]
 
 
+def _no_effect(found: Comparison) -> Iterable[str]:
+    """An ablation that changed nothing."""
+    for same in found.no_effect:
+        ids, one = f"{found.ids[found.baseline]} and {same.run}", same.finding
+        yield f"\n{str(one.severity).upper()}: {ids}: {one.title}  [{one.id}]"
+        yield f"  {one.cause}"
+        yield from (f"  try: {cure.title}" for cure in one.remedies)
+
+
 def _differences(found: Comparison) -> Iterable[str]:
-    for title, group in (("config", found.config), ("environment", found.environment)):
+    from engine.records.differences import SHELL
+
+    ran_on = [one for one in found.environment if one.section != SHELL]
+    for title, group in (("config", found.config), ("environment", ran_on)):
         if not group:
             yield f"\n{title}: the same"
             continue
@@ -138,6 +151,9 @@ def _differences(found: Comparison) -> Iterable[str]:
         yield from _aligned(
             [["", *found.ids], *([n, *_cells(one)] for n, one in zip(names, group, strict=True))]
         )
+    if folded := len(found.environment) - len(ran_on):
+        count = f"{folded} difference{'' if folded == 1 else 's'}"
+        yield f"\nshell: {count} that cannot change training; --json has them"
 
 
 def _cells(one: Difference) -> Iterable[str]:

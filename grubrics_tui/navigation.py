@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from engine.runs.rundir import RunDir
 from grubrics_tui.marks import Marks
+
+if TYPE_CHECKING:
+    from grubrics_tui.watched import Watched
 
 
 class OpenRun(Message):
@@ -56,11 +60,19 @@ class Tell(Message):
 
 
 class OpenLog(Message):
-    """Show a log file on the whole screen."""
+    """Show a log file on the whole screen, at the line that holds byte ``offset`` or at its end."""
 
-    def __init__(self, path: Path, title: str = "") -> None:
+    def __init__(self, path: Path, title: str = "", offset: int | None = None) -> None:
         super().__init__()
-        self.path, self.title = path, title
+        self.path, self.title, self.offset = path, title, offset
+
+
+class OpenFindings(Message):
+    """Show what the doctor says of a run, or of a log that was not launched here."""
+
+    def __init__(self, run: Watched) -> None:
+        super().__init__()
+        self.run = run
 
 
 class OpenLogEntry(Message):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
+
+from grubrics_tui.terminal_text import clean_text
 
 RunsOption = Annotated[
     str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
@@ -29,8 +31,17 @@ def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
     if as_json:
         print_json(value)
     else:
-        print(text)
+        say(text)
+
+
+def say(text: str, *, to: TextIO | None = None, flush: bool = False) -> None:
+    """Print for a person: whatever the text quotes, nothing of it acts on the terminal."""
+    print(clean_text(text), file=to, flush=flush)
 
 
 def print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    """One line. What a terminal would obey is escaped, which JSON only asks for in part."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    print(text, flush=True)

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
+from types import FrameType
+
+import typer
 
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe
+from engine.runs.state import RunState, describe, observed_state
 from engine.watch import metrics
 from engine.watch.live import RunWatch, Update
 from engine.watch.train_log import Step
 from grubrics_tui.formats import seconds
 
 _POLL_S = 0.3
+
+
+@contextmanager
+def parting(run: RunDir) -> Iterator[None]:
+    """Say, when a signal ends this command before the run, that the run goes on.
+
+    SIGTERM then ends the command with 143, and Ctrl-C with 130.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise typer.Exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        _say_parting(run)
+        raise typer.Exit(128 + signal.SIGINT) from error
+    except typer.Exit as error:
+        if error.exit_code == 128 + signal.SIGTERM:
+            _say_parting(run)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say_parting(run: RunDir) -> None:
+    state = observed_state(run)
+    if not state.has_ended:
+        how = "stops" if state.state == "stopping" else "goes on"
+        more = "" if state.state == "stopping" else f"; grubrics-tui stop {run.id} stops it"
+        print(f"run {run.id} {how} without this command{more}", file=sys.stderr, flush=True)
 
 
 def updates(run: RunDir) -> Iterator[Update]:

@@ -9,7 +9,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import archive_root, find_run, runs_root
 from grubrics_tui.formats import memory
-from grubrics_tui.options import JsonOption, RunsOption, answer, on_terminal
+from grubrics_tui.options import JsonOption, RunsOption, answer, on_terminal, say
 
 if TYPE_CHECKING:
     from engine.runs.housekeeping import Deletion
@@ -61,7 +61,7 @@ def delete(
     total = sum(_freed(plan, checkpoints) for plan in plans)
     lines = [*(_line(plan, checkpoints) for plan in plans), f"in all {memory(total)}"]
     if not as_json:
-        print("\n".join(lines))
+        say("\n".join(lines))
     go_on = yes or (not as_json and _agreed(len(plans)))
     freed = sum(housekeeping.delete(p, checkpoints=checkpoints) for p in plans) if go_on else 0
     shown = {
@@ -89,6 +89,8 @@ def _freed(plan: Deletion, checkpoints: bool) -> int:
 def _line(plan: Deletion, checkpoints: bool) -> str:
     own = plan.checkpoints
     text = f"{plan.run.id:<36} files {memory(plan.files_bytes)}"
+    if own.moved:
+        return f"{text}   its checkpoints stay: a later run moved them to {own.moved}"
     if not own.bytes:
         return f"{text}   no checkpoints of its own"
     fate = "" if checkpoints else f" (stay: {own.kept_because or '--checkpoints deletes them'})"

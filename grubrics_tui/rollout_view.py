@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.watch.reward_records import Split
 from engine.watch.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.watch.rollouts import Answer, Group, StepRollouts, Visit
-
-Hit = tuple[str, int]
-"""Group and rollout of an answer that holds what was searched for."""
+from grubrics_tui.rollout_search import Hit, in_order
 
 
 @dataclass(frozen=True)
@@ -97,16 +96,29 @@ class RolloutView:
         changed = groups[index].id != here.id
         return replace(self, group_id=groups[index].id, rollout=None if changed else self.rollout)
 
+    def hit_beside(self, by: int) -> RolloutView | None:
+        """At the next answer that holds what was searched for; None when this step has no more."""
+        order = [(group.id, answer.rollout) for group, answer in self._in_order()]
+        found = [place for place, hit in enumerate(order) if hit in self.hits]
+        here = order.index((self._id, self.answer.rollout)) if self.answer else 0
+        beside = [place for place in found if (place > here if by > 0 else place < here)]
+        if not beside:
+            return None
+        group, rollout = order[beside[0 if by > 0 else -1]]
+        return replace(self, group_id=group, rollout=rollout)
+
     def to_hit(self, by: int) -> RolloutView:
         """The next answer that holds what was searched for, around the end as well."""
-        order = [(g.id, a.rollout) for g in self.groups for a in chosen(g, self.sort, self.only)]
-        found = [place for place, hit in enumerate(order) if hit in self.hits]
-        if not found or self.answer is None:
+        if (beside := self.hit_beside(by)) is not None:
+            return beside
+        found = [(g.id, a.rollout) for g, a in self._in_order() if (g.id, a.rollout) in self.hits]
+        if not found:
             return self
-        here = order.index((self._id, self.answer.rollout))
-        after = [place for place in found if (place > here if by > 0 else place < here)]
-        place = (after or found)[0 if by > 0 else -1]
-        return replace(self, group_id=order[place][0], rollout=order[place][1])
+        group, rollout = found[0 if by > 0 else -1]
+        return replace(self, group_id=group, rollout=rollout)
+
+    def _in_order(self) -> Iterator[tuple[Group, Answer]]:
+        return in_order(self.groups, self.sort, self.only)
 
     def sorted_next(self) -> RolloutView:
         sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]

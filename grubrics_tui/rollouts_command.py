@@ -32,7 +32,11 @@ def rollouts(
     search: Annotated[str, typer.Option(help="Only answers that hold this text")] = "",
     validation: Annotated[bool, typer.Option("--validation", help="Validation rollouts")] = False,
     across_steps: Annotated[
-        bool, typer.Option("--across-steps", help="The group's prompt in every step that asked it")
+        bool,
+        typer.Option(
+            "--across-steps",
+            help="The group's prompt in every step that asked it; with --search the text in all",
+        ),
     ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -46,6 +50,9 @@ def rollouts(
     path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
     store, split = RolloutStore(path), _split(validation)
     steps = store.steps(split)
+    if across_steps and search and group is None:
+        _tell_hits(store, split, steps, sort, wanted, search, as_json)
+        return
     read = store.load(split, require_step(steps, step, path))
     groups = [(1 + read.groups.index(one), one) for one in _named(read, group)]
     if across_steps:
@@ -84,10 +91,10 @@ def _named(read: StepRollouts, name: str | None) -> tuple[Group, ...]:
 
 def _kept(group: Group, sort: str, only: Filter, search: str) -> tuple[Answer, ...]:
     from engine.watch.rollout_query import chosen
+    from grubrics_tui.rollout_search import holds
 
-    answers = chosen(group, sort, only)
     wanted = search.casefold()
-    return tuple(one for one in answers if not wanted or wanted in one.text().casefold())
+    return tuple(one for one in chosen(group, sort, only) if not wanted or holds(one, wanted))
 
 
 def _head(read: StepRollouts, store: RolloutStore) -> str:
@@ -102,7 +109,7 @@ def _group_lines(number: int, group: Group, answers: tuple[Answer, ...], texts: 
     flat = "  all scores are equal: no advantage" if group.is_flat else ""
     lines = [
         f"\ngroup {number}  {clean_text(group.question_id or group.id)}  mean {fixed(group.mean)}"
-        f"  std {fixed(group.std)}{flat}"
+        f"  sample std {fixed(group.std)}{flat}"
     ]
     if texts and (prompt := group.prompt()):
         lines += ["", clean_text(prompt).rstrip(), ""]
@@ -128,7 +135,8 @@ def _line(one: Answer, *, best: bool) -> str:
 def _group_json(number: int, group: Group, answers: tuple[Answer, ...]) -> dict[str, Any]:
     return {
         "number": number, "id": group.id, "question_id": group.question_id,
-        "mean": group.mean, "std": group.std, "flat": group.is_flat, "prompt": group.prompt(),
+        "mean": group.mean, "sample_std": group.std, "flat": group.is_flat,
+        "prompt": group.prompt(),
         "answers": [_answer_json(one, best=group.wins(one)) for one in answers],
     }  # fmt: skip
 
@@ -141,6 +149,33 @@ def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
         "judge_scores": list(one.judge), "gold_scores": list(one.gold),
         "error": vars(one.error) if one.error else None, "text": one.text(),
     }  # fmt: skip
+
+
+def _tell_hits(
+    store: RolloutStore,
+    split: Split,
+    steps: tuple[int, ...],
+    sort: str,
+    only: Filter,
+    search: str,
+    as_json: bool,
+) -> None:
+    found = [
+        (step, number, group, one)
+        for step in steps
+        for number, group in enumerate(store.load(split, step).groups, 1)
+        for one in _kept(group, sort, only, search)
+    ]
+    lines = [
+        f"step {step:>6}  group {number}  answer {one.rollout}  score {fixed(one.score)}"
+        for step, number, _, one in found
+    ]
+    told = [
+        {"step": step, "group": number, "id": group.id, "rollout": one.rollout, "score": one.score}
+        for step, number, group, one in found
+    ]
+    value = {"split": split, "search": search, "steps": list(steps), "found": told}
+    answer(value, "\n".join(lines) or f"no answer of {len(steps)} steps has '{search}'", as_json)
 
 
 def _tell_visits(store: RolloutStore, split: Split, groups: list[Group], as_json: bool) -> None:

@@ -69,6 +69,12 @@ class Settings:
         Mapping[str, str] | None,
         doc("Other keys for actions, as {stop: S, next_panel: 'tab,n'}; `settings` lists them."),
     ] = None
+    hints: Annotated[
+        bool, doc("false: no line that names a screen's keys the first time it is opened.")
+    ] = True
+    bell: Annotated[bool, doc("true: the terminal's bell rings when the doctor finds trouble.")] = (
+        False
+    )
     read_only: Annotated[
         bool, doc("true: the screen cannot launch, stop, resume, delete or reap anything.")
     ] = False

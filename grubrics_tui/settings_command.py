@@ -41,13 +41,14 @@ def _actions(keys: Any) -> dict[str, str]:
 
 
 def _text(told: dict[str, Any]) -> str:
-    lines = [told["path"] + ("" if told["exists"] else "  (does not exist: all is default)"), ""]
+    lines = [f"warning: {fault}" for fault in told["faults"]]
+    lines += [told["path"] + ("" if told["exists"] else "  (does not exist: all is default)"), ""]
     for name, one in told["settings"].items():
         lines += [f"{name}: {_yaml(one['value'])}  ({one['origin']})", f"    {one['doc']}"]
     lines += ["", "Names for keys, with the keys they have now:"]
     lines += [f"    {name:<20} {keys}" for name, keys in told["actions"].items()]
     lines += ["", f"Panels, as left on the screen: {told['layout']}"]
-    return "\n".join([*lines, *(f"warning: {fault}" for fault in told["faults"])])
+    return "\n".join(lines)
 
 
 def _plain(value: Any) -> Any:

@@ -44,6 +44,16 @@ def clean_text(text: str) -> str:
     return "\n".join(line if line.isprintable() else _visible(line) for line in lines)
 
 
+def blanked(text: str) -> str:
+    """The same text with a blank for each character that a terminal would obey or not show.
+
+    Line breaks stay. Every place stays: what is known of places in the text still holds.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def _visible(line: str) -> str:
     kept = (c if c.isprintable() else " " if c.isspace() else "" for c in line.expandtabs(4))
     return "".join(kept)

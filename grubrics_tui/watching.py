@@ -83,10 +83,10 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
 
 
 def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
-    from engine.watch.foreign.watch import open_foreign, read_steps
+    from engine.watch.foreign.watch import open_foreign, require_steps
 
     if not follow:
-        _print_steps(read_steps(path, as_format))
+        _print_steps(require_steps(path, as_format))
         return
     watched = open_foreign(path, as_format).watch()
     while True:
@@ -97,10 +97,11 @@ def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
 
 
 def _print_run(run: RunDir) -> None:
-    from grubrics_tui.progress import updates
+    from grubrics_tui.progress import parting, updates
 
-    for update in updates(run):
-        _print_steps(iter(update.steps))
+    with parting(run):
+        for update in updates(run):
+            _print_steps(iter(update.steps))
     if not update.state.went_well:
         raise typer.Exit(1)
 

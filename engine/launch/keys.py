@@ -73,26 +73,6 @@ def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
     return False
 
 
-# What verl's null defaults stand for, where a wrong value would only show after the start.
-_HIDDEN_TYPES = {
-    "trainer.total_training_steps": ((int,), "an integer or null"),
-    "data.train_files": ((str, list), "a file or a list of files"),
-    "data.val_files": ((str, list), "a file or a list of files"),
-    "trainer.default_local_dir": ((str,), "a folder"),
-    "trainer.logger": ((str, list), "a logger or a list of loggers"),
-}
-_NULL_IS_FINE = ("trainer.total_training_steps",)
-
-
-def hidden_type_complaint(key: str, value: Any) -> str | None:
-    """What the value of a key should have been that ``type_complaint`` cannot judge."""
-    if key not in _HIDDEN_TYPES or (value is None and key in _NULL_IS_FINE):
-        return None
-    types, expected = _HIDDEN_TYPES[key]
-    fits = isinstance(value, types) and not isinstance(value, bool)
-    return None if fits else expected
-
-
 def type_complaint(value: Any, default: Any) -> str | None:
     """What ``value`` should have been to stand in for ``default``, or None when it fits.
 

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from engine import jsonl
+from engine.doctor.guard_settings import GuardSettings
 from engine.errors import UsageError
 from engine.launch.pinned import config_of, pinned_argv, pinned_recipe, training_fingerprint
 from engine.launch.ray_target import through
@@ -37,6 +38,14 @@ GATE = own_module("engine.preflight.gate")
 
 
 @dataclass(frozen=True)
+class Parent:
+    """The run that another one was made from, changed (``remedy``) or small (``reproduction``)."""
+
+    run: str
+    relation: Literal["remedy", "reproduction"]
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything a launch will do, so that it can be shown before it is done."""
 
@@ -51,6 +60,9 @@ class LaunchPlan:
     """What the run waits for before it starts; None: for nothing."""
     ray: str | None = None
     """The job server of the Ray cluster that trains it; None: this machine does."""
+    parent: Parent | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables that every attempt's trainer gets besides those of the launching shell."""
 
 
 def plan(
@@ -59,6 +71,8 @@ def plan(
     runs: Path = Path("runs"),
     ticket: Ticket | None = None,
     ray: str | None = None,
+    parent: Parent | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``recipe``. Nothing is written. UsageError for a name that cannot be used."""
     run_id = check_id(name) if name else _free_id(runs, recipe.name)
@@ -70,11 +84,13 @@ def plan(
         run_id=run_id,
         directory=directory,
         argv=trainer_argv(recipe),
-        environment={RUN_ID_VARIABLE: run_id},
+        environment={**(variables or {}), RUN_ID_VARIABLE: run_id},
         recipe=recipe,
         total_steps=steps.total if steps else None,
         ticket=ticket,
         ray=ray,
+        parent=parent,
+        variables=variables or {},
     )
 
 
@@ -110,14 +126,9 @@ def start_supervisor(run: RunDir) -> None:
 
     UsageError when it does not; nothing of the attempt is left then.
     """
-    command = own_module("engine.runs.supervisor", str(run.path.resolve()))
     errors = run.path / "supervisor.log"
-    scope = scope_prefix(run.id, os.environ)
     try:
-        with errors.open("ab") as log:
-            # Returns at once: the supervisor detaches itself from the process started here.
-            if not scope or _run([*scope, *command], log) != 0:
-                _run(command, log)
+        _start_detached(run, "engine.runs.supervisor", errors)
     except OSError as error:
         raise _not_started(run, f"{errors}: {error.strerror}") from error
     deadline = time.monotonic() + _HANDSHAKE_S
@@ -126,9 +137,30 @@ def start_supervisor(run: RunDir) -> None:
         if state is not None and _taken_over(state):
             if observed_state(run).state == "lost":
                 break
+            _start_guard(run, errors)
             return
         time.sleep(0.02)
     raise _not_started(run, f"see {errors}")
+
+
+def _start_guard(run: RunDir, errors: Path) -> None:
+    """The run goes on without it, and says so, when it cannot be started."""
+    if not GuardSettings.from_manifest(run.read_manifest()).is_on:
+        return
+    try:
+        _start_detached(run, "engine.doctor.guard", errors)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            log_event(run, "warning", message=f"nothing guards the run: {error.strerror}")
+
+
+def _start_detached(run: RunDir, module: str, errors: Path) -> None:
+    """Returns at once: what is started here detaches itself. OSError when it cannot be started."""
+    command = own_module(module, str(run.path.resolve()))
+    scope = scope_prefix(run.id, os.environ)
+    with errors.open("ab") as log:
+        if not scope or _run([*scope, *command], log) != 0:
+            _run(command, log)
 
 
 def _taken_over(state: RunState) -> bool:
@@ -203,6 +235,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "description": recipe.get("grubrics.description"),
         "argv": list(launch_plan.argv),
         "cwd": str(Path.cwd()),
+        "variables": dict(launch_plan.variables),
         "created": now,
         "config": config_of(recipe),
         "fingerprint": training_fingerprint(recipe),
@@ -211,7 +244,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "seeds": {key: value for key, value in recipe.values.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
-        "parent": None,
+        "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,
         # The trainer reads the recipe as it is now: the file may be edited while the run waits.

@@ -25,9 +25,10 @@ Config = Mapping[str, Mapping[str, Any]]
 
 _NOT_TRAINING = re.compile(
     r"supervision\."
+    r"|guard\."
     r"|logging\."
     r"|grubrics\.description$"
-    r"|judge\.(max_concurrent|timeout_s|max_attempts)$"
+    r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
     r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"
     r"|trainer\.(project_name|experiment_name|logger|default_local_dir|default_hdfs_dir)$"
     r"|trainer\.(rollout|validation)_data_dir$"

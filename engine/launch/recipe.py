@@ -16,14 +16,15 @@ from yaml import YAMLError
 from engine.errors import UsageError, nearest, unknown_name
 from engine.launch.keys import (
     flatten,
-    hidden_type_complaint,
     is_open,
     type_complaint,
     unflatten,
     verl_defaults,
 )
+from engine.launch.null_defaults import null_complaint
 from engine.launch.schema import Kind, own_defaults, own_sections
 from engine.launch.secrets import refuse_secret
+from engine.launch.yaml_size import require_bounded
 
 Origin = Literal["default", "file", "cli", "environment"]
 
@@ -159,6 +160,7 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
+        require_bounded(str(path), path.read_text(encoding="utf-8"))
         loaded = OmegaConf.load(path)
     except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
         first_line = " ".join(str(error).split())[:200]
@@ -185,6 +187,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
     key = key.lstrip("+").strip()
     if not separator or not key:
         raise UsageError(f"override '{text}' is not key=value")
+    require_bounded(f"override '{key}'", raw)
     try:
         value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
     except (YAMLError, OmegaConfBaseException) as error:
@@ -205,7 +208,7 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
     if key in defaults:
-        expected = hidden_type_complaint(key, value) or type_complaint(value, defaults[key])
+        expected = null_complaint(key, value, defaults[key]) or type_complaint(value, defaults[key])
         if expected is not None:
             raise UsageError(f"{where}: {key}={value!r} must be {expected}")
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,11 @@ def _resume(run: RunDir, from_step: int | None) -> Resumed:
     if manifest.get("ray"):
         chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
     step, checkpoint = starting_point(run, manifest, state, from_step)
-    attempt = _next_attempt(manifest, step, checkpoint)
+    attempt = _next_attempt(run, manifest, step, checkpoint)
     try:
         found = (*_warnings(run, manifest, attempt), *_gap(run, step))
         warnings = tuple(jsonl.line(warning) or "" for warning in found)
-        _begin(run, manifest, attempt, warnings)
+        _begin(run, manifest, attempt, warnings, state.elapsed(time.time()))
     except OSError as error:
         raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
     start_supervisor(run)
@@ -66,7 +67,11 @@ def _resume(run: RunDir, from_step: int | None) -> Resumed:
 
 
 def _begin(
-    run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any], warnings: tuple[str, ...]
+    run: RunDir,
+    manifest: dict[str, Any],
+    attempt: dict[str, Any],
+    warnings: tuple[str, ...],
+    ran_before: float | None,
 ) -> None:
     number, step = attempt["number"], attempt["from_step"]
     run.attempt(number).path.mkdir(exist_ok=True)
@@ -85,6 +90,7 @@ def _begin(
             step=step or None,
             heartbeat=time.time(),
             total_steps=manifest.get("total_steps"),
+            ran_before=ran_before,
         ),
     )
 
@@ -92,6 +98,11 @@ def _begin(
 def _whole_manifest(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
     attempts = manifest.get("attempts")
+    if manifest.get("id") not in (None, run.id):
+        raise UsageError(
+            f"{run.path}: was launched as run '{manifest['id']}', and its checkpoints and W&B run "
+            f"have that name; rename the folder back to '{manifest['id']}' to resume it"
+        )
     if not attempts or "cwd" not in manifest:
         raise UsageError(f"{run.manifest}: attempts or cwd is missing; the run cannot go on")
     written = (jsonl.read_json(run.manifest) or {}).get("attempts", [])
@@ -124,7 +135,9 @@ def _gap(run: RunDir, step: int) -> Iterator[str]:
         yield f"step {step} was saved but not logged: the history has a gap there"
 
 
-def _next_attempt(manifest: dict[str, Any], step: int, checkpoint: Path | None) -> dict[str, Any]:
+def _next_attempt(
+    run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
+) -> dict[str, Any]:
     before = _surroundings_before(manifest)
     after = surroundings(
         Path(manifest["cwd"]),
@@ -134,12 +147,22 @@ def _next_attempt(manifest: dict[str, Any], step: int, checkpoint: Path | None) 
     return {
         "number": manifest["attempts"][-1]["number"] + 1,
         "started": time.time(),
-        "argv": [*manifest["attempts"][0]["argv"], *_overrides(manifest, checkpoint)],
+        "argv": [*_first_command(run, manifest), *_overrides(manifest, checkpoint)],
         "from_step": step,
         "from": None if checkpoint is None else str(checkpoint),
         "changes_since": changes(before, after),
         "surroundings": after,
     }
+
+
+def _first_command(run: RunDir, manifest: dict[str, Any]) -> list[str]:
+    """As it was launched; the recipe lies in the run's folder, wherever that was moved since."""
+    argv = manifest["attempts"][0]["argv"]
+    kept = str(run.recipe.absolute())
+    return [
+        kept if before == "--config" and Path(word).name == run.recipe.name else word
+        for before, word in pairwise(["", *argv])
+    ]
 
 
 def _overrides(manifest: dict[str, Any], checkpoint: Path | None) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
+from engine.records.masking import is_secret_name
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 
 Kind = Literal["sft", "grpo"]
@@ -95,9 +97,49 @@ class SupervisionSection(Section):
     """Two runs in a row that failed within so many seconds of their start stop the queue."""
 
 
+class GuardSection(Section):
+    """What watches a run that nobody watches. Nothing is guarded unless it is asked for."""
+
+    stop_on: list[str] = []
+    """Severities, classes or ids of findings that stop the run, e.g. ``[critical, loss_nan]``."""
+    stop_at_once: bool = False
+    """Stop at once instead of after the next checkpoint."""
+    notify_on: list[str] = ["critical", "error"]
+    command: list[str] = []
+    """Run, without a shell, with the finding as JSON in GRUBRICS_FINDING."""
+    webhook_variable: str | None = None
+    """Name of the environment variable that holds the address a finding is posted to."""
+    every_s: float = Field(default=10.0, ge=0.5)
+
+    @field_validator("stop_on", "notify_on")
+    @classmethod
+    def _can_fire(cls, names: list[str]) -> list[str]:
+        """The names of classes have an underscore, which a misspelt severity has not."""
+        for name in names:
+            if "_" not in name and name not in ("critical", "error", "warning"):
+                raise PydanticCustomError(
+                    "never_fires",
+                    "no finding is called {name}; severities are critical, error and warning",
+                    {"name": repr(name)},
+                )
+        return names
+
+    @field_validator("webhook_variable")
+    @classmethod
+    def _is_masked(cls, name: str | None) -> str | None:
+        if name is None or is_secret_name(name):
+            return name
+        raise PydanticCustomError(
+            "unmasked",
+            "must have WEBHOOK in it, e.g. GUARD_WEBHOOK: by its name a variable is known as a "
+            "secret wherever variables are recorded",
+        )
+
+
 class CommonSections(Section):
     grubrics: ProjectSection = ProjectSection()
     supervision: SupervisionSection = SupervisionSection()
+    guard: GuardSection = GuardSection()
 
 
 class GrpoSections(CommonSections):

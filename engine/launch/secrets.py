@@ -15,7 +15,14 @@ _SECRET_NAME = re.compile(
 # In capitals it is an environment variable, and no token of a vocabulary.
 _SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
 _SECRET_VALUE = re.compile(
-    r"\b(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16})\b"
+    r"(?<![A-Za-z0-9])(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16})\b"
+)
+_URL = re.compile(r"://|^//|\?[\w.-]+=")
+_LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
+_IN_URLS = re.compile(r"(?i)key$|token$|^(code|pwd|pass|jwt|bearer|session|sid)$")
+# Whoever knows the address of a webhook may post to it.
+_WEBHOOK = re.compile(
+    r"(?i)hooks\.slack\.com/|discord(app)?\.com/api/webhooks|webhook\.office\.com/"
 )
 
 
@@ -24,6 +31,8 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
     if isinstance(value, dict):
         for inner, one in value.items():
             refuse_secret(where, f"{key}.{inner}", one)
+    for one in value if isinstance(value, list) else ():
+        refuse_secret(where, key, one)
     if not isinstance(value, str) or not value:
         return
     name = key.rpartition(".")[2].replace("-", "_")
@@ -33,7 +42,8 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
             f"{where}: {key} looks like a secret, and a recipe's values are kept with the run; "
             "set it in the environment instead"
         )
-    if "://" in value and _url_has_secret(value):
+    hook = "webhook" in name.lower() and "://" in value
+    if hook or _LOGIN.match(value) or (_URL.search(value) and _url_has_secret(value)):
         raise UsageError(
             f"{where}: the URL of {key} holds a login or a key, and a recipe's values are kept "
             "with the run; set it in the environment instead"
@@ -41,17 +51,18 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
 
 
 def _url_has_secret(text: str) -> bool:
-    authority = text.split("://", 1)[1]
-    if "@" in re.split(r"[?#]", authority, maxsplit=1)[0]:
+    address = text.split("//", 1)[-1]
+    if "@" in re.split(r"[?#]", address, maxsplit=1)[0] or _WEBHOOK.search(address):
         return True
     try:
         parts = urlsplit(text)
     except ValueError:
         return True
-    names = [name for query in (parts.query, parts.fragment) for name, _ in parse_qsl(query)]
+    settings = (parts.query, parts.fragment, *parts.path.split(";")[1:])
+    names = [name for setting in settings for name, _ in parse_qsl(setting)]
     return any(_is_secret(name.replace("-", "_")) for name in names)
 
 
 def _is_secret(name: str) -> bool:
     """In a URL every key is one; among a recipe's keys ``prompt_key`` is not."""
-    return bool(_SECRET_NAME.search(name)) or name.lower().endswith("key")
+    return bool(_SECRET_NAME.search(name) or _IN_URLS.search(name))

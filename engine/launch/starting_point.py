@@ -70,7 +70,7 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
     if not owner.same_run(Stamp.of(run, manifest)):
         if not _has_trained(run):
             return {}
-        raise UsageError(taken(folder, run.id, owner))
+        raise UsageError(taken(folder, Stamp.of(run, manifest), owner))
     return complete_steps(folder)
 
 
@@ -87,4 +87,25 @@ def _require_step(run: RunDir, manifest: dict[str, Any], step: int, steps: dict[
     if step not in steps:
         known = ", ".join(str(number) for number in steps) or "none"
         folder = checkpoint_folder(manifest)
-        raise UsageError(f"{folder}: no complete checkpoint of step {step}; there are {known}")
+        why = _why_missing(run, manifest, step)
+        raise UsageError(f"{folder}: no complete checkpoint of step {step}; there are {known}{why}")
+
+
+def _why_missing(run: RunDir, manifest: dict[str, Any], step: int) -> str:
+    """Whether a step was saved and removed since, or was none of those that are saved."""
+
+    def value(key: str) -> Any:
+        return manifest.get("config", {}).get(key, {}).get("value")
+
+    key = "training.save_steps" if manifest.get("kind") == "sft" else "trainer.save_freq"
+    every, kept = value(key), value("trainer.max_actor_ckpt_to_keep")
+    last = max((one.step for one in read_steps(run.train_log)), default=0)
+    if step > last:
+        return f" (the run got to step {last})"
+    if not isinstance(every, int) or every < 1:
+        return ""
+    if step % every and step != manifest.get("total_steps"):
+        return f" (step {step} was never saved: {key}={every})"
+    if isinstance(kept, int) and kept > 0:
+        return f" (step {step} was saved, then removed: trainer.max_actor_ckpt_to_keep={kept})"
+    return f" (step {step} was saved, and its folder is gone or damaged)"

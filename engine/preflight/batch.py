@@ -84,7 +84,7 @@ def check(subject: Subject) -> Check:
         found = [warn(ID, _filler(sizes))]
     if not found:
         return ok(ID, _fine(sizes))
-    fix = " ".join([*_removals(recipe), *overrides(sizes, repaired(sizes))])
+    fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
     return dataclasses.replace(summary(ID, found, ""), fix=fix)
 
 
@@ -192,7 +192,8 @@ def _deprecated(recipe: Recipe) -> Iterator[Check]:
             yield fail(ID, f"{key}={recipe.get(key)} is deprecated; verl accepts only {successor}")
 
 
-def _removals(recipe: Recipe) -> list[str]:
+def removals(recipe: Recipe) -> list[str]:
+    """``key=null`` for every deprecated size that is set."""
     return [f"{key}=null" for key in DEPRECATED if recipe.get(key) is not None]
 
 
@@ -205,9 +206,11 @@ def _filler(sizes: BatchSizes) -> str:
 
 
 def _fine(sizes: BatchSizes) -> str:
+    updates = math.ceil(sizes.batch / sizes.mini)
     return (
         f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} judge calls a step; "
-        f"{math.ceil(sizes.batch / sizes.mini)} updates a step on {sizes.gpus} GPUs"
+        f"{updates} update{'' if updates == 1 else 's'} a step on "
+        f"{sizes.gpus} GPU{'' if sizes.gpus == 1 else 's'}"
     )
 
 

@@ -34,6 +34,8 @@ class Subject:
     runs: Path
     ahead: frozenset[str] = frozenset()
     """Runs that will have ended when this one starts."""
+    waits: bool = False
+    """Whether it will be checked once more when its turn comes."""
 
 
 def ok(id: str, message: str) -> Check:

@@ -18,6 +18,9 @@ from engine.preflight import (
     disk,
     environment,
     holdout,
+    judge,
+    limits,
+    memory,
     ports,
     prompt,
     steps,
@@ -45,7 +48,10 @@ ITEMS = (
     Item("holdout", holdout.check, needs=("parquet",)),
     Item("checkpoint", checkpoint.check),
     Item("batch", batch.check),
+    Item("limits", limits.check),
     Item("steps", steps.check, needs=("parquet", "batch")),
+    Item("judge", judge.check, needs=("parquet", "batch")),
+    Item("memory", memory.check, needs=("batch",)),
     Item("disk", disk.check),
     Item("ports", ports.check),
 )
@@ -58,6 +64,7 @@ def run_checks(
     tests: bool = False,
     runs: Path = Path("runs"),
     ahead: Iterable[str] = (),
+    waits: bool = False,
 ) -> Iterator[Check]:
     """Answer the checklist one line at a time, each when it is asked for. Never raises."""
     try:
@@ -65,7 +72,7 @@ def run_checks(
     except Exception as error:
         yield _crash("config", error)
         return
-    subject = Subject(completed, os.environ if env is None else env, runs, frozenset(ahead))
+    subject = Subject(completed, os.environ if env is None else env, runs, frozenset(ahead), waits)
     failed: set[str] = set()
     for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.not_asked)):
         lacking = [needed for needed in item.needs if needed in failed]
@@ -85,18 +92,22 @@ def require_launchable(
     runs: Path,
     *,
     ahead: Iterable[str] = (),
+    waits: bool = False,
     env: Mapping[str, str] | None = None,
-) -> None:
+) -> list[Check]:
     """Raise UsageError, in one line, when something is known to make this launch fail.
 
     ``ahead`` are runs that will have ended when it starts: what they write will be there, and
-    where they write will be free.
+    where they write will be free. One that ``waits`` is checked again when its turn comes: what
+    another run does meanwhile is only a warning. Returns the warnings.
     """
-    failures = blocking(run_checks(recipe, env=env, runs=runs, ahead=ahead))
+    checks = list(run_checks(recipe, env=env, runs=runs, ahead=ahead, waits=waits))
+    failures = blocking(checks)
     if failures:
         first, others = failures[0], [check.id for check in failures[1:]]
         more = f"; also failing: {', '.join(others)}" if others else ""
         raise UsageError(f"{first.id}: {first.message}{_hint(first)}{more}")
+    return [check for check in checks if check.status == "warn"]
 
 
 def _hint(check: Check) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
-from engine.preflight.models import is_hub_name, local_folder, model_key, model_name
+from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.records.step_folders import complete_steps, written_steps
-from engine.runs.registry import list_runs
+from engine.runs.registry import RunInfo, list_runs
 from engine.runs.rundir import RunDir
 
 ID = "checkpoint"
@@ -23,8 +24,7 @@ ID = "checkpoint"
 
 def check(subject: Subject) -> Check:
     """The model folder's parts, and checkpoints that an earlier run left in this one's way."""
-    taken = [*_shared(subject)] or [*_owned(subject)]
-    found = [*_model(subject), *(taken or _resume(subject.recipe))]
+    found = [*_model(subject), *_undermined(subject), *_folder(subject)]
     name = model_name(subject.recipe)
     folder = local_folder(name, subject.env)
     where = f"{name} is complete" if folder else f"{name} will be downloaded from the hub"
@@ -72,18 +72,43 @@ def _making(folder: Path) -> str | None:
     return "grubrics-tui launch sft_healthbench"
 
 
+def _folder(subject: Subject) -> list[Check]:
+    """Whether the checkpoint folder is free, and if it is, what starting in it means."""
+    shared = [*_shared(subject)]
+    if any(one.status == "fail" for one in shared):
+        return shared
+    return [*shared, *([*_owned(subject)] or _resume(subject.recipe))]
+
+
 def _shared(subject: Subject) -> Iterator[Check]:
     """Two runs that save into one folder destroy each other's checkpoints."""
     recipe = subject.recipe
     folder = Path(checkpoint_dir(recipe)).absolute()
-    for info in list_runs(subject.runs):
-        writes = not info.state.has_ended and info.state.state != "queued"
-        if info.id in subject.ahead or not writes:
+    for info in _going_on(subject):
+        if info.state.state == "queued" or _folder_of(RunDir(subject.runs / info.id)) != folder:
             continue
-        if _folder_of(RunDir(subject.runs / info.id)) == folder:
-            key = "training.output_dir" if recipe.kind == "sft" else "trainer.experiment_name"
-            fix = f"wait for it, grubrics-tui stop {info.id}, or another {key}"
-            yield fail(ID, f"{folder} is being written by run '{info.id}'", fix)
+        message = f"{folder} is being written by run '{info.id}'"
+        if subject.waits:
+            yield warn(ID, f"{message}; that is looked at again before this run starts")
+            continue
+        key = "training.output_dir" if recipe.kind == "sft" else "trainer.experiment_name"
+        yield fail(ID, message, f"wait for it, grubrics-tui stop {info.id}, or another {key}")
+
+
+def _undermined(subject: Subject) -> Iterator[Check]:
+    """A model that is overwritten is another one when the run that began with it is resumed."""
+    folder = Path(checkpoint_dir(subject.recipe)).absolute()
+    for info in _going_on(subject):
+        model = _model_of(RunDir(subject.runs / info.id))
+        if model is not None and model.is_relative_to(folder):
+            message = f"{model}, which this run will write, is the model of run '{info.id}'"
+            yield warn(ID, f"{message} ({info.state.state})", _another_folder(subject.recipe))
+
+
+def _going_on(subject: Subject) -> list[RunInfo]:
+    """The runs that have not ended, and will not have when this one starts."""
+    runs = list_runs(subject.runs)
+    return [info for info in runs if not info.state.has_ended and info.id not in subject.ahead]
 
 
 def _writer(subject: Subject, model: Path) -> str | None:
@@ -91,6 +116,16 @@ def _writer(subject: Subject, model: Path) -> str | None:
     folders = {run: _folder_of(RunDir(subject.runs / run)) for run in sorted(subject.ahead)}
     path = model.expanduser().absolute()
     return next((run for run, folder in folders.items() if path.is_relative_to(folder)), None)
+
+
+def _model_of(run: RunDir) -> Path | None:
+    """The folder of a run's model; None when its manifest names none."""
+    manifest = run.read_manifest()
+    config = manifest.get("config") or {}
+    names = [config.get(key, {}).get("value") for key in MODEL_KEYS]
+    name = jsonl.location(next((name for name in names if name), None))
+    cwd = str(manifest.get("cwd") or "")
+    return None if name is None else Path(cwd, Path(name).expanduser()).absolute()
 
 
 def _folder_of(run: RunDir) -> Path:
@@ -109,7 +144,8 @@ def _owned(subject: Subject) -> Iterator[Check]:
     complaint = objection(folder, Stamp("", 0.0, "", fingerprint), asked)
     if stamp is None or complaint is None:
         return
-    if Path(stamp.directory) in _directories_ahead(subject) and stamp.fingerprint == fingerprint:
+    free_by_then = subject.waits or Path(stamp.directory) in _directories_ahead(subject)
+    if free_by_then and stamp.fingerprint == fingerprint:
         return
     owner = RunDir(Path(stamp.directory))
     differing = _differing(recipe, owner)

@@ -19,8 +19,8 @@ _KEYS = {
     "OPENAI": "OPENAI_API_KEY",
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_EXPORT = "set -a && source .env && set +a"
-_UNIX_LINES = "sed -i 's/\\r$//' .env && " + _EXPORT
+_SET = "write NAME=value into .env, which is read without being sourced; the environment wins"
+_UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
 
 def check(subject: Subject) -> Check:
@@ -41,7 +41,7 @@ def _judge(subject: Subject) -> list[Check]:
     except UsageError as error:
         if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
             return [warn(ID, f"{error}, unless the cluster's nodes have it in their environment")]
-        return [fail(ID, str(error), _EXPORT)]
+        return [fail(ID, str(error), _SET)]
     return [
         ok(ID, _used(subject, found)),
         *_endpoint(found),
@@ -73,17 +73,17 @@ def _key(subject: Subject, found: Credentials) -> Iterator[Check]:
     name = _KEYS[found.family]
     if not subject.env.get(name):
         if urlsplit(found.endpoint or "").hostname not in _LOOPBACK:
-            yield warn(ID, f"{name} is not set; the judge's server must not ask for it", _EXPORT)
+            yield warn(ID, f"{name} is not set; the judge's server must not ask for it", _SET)
     elif not found.key.isprintable() or not found.key.isascii() or " " in found.key:
-        yield fail(ID, f"{name} holds characters that no key has", _EXPORT)
+        yield fail(ID, f"{name} holds characters that no key has", _SET)
 
 
 def _line_ends(subject: Subject, found: Credentials) -> Iterator[Check]:
     """The judge strips carriage returns; what else reads these variables fails on its URL."""
     for name in sorted(subject.env):
         if name.startswith(found.family) and subject.env[name].endswith("\r"):
-            message = f"{name} ends in a carriage return: .env has Windows line ends"
-            yield warn(ID, message, _UNIX_LINES)
+            message = f"{name} ends in a carriage return: .env was sourced with Windows line ends"
+            yield warn(ID, message, _UNIX_LINES.format(name=name))
 
 
 def _wandb(subject: Subject) -> Iterator[Check]:

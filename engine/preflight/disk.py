@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 from pathlib import Path
 
+from engine.estimate.breakdown import size as readable
+from engine.estimate.checkpoint import kept
+from engine.estimate.report import sizes_of
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.recipe import Recipe
-from engine.launch.steps import step_plan
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import local_folder, lora_rank, model_name
 from engine.records.model_folder import parameter_count
@@ -27,44 +28,37 @@ _BILLIONS = re.compile(r"(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 def check(subject: Subject) -> Check:
     """Free space where checkpoints and runs go, against an estimate from the model's weights."""
     recipe = subject.recipe
-    size, count = checkpoint_bytes(subject), kept_checkpoints(recipe)
+    size, count = checkpoint_bytes(subject), kept(recipe)
     folder = Path(checkpoint_dir(recipe)).expanduser()
     free, runs_free = _free(folder), _free(subject.runs)
-    about = f"about {_size(size)}" if size else "unknown size"
-    estimate = f"{folder}: {count} checkpoints of {about}, {_size(free)} free"
+    about = f"about {readable(size)}" if size else "unknown size"
+    estimate = f"{folder}: {count} checkpoints of {about}, {readable(free)} free"
     found = []
     if count and size > free:
         found.append(fail(ID, f"{estimate}: not even one fits", _elsewhere(recipe)))
     elif count * size > free:
         found.append(warn(ID, f"{estimate}: not all fit", _fewer(recipe)))
     if runs_free < RUN_BYTES:
-        found.append(fail(ID, f"{subject.runs}: {_size(runs_free)} free is too little for a run"))
+        found.append(
+            fail(ID, f"{subject.runs}: {readable(runs_free)} free is too little for a run")
+        )
     return summary(ID, found, estimate)
 
 
 def checkpoint_bytes(subject: Subject) -> int:
-    """Estimated size of one checkpoint; 0 when the number of weights is not known.
+    """Estimated size of one checkpoint; 0 when nothing is known of the model.
 
-    verl's shards hold fp32 weights and, for those that are trained, two Adam moments. SFT also
-    writes the weights alone, as its final model.
+    Without the model's dimensions its number of weights must do: fp32 weights and, for those
+    that are trained, two Adam moments.
     """
+    sizes = sizes_of(subject.recipe, subject.env, None)
+    if sizes is not None:
+        return sizes.checkpoint.total
     weights = _parameters(subject) or 0
     size = weights * _BYTES_FP32
     moments = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else weights * _ADAM_BYTES
     final = size if subject.recipe.kind == "sft" else 0
     return size + moments + final
-
-
-def kept_checkpoints(recipe: Recipe) -> int:
-    """How many checkpoints will lie on the disk at the end."""
-    every_key = "trainer.save_freq" if recipe.kind == "grpo" else "training.save_steps"
-    every = recipe.get(every_key, -1)
-    if every <= 0:
-        return 0 if recipe.kind == "grpo" else 1
-    plan = step_plan(recipe)
-    saves = math.ceil(plan.total / every) if plan is not None and plan.rows >= plan.batch else 1
-    limit = recipe.get("trainer.max_actor_ckpt_to_keep")
-    return saves if limit is None else min(saves, int(limit))
 
 
 def _parameters(subject: Subject) -> int | None:
@@ -91,7 +85,3 @@ def _elsewhere(recipe: Recipe) -> str:
 
 def _fewer(recipe: Recipe) -> str:
     return "trainer.max_actor_ckpt_to_keep=1" if recipe.kind == "grpo" else "training.save_steps=-1"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1024**3:.1f} GiB" if size >= 1024**3 else f"{size / 1024**2:.1f} MiB"

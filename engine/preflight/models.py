@@ -11,8 +11,12 @@ from engine.launch.recipe import Recipe
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
+MODEL_KEYS = ("model.path", "actor_rollout_ref.model.path")
+"""Where recipes of both kinds name their model."""
+
+
 def model_key(recipe: Recipe) -> str:
-    return "model.path" if recipe.kind == "sft" else "actor_rollout_ref.model.path"
+    return MODEL_KEYS[0] if recipe.kind == "sft" else MODEL_KEYS[1]
 
 
 def model_name(recipe: Recipe) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
-import pyarrow.parquet as pq
-
+from engine.estimate.judge import calls_of
 from engine.launch.recipe import Recipe
 from engine.launch.steps import StepPlan, step_plan
 from engine.preflight.check import Check, Subject, fail, ok, skip
@@ -59,24 +57,8 @@ def _out_of_reach(plan: StepPlan) -> Check:
 
 
 def _judge_calls(recipe: Recipe, plan: StepPlan) -> str:
-    """One judge call for every rollout, and one for every validation answer."""
-    each = plan.batch * recipe.get("actor_rollout_ref.rollout.n")
-    rounds = _validations(recipe, plan.total)
-    validation = rounds * _validation_rollouts(recipe)
+    calls = calls_of(recipe, plan)
     return (
-        f"{each} judge calls a step, {each * plan.total} in all, and {validation} in "
-        f"{rounds} validations"
+        f"{calls.step} judge calls a step, {calls.step * calls.steps} in all, and "
+        f"{calls.validation} in {calls.validations} validations"
     )
-
-
-def _validations(recipe: Recipe, total: int) -> int:
-    every = int(recipe.get("trainer.test_freq"))
-    before = int(bool(recipe.get("trainer.val_before_train")))
-    return before + (math.ceil(total / every) if every > 0 else 0)
-
-
-def _validation_rollouts(recipe: Recipe) -> int:
-    files = recipe.get("data.val_files")
-    names = files if isinstance(files, list) else [files]
-    rows: int = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names if name)
-    return rows * int(recipe.get("actor_rollout_ref.rollout.val_kwargs.n"))

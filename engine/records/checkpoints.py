@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import jsonl
 from engine.records.model_folder import missing_parts
-from engine.records.ownership import Stamp, read_stamp, taken
+from engine.records.ownership import Stamp, moved_aside, read_stamp, taken
 from engine.records.step_folders import TRACKER, step_problem, tracked_step, written_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, recorded_state
@@ -19,13 +19,17 @@ _CLOCK_SLACK_S = 5.0
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """``path`` is the newest complete checkpoint of the run, or None; ``message`` is one line."""
+    """``path`` is the newest complete checkpoint of the run, or None; ``message`` is one line.
+
+    ``moved`` is where a later run put what this one saved.
+    """
 
     complete: bool
     message: str
     path: Path | None = None
     step: int | None = None
     size_bytes: int = 0
+    moved: Path | None = None
 
 
 def check_checkpoint(run: RunDir) -> CheckpointReport:
@@ -41,15 +45,17 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
         report, marked = _final_model(folder / "final"), folder / "final"
     else:
         report, marked = _newest_step(folder), folder
-    stamp = read_stamp(marked)
-    if not report.complete or (stamp is not None and stamp.same_run(mine)):
+    stamp, owner = read_stamp(marked), read_stamp(folder)
+    if stamp is not None and stamp.same_run(mine):
         return report
-    owner = stamp or read_stamp(folder)
+    other = owner or stamp
+    if other is not None and not other.same_run(mine):
+        return CheckpointReport(False, taken(folder, mine, other), moved=moved_aside(folder, mine))
+    if not report.complete:
+        return report
     if owner is None:
         return _by_time(run, folder, report, manifest.get("created") or 0.0)
-    if owner.same_run(mine):
-        return CheckpointReport(False, f"none from this run: {marked} was there before it")
-    return CheckpointReport(False, taken(folder, run.id, owner))
+    return CheckpointReport(False, f"none from this run: {marked} was there before it")
 
 
 def _by_time(

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.doctor.finding import Finding
+from engine.doctor.metrics.ablation import ablation_findings
 from engine.errors import UsageError, unknown_name
 from engine.records.differences import (
     Difference,
@@ -23,6 +25,19 @@ FEWEST, MOST = 2, 8
 
 
 @dataclass(frozen=True)
+class NoEffect:
+    """A run that should differ from the baseline and does not, and how that shows."""
+
+    run: str
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        one = self.finding
+        told = {"id": one.id, "severity": str(one.severity), "title": one.title, "cause": one.cause}
+        return {"run": self.run, **told, "remedies": [cure.title for cure in one.remedies]}
+
+
+@dataclass(frozen=True)
 class Comparison:
     """``baseline`` is the place of the run that deltas are to. ``until`` is the step at which all
     runs are compared, None: each at its own end."""
@@ -34,6 +49,7 @@ class Comparison:
     summary: tuple[Measure, ...]
     config: tuple[Difference, ...]
     environment: tuple[Difference, ...]
+    no_effect: tuple[NoEffect, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +60,7 @@ class Comparison:
             "summary": [row.to_json(self.ids, self.baseline) for row in self.summary],
             "config": [self._difference(one) for one in self.config],
             "environment": [self._difference(one) for one in self.environment],
+            "no_effect": [one.to_json() for one in self.no_effect],
         }
 
     def _difference(self, one: Difference) -> dict[str, Any]:
@@ -71,6 +88,7 @@ class Comparer:
         self._manifests: list[Mapping[str, Any]] = []
         self._config: tuple[Difference, ...] = ()
         self._environment: tuple[Difference, ...] = ()
+        self._no_effect: tuple[object, tuple[NoEffect, ...]] = (None, ())
 
     def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
         """With ``equal_steps`` every run counts up to the last step that all of them have."""
@@ -85,6 +103,7 @@ class Comparer:
             tuple(measures([self._findings(record, until) for record in self._records])),
             self._config,
             self._environment,
+            self._without_effect(baseline),
         )
 
     def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
@@ -93,6 +112,21 @@ class Comparer:
         if known is None or known[0] != version:
             known = self._found[record.run.id] = (version, findings(record, until))
         return known[1]
+
+    def _without_effect(self, baseline: int) -> tuple[NoEffect, ...]:
+        version = (baseline, *(record.version for record in self._records))
+        if self._no_effect[0] != version:
+            base = self._records[baseline]
+            found = tuple(
+                NoEffect(record.run.id, finding)
+                for record in self._records
+                if record is not base
+                for finding in ablation_findings(
+                    base.columns, record.columns, base.recipe, record.recipe
+                )
+            )
+            self._no_effect = (version, found)
+        return self._no_effect[1]
 
     def _look_at_manifests(self) -> None:
         manifests = [record.manifest for record in self._records]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
 
 
 def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
-    """Packages, variables, git, hardware, recipe file and data that differ.
+    """Packages, variables, git, hardware, recipe file and data that differ; ``SHELL`` comes last.
 
     Where a resumed run changed something on the way, its value reads ``before → after``.
     """
@@ -104,7 +105,24 @@ def _same(one: Any, other: Any) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-_SECTIONS = ("git", "recipe file", "data files", "packages", "variables", "software", "hardware")
+SHELL = "shell"
+"""Variables that say where things lie and who logs what: no value of theirs can change training."""
+
+_SECTIONS = (
+    "git",
+    "recipe file",
+    "data files",
+    "packages",
+    "variables",
+    "software",
+    "hardware",
+    SHELL,
+)
+_OF_THE_SHELL = re.compile(
+    r"(?:VIRTUAL_ENV|CONDA_|WANDB_|GRUBRICS_(?:RUNS|RUN_ID|ATTEMPT_DIR)$|RAY_TMPDIR$|RAY_ADDRESS$"
+    r"|HF_(?:HOME|TOKEN|HUB_CACHE|DATASETS_CACHE|ASSETS_CACHE|HUB_OFFLINE)$|CUDA_(?:HOME|PATH)"
+    r"|\w+_(?:API_KEY|CACHE_DIR|LOG_LEVEL|LOGGING_LEVEL)$)"
+)
 
 
 def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], Any]:
@@ -147,6 +165,8 @@ def _place(path: tuple[str, ...]) -> tuple[str, str]:
     part, *rest = path
     if part == "environment" and rest and rest[0] in ("packages", "variables"):
         part, *rest = rest
+    if part == "variables" and rest and _OF_THE_SHELL.match(rest[0]):
+        part = SHELL
     key = " ".join(jsonl.line(name) or "?" for name in rest)
     return _NAMES.get(part, part), key or _NAMES.get(part, part)
 

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from engine import jsonl
-from engine.records.ownership import STAMP, Stamp, checkpoint_folder, read_stamp
-from engine.records.step_folders import TRACKER
+from engine.records.ownership import STAMP, Stamp, checkpoint_folder, moved_aside, read_stamp
+from engine.records.step_folders import TRACKER, complete_steps, step_of
 from engine.runs.rundir import RunDir
 
 _WRITTEN_BY_TRAINING = re.compile(r"global_step_\d+|final")
@@ -29,12 +29,16 @@ class OwnCheckpoints:
     """The checkpoint files of one run: ``entries`` are those that may go.
 
     ``bytes`` is what lies there, also when ``kept_because`` says why none of it may be deleted.
+    ``inherited`` is the newest step of an earlier run that stays. ``moved`` is where a later run
+    put what this one saved; it stays too.
     """
 
     folder: Path | None = None
     entries: tuple[Path, ...] = ()
     bytes: int = 0
     kept_because: str | None = None
+    inherited: int = 0
+    moved: Path | None = None
 
     @property
     def freed(self) -> int:
@@ -47,24 +51,32 @@ def own_checkpoints(run: RunDir, others: Iterable[RunDir]) -> OwnCheckpoints:
     folder = checkpoint_folder(run.read_manifest())
     if folder is not None:
         folder = Path(os.path.normpath(folder))
-    entries = () if folder is None or folder.is_symlink() else tuple(_entries(folder, run))
-    if folder is None or not entries:
-        return OwnCheckpoints(folder)
+    if folder is None:
+        return OwnCheckpoints()
+    moved = moved_aside(folder, Stamp.of(run, run.read_manifest()))
+    inherited = _inherited(run, folder)
+    entries = () if folder.is_symlink() else tuple(_entries(folder, run, inherited))
+    if not entries:
+        return OwnCheckpoints(folder, moved=moved)
     total = sum(bytes_of(entry) for entry in entries)
     if (reason := _not_its_own(run, folder) or _used(folder, others)) is not None:
-        return OwnCheckpoints(folder, (), total, reason)
-    return OwnCheckpoints(folder, entries, total)
+        return OwnCheckpoints(folder, (), total, reason, moved=moved)
+    return OwnCheckpoints(folder, entries, total, inherited=inherited, moved=moved)
 
 
 def remove_checkpoints(own: OwnCheckpoints) -> None:
     """Delete the files; what else lies in their folder stays. OSError when something remains.
 
-    The tracker goes first: without it no step counts as complete, so an interruption leaves
-    nothing that could be mistaken for a checkpoint. The owner's stamp goes last.
+    The tracker goes first, or back to the last step that stays: no later one counts as complete
+    then, so an interruption leaves nothing that could be mistaken for a checkpoint. The owner's
+    stamp goes last.
     """
     if own.folder is None or not own.entries:
         return
-    (own.folder / TRACKER).unlink(missing_ok=True)
+    if own.inherited:
+        jsonl.write_atomic(own.folder / TRACKER, str(own.inherited))
+    else:
+        (own.folder / TRACKER).unlink(missing_ok=True)
     for entry in own.entries:
         trash = entry
         if not entry.name.startswith(_TRASH):
@@ -93,14 +105,24 @@ def _sizes(folder: Path) -> Iterator[int]:
                 yield (Path(parent) / name).lstat().st_size
 
 
-def _entries(folder: Path, run: RunDir) -> Iterator[Path]:
-    """The step folders and the run's final model, those half deleted included."""
+def _inherited(run: RunDir, folder: Path) -> int:
+    """The newest whole step of an earlier run that this one built on; 0: there is none."""
+    stamp = read_stamp(folder)
+    if stamp is None or not stamp.same_run(Stamp.of(run, run.read_manifest())):
+        return 0
+    return max((step for step in complete_steps(folder) if step <= stamp.inherited), default=0)
+
+
+def _entries(folder: Path, run: RunDir, inherited: int) -> Iterator[Path]:
+    """The step folders after ``inherited`` and the run's final model, those half deleted too."""
     try:
         paths = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return
     for path in paths:
         known = _WRITTEN_BY_TRAINING.fullmatch(path.name.removeprefix(_TRASH))
+        if 0 < (step_of(path) or 0) <= inherited:
+            continue
         # A run that failed early has not replaced the model that was there before it.
         foreign = path.name == "final" and _not_its_own(run, path) is not None
         if known and not foreign and path.is_dir() and not path.is_symlink():

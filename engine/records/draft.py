@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine import jsonl
@@ -60,9 +60,11 @@ def _observations(notes: Notes) -> str:
 
 
 def _duration(state: RunState) -> str:
-    if state.started is None or state.ended is None:
+    """Of all attempts; nothing while the run goes on."""
+    took = state.elapsed(time.time()) if state.ended is not None else None
+    if took is None:
         return ""
-    minutes, seconds = divmod(round(state.ended - state.started), 60)
+    minutes, seconds = divmod(round(took), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
 
@@ -77,8 +79,8 @@ def _result(state: RunState, steps: Sequence[Step]) -> list[str]:
         _ends("loss", trained, metrics.TRAIN_LOSS),
         _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
         _before_and_after("validation loss", steps, "val/loss"),
-        _recent("reward std inside a group", trained, metrics.REWARD_STD),
-        _recent("judge latency (s)", trained, metrics.JUDGE_LATENCY),
+        _recent("reward std (population) inside a group", trained, metrics.REWARD_STD),
+        _recent("judge latency", trained, metrics.JUDGE_LATENCY, _seconds),
     ]
 
 
@@ -106,9 +108,15 @@ def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
     return f"{label}: {shown}" if shown else ""
 
 
-def _recent(label: str, steps: Sequence[Step], name: str) -> str:
+def _recent(
+    label: str, steps: Sequence[Step], name: str, told: Callable[[float], str] = "{:.4g}".format
+) -> str:
     values = [value for _, value in _points(steps, name)][-WINDOW:]
-    return f"{label}: {_mean(values):.4g} (last {len(values)} steps)" if values else ""
+    return f"{label}: {told(_mean(values))} (last {len(values)} steps)" if values else ""
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.4g} ms" if abs(value) < 0.1 else f"{value:.4g} s"
 
 
 def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:

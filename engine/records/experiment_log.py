@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from engine import jsonl
+from engine import jsonl, locks
 from engine.errors import UsageError
 from engine.records.draft import draft_entry
 from engine.records.entry import LogEntry, render
@@ -76,7 +76,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """One writer at a time. The folder is locked: the file itself is replaced by every write."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        locks.take(descriptor, folder, fcntl.flock)
         yield
     finally:
         os.close(descriptor)

@@ -135,13 +135,13 @@ def _step_time(record: RunRecord, until: int | None) -> Found:
 
 
 def _state(record: RunRecord, until: int | None) -> Found:
-    return record.state.state, None
+    return record.state.word, None
 
 
 def _checkpoint(record: RunRecord, until: int | None) -> Found:
     report = record.checkpoint
     if report is None or not report.complete:
-        return (None if report is None else "none"), None
+        return (None if report is None else "moved aside" if report.moved else "none"), None
     return (f"step {report.step}" if report.step is not None else "final model"), None
 
 

@@ -2,7 +2,8 @@
 
 Before an attempt's trainer starts, its supervisor claims the folder. From then on every step
 folder in it was saved by the run that the stamp names or is what that run started from; what the
-attempt does not build on lies in ``replaced-by-<run>-<attempt>/``. Nothing is ever deleted.
+attempt does not build on lies in ``replaced-by-<run>-<attempt>/``, with the stamp of the run that
+saved it. Nothing is ever deleted.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine import jsonl, locks
 from engine.errors import UsageError
 from engine.records.step_folders import TRACKER, complete_steps, step_of, written_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 
 STAMP = "grubrics_run.json"
+_REPLACED = "replaced-by-"
 
 Manifest = Mapping[str, Any]
 
@@ -31,18 +34,20 @@ class Stamp:
     """The run that saves into a folder.
 
     ``run`` and ``created`` (its launch, Unix seconds) identify it and are only compared for
-    equality; ``directory`` says where it was. ``fingerprint`` is that of its configuration.
+    equality; ``directory`` says where it was. ``fingerprint`` is that of its configuration. The
+    steps up to ``inherited`` are those of an earlier run, on which this one built.
     """
 
     run: str
     created: float
     directory: str
     fingerprint: str
+    inherited: int = 0
 
     @classmethod
     def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
         return cls(
-            run.id,
+            manifest.get("id") or run.id,  # Its folder may have been renamed since.
             jsonl.moment(manifest.get("created")) or 0.0,
             str(run.path.absolute()),
             str(manifest.get("fingerprint") or ""),
@@ -87,7 +92,8 @@ def read_stamp(folder: Path) -> Stamp | None:
     directory, fingerprint = jsonl.line(raw.get("directory")), jsonl.line(raw.get("fingerprint"))
     if run is None or created is None or directory is None:
         return None
-    return Stamp(run, created, directory, fingerprint or "")
+    inherited = jsonl.integer(raw.get("inherited")) or 0
+    return Stamp(run, created, directory, fingerprint or "", inherited)
 
 
 def objection(folder: Path, myself: Stamp, asked: bool = False) -> str | None:
@@ -125,8 +131,9 @@ def claim(run: RunDir) -> str | None:
         with _locked(folder):
             _refuse_copy(run, folder, stamp)
             step = _base_step(folder, manifest, attempt, stamp)
-            moved = _set_aside(folder, step, f"replaced-by-{run.id}-{attempt['number']}")
-            jsonl.write_json(folder / STAMP, {"v": 1, **asdict(stamp)})
+            moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
+            inherited = _inherited(folder, step, stamp)
+            jsonl.write_json(folder / STAMP, {"v": 1, **asdict(stamp), "inherited": inherited})
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
     return moved
@@ -167,14 +174,36 @@ def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp
 def _require_own(folder: Path, stamp: Stamp) -> None:
     found = read_stamp(folder)
     if found is not None and not found.same_run(stamp):
-        raise UsageError(taken(folder, stamp.run, found))
+        raise UsageError(taken(folder, stamp, found))
 
 
-def taken(folder: Path, run: str, owner: Stamp) -> str:
-    """Why ``run`` cannot go on with a folder that another run has taken over."""
-    moved = sorted(path.name for path in folder.glob(f"replaced-by-{owner.run}-*"))
-    where = f"; what '{run}' saved lies in {folder / moved[-1]}" if moved else ""
+def _inherited(folder: Path, step: int, stamp: Stamp) -> int:
+    """Up to which of the steps that are left in ``folder`` an earlier run saved them."""
+    before = read_stamp(folder)
+    own = before is not None and before.same_run(stamp)
+    return min(step, before.inherited) if before is not None and own else step
+
+
+def taken(folder: Path, myself: Stamp, owner: Stamp) -> str:
+    """Why the run ``myself`` cannot go on with a folder that another run has taken over."""
+    moved = moved_aside(folder, myself)
+    where = f"; what '{myself.run}' saved lies in {moved}" if moved else ""
     return f"{folder} belongs to run '{owner.run}' now{where}"
+
+
+def moved_aside(folder: Path, myself: Stamp) -> Path | None:
+    """Where a later run put what the run ``myself`` had saved in ``folder``, or None.
+
+    What the run itself went back behind is an abandoned future, and not meant.
+    """
+    places = [
+        path
+        for path in sorted(folder.glob(f"{_REPLACED}*"))
+        if not path.name.startswith(f"{_REPLACED}{myself.run}-")
+    ]
+    stamps = [read_stamp(path) for path in places]
+    mine = [p for p, s in zip(places, stamps, strict=True) if s is not None and s.same_run(myself)]
+    return mine[-1] if mine else None
 
 
 def _set_aside(folder: Path, step: int, name: str) -> str | None:
@@ -191,6 +220,8 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
     target.mkdir()
     if step == 0 and tracker.exists():
         tracker.rename(target / TRACKER)
+    if (folder / STAMP).is_file():
+        shutil.copyfile(folder / STAMP, target / STAMP)
     for path in later.values():
         path.rename(target / path.name)
     steps = ", ".join(str(number) for number in later)
@@ -207,8 +238,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """One claim at a time; a file system without locks is trusted to have one user."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        locks.take(descriptor, folder, fcntl.flock)
         yield
     finally:
         os.close(descriptor)

@@ -90,6 +90,11 @@ class RunRecord:
     def kind(self) -> str:
         return jsonl.line(self.manifest.get("kind")) or "?"
 
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Effective values by dotted key."""
+        return {key: entry["value"] for key, entry in self.manifest.get("config", {}).items()}
+
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""
         column = self.columns.get(metric)
@@ -155,6 +160,7 @@ class RunRecord:
         moment = jsonl.moment(event.get("t"))
         if moment is None:
             return
+        self.columns.times.note(event)
         if event.get("event") == "start":
             self._starts.append(moment)
         elif event.get("event") == "end":

@@ -26,6 +26,10 @@ class JudgeSettings(BaseModel):
     max_attempts: int = Field(4, ge=1)
     max_tokens: int = Field(4000, ge=1)
     temperature: float = Field(1.0, ge=0)
+    usd_per_million_in: float | None = Field(None, ge=0)
+    """Price of a million tokens that the judge reads; null: unknown, so no cost is estimated."""
+    usd_per_million_out: float | None = Field(None, ge=0)
+    """... and that it writes, a reasoning model's thoughts included."""
 
 
 class RewardSettings(BaseModel):

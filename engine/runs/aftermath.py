@@ -33,12 +33,12 @@ def settle(run: RunDir, noticed_by: str) -> None:
     lost = observed_state(run)
     if recorded is None or recorded.has_ended or lost.state != "lost" or members(run):
         return
-    last = lost.step
+    last, heard_of = lost.step, lost.heartbeat
     for step in _unwritten(run, run.attempt(lost.attempt)):
         jsonl.append(run.train_log, step.to_json())
-        last = step.step
+        last, heard_of = step.step, max(step.time, heard_of or 0.0)
     log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last)
-    write_state(run, _closed(lost, last, noticed_by))
+    write_state(run, _closed(lost, last, noticed_by, heard_of))
 
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
@@ -52,8 +52,9 @@ def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
             yield replace(step, time=logged, redone=step.step <= before)
 
 
-def _closed(lost: RunState, last: int | None, noticed_by: str) -> RunState:
+def _closed(lost: RunState, last: int | None, noticed_by: str, heard_of: float | None) -> RunState:
+    """It ended with its last sign of life, as far as anybody can tell."""
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
-    return lost.evolve(reason=reason, waiting_for=None, step=last, ended=now)
+    return lost.evolve(reason=reason, waiting_for=None, step=last, ended=heard_of or now)

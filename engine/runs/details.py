@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from engine import jsonl
+from engine.records.disposal import bytes_of
 from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.ray_job import read_job
 from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.runs.state import describe, observed_state
 
 
 def details(run: RunDir) -> dict[str, Any]:
@@ -20,6 +22,7 @@ def details(run: RunDir) -> dict[str, Any]:
     return {
         "id": run.id,
         "state": state.state,
+        "phrase": describe(state),
         "reason": state.reason,
         "waiting_for": state.waiting_for,
         "step": state.step,
@@ -30,8 +33,10 @@ def details(run: RunDir) -> dict[str, Any]:
         "gpus": state.gpus,
         "started": state.started,
         "ended": state.ended,
+        "elapsed_s": state.elapsed(time.time()),
         "attempts": len(manifest.get("attempts", [])),
         "pids": [process.pid for process in members(run)],
+        "parent": manifest.get("parent"),
         "ray": manifest.get("ray"),
         "ray_job": job.submission_id if job else None,
         "recipe": manifest.get("recipe"),
@@ -41,6 +46,7 @@ def details(run: RunDir) -> dict[str, Any]:
         "tags": list(notes.tags),
         "note": notes.text,
         "dir": str(run.path),
+        "bytes": bytes_of(run.path),
         "manifest": str(run.manifest),
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from engine.errors import nearest
 from engine.runs.filters import Condition, Tree, Word, conditions, mistake
 from engine.runs.registry import RunInfo
-from engine.runs.state import StateName
+from engine.runs.state import STOPPED, StateName
 from engine.watch import metrics
 
 CONFIG = "config."
@@ -32,7 +32,7 @@ class Field:
 
 FIELDS: Mapping[str, Field] = {
     "id": Field("text", "the run's id", lambda run: (run.id,)),
-    "state": Field("text", "running, failed, ...", lambda run: (run.state.state,)),
+    "state": Field("text", "running, failed, stopped, ...", lambda run: (run.state.word,)),
     "reason": Field("text", "why it is in that state", lambda run: _some(run.state.reason)),
     "waiting": Field("text", "what it waits for", lambda run: _some(run.state.waiting_for)),
     "kind": Field("text", "grpo or sft", lambda run: (run.kind,)),
@@ -43,9 +43,9 @@ FIELDS: Mapping[str, Field] = {
     "total": Field("number", "the steps it shall do", lambda run: run.state.total_steps),
     "attempt": Field("number", "above 1: it was resumed", lambda run: run.state.attempt),
     "exit": Field("number", "exit code", lambda run: run.state.exit_code),
-    "started": Field("time", "when", lambda run: run.started),
+    "started": Field("time", ">2d: in the last two days", lambda run: run.started),
     "ended": Field("time", "when", lambda run: run.state.ended),
-    "took": Field("span", "from its start to its end", lambda run: _took(run)),
+    "took": Field("span", "how long its attempts took", lambda run: _took(run)),
 }
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -56,7 +56,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.IGNORECASE)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _DATES = (("%Y-%m-%d", 86400), ("%Y-%m-%dT%H:%M", 60), ("%Y-%m-%d %H:%M", 60))
 _ORDERED = (">", ">=", "<", "<=")
-_STATES: tuple[str, ...] = get_args(StateName)
+_STATES: tuple[str, ...] = (*get_args(StateName), STOPPED)
 _METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isinstance(v, str))
 
 
@@ -121,7 +121,7 @@ def _no_field(name: str) -> str:
 
 
 def _mentions(run: RunInfo, word: str) -> bool:
-    told = (run.id, run.recipe, run.kind, run.state.state, run.state.reason or "", run.notes.text)
+    told = (run.id, run.recipe, run.kind, run.state.word, run.state.reason or "", run.notes.text)
     return any(word in text.casefold() for text in (*told, *run.notes.tags))
 
 
@@ -205,7 +205,7 @@ class _Wanted:
 _WANTED: Mapping[str, _Wanted] = {
     "number": _Wanted("a number", lambda text: _number(text) is not None),
     "time": _Wanted(
-        "a time such as 2d, 12h, 2026-01-31 or 2026-01-31T14:00",
+        "a time such as 2d (ago), 12h, 30m (minutes), 2026-01-31 or 2026-01-31T14:00",
         lambda text: _period(text, 0.0) is not None,
     ),
     "span": _Wanted("a duration such as 90s, 30m or 2h", lambda text: _span(text) is not None),
@@ -217,5 +217,4 @@ def _some(text: str | None) -> Texts:
 
 
 def _took(run: RunInfo) -> float | None:
-    started, ended = run.state.started, run.state.ended
-    return None if started is None or ended is None else max(0.0, ended - started)
+    return None if run.state.ended is None else run.state.elapsed(run.state.ended)

@@ -50,6 +50,7 @@ class Deletion:
             "checkpoints": str(self.checkpoints.folder) if self.checkpoints.folder else None,
             "checkpoint_bytes": self.checkpoints.bytes,
             "checkpoints_kept_because": self.checkpoints.kept_because,
+            "checkpoints_moved_to": str(self.checkpoints.moved) if self.checkpoints.moved else None,
         }
 
 

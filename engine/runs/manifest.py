@@ -113,6 +113,25 @@ def _surroundings(value: Any) -> dict[str, Any] | None:
     return _fields(value, _OF_SURROUNDINGS) if isinstance(value, dict) else None
 
 
+def _parent(value: Any) -> dict[str, str] | None:
+    """The run this one was made from; both fields or none."""
+    if not isinstance(value, dict):
+        return None
+    found = {key: jsonl.line(value.get(key)) for key in ("run", "relation")}
+    return {key: text for key, text in found.items() if text} if all(found.values()) else None
+
+
+def _variables(value: Any) -> dict[str, str] | None:
+    """Variables that an environment takes."""
+    if not isinstance(value, dict):
+        return None
+    return {
+        name: text
+        for name, text in value.items()
+        if name and "=" not in name and isinstance(text, str) and "\0" not in name + text
+    }
+
+
 def _attempts(value: Any) -> list[dict[str, Any]]:
     attempts = value if isinstance(value, list) else []
     found = [_fields(attempt, _OF_ATTEMPT) for attempt in attempts if isinstance(attempt, dict)]
@@ -137,6 +156,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "recipe": jsonl.line,
     "config_path": jsonl.location,
     "kind": jsonl.line,
+    "variables": _variables,
     "description": jsonl.line,
     "argv": _shown_words,
     "cwd": jsonl.location,
@@ -149,5 +169,6 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "checkpoint_dir": jsonl.location,
     "queue": _shown_mapping,
     "ray": jsonl.line,
+    "parent": _parent,
     "attempts": _attempts,
 }

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine import jsonl
+from engine import jsonl, locks
 from engine.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir
 
@@ -110,8 +110,7 @@ def _changing(run: RunDir) -> Iterator[Notes]:
     """
     descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        locks.take(descriptor, run.path, fcntl.flock)
         yield read_notes(run)
     finally:
         os.close(descriptor)

@@ -9,6 +9,7 @@ hold a lock, which a network file system may not have and a stopped process may 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -95,17 +96,25 @@ class Place:
         self._log = QueueLog(self._root)
         self._active = ActiveRuns(self._root)
         self._devices = devices or partial(gpus.look, open_gpus() if ticket.gpus else [])
-        join(self._root, self._id)
+        self._joined = False
+        with contextlib.suppress(OSError):
+            self._join()
 
     def look(self) -> Start | Wait | Never:
-        """Whether the run may start now. Files that cannot be read are something to wait for."""
+        """Whether the run may start now. Files that cannot be used are something to wait for."""
         try:
+            self._join()
             obstacle = self._before()
             if obstacle is not None:
                 return obstacle
             return self._turn() if self._ticket.turn else Start()
         except OSError as error:
-            return Wait(f"{error.filename or self._root} to be readable: {error.strerror}")
+            return Wait(f"{error.filename or self._root} to be usable: {error.strerror}")
+
+    def _join(self) -> None:
+        if not self._joined:
+            join(self._root, self._id)
+            self._joined = True
 
     def _before(self) -> Wait | Never | None:
         if self._after is None:

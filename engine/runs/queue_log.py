@@ -18,6 +18,9 @@ from engine.runs.processes import boot_id
 from engine.runs.state import StateName
 from engine.watch.tail import Tail
 
+_JOIN_PATIENCE_S = 2.0
+"""It is tried again, and meanwhile the run has to say what it waits for."""
+
 
 @dataclass(frozen=True)
 class _End:
@@ -102,8 +105,8 @@ def log_path(root: Path) -> Path:
 
 
 def join(root: Path, run: str) -> None:
-    """Take the last place. OSError when it cannot be written."""
-    jsonl.append(log_path(root), _record("join", run=run))
+    """Take the last place. OSError when it cannot be written, or soon when the file is locked."""
+    jsonl.append(log_path(root), _record("join", run=run), _JOIN_PATIENCE_S)
 
 
 def release(root: Path) -> None:

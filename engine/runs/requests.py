@@ -11,19 +11,20 @@ from engine.runs.rundir import RunDir
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Stop now, or once the next checkpoint is complete."""
+    """Stop now, or once the next checkpoint is complete. ``by`` is who asks."""
 
     after_checkpoint: bool
     asked: float
+    by: str = "user"
 
 
-def ask_stop(run: RunDir, *, after_checkpoint: bool = False) -> None:
+def ask_stop(run: RunDir, *, after_checkpoint: bool = False, by: str = "user") -> None:
     """Ask the run's supervisor to stop it. Asking twice is asking once; "now" wins over "after"."""
     waiting = pending_stop(run)
     if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
         return
     run.requests.mkdir(exist_ok=True)
-    request = {"v": 1, "t": time.time(), "after_checkpoint": after_checkpoint}
+    request = {"v": 1, "t": time.time(), "after_checkpoint": after_checkpoint, "by": by}
     jsonl.write_json(run.requests / "stop.json", request)
 
 
@@ -32,7 +33,8 @@ def pending_stop(run: RunDir) -> StopRequest | None:
     raw = jsonl.read_json(run.requests / "stop.json")
     if raw is None:
         return None
-    return StopRequest(raw.get("after_checkpoint") is True, jsonl.moment(raw.get("t")) or 0.0)
+    asked, by = jsonl.moment(raw.get("t")) or 0.0, jsonl.line(raw.get("by")) or "user"
+    return StopRequest(raw.get("after_checkpoint") is True, asked, by)
 
 
 def clear(run: RunDir) -> None:

@@ -32,7 +32,9 @@ class RunDir:
 
     @property
     def id(self) -> str:
-        return self.path.name
+        """The folder's name. It may be shown: a folder from elsewhere can have any name, of which
+        only what a terminal does not obey is left."""
+        return jsonl.line(self.path.name) or "?"
 
     @property
     def manifest(self) -> Path:

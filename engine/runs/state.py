@@ -54,6 +54,8 @@ class RunState:
     total_steps: int | None = None
     gpus: str | None = None
     """The GPUs it may use, as CUDA_VISIBLE_DEVICES has them, or ``all``; None: it uses none."""
+    ran_before: float | None = None
+    """Seconds that the attempts before this one took."""
 
     @property
     def has_ended(self) -> bool:
@@ -63,6 +65,22 @@ class RunState:
     def went_well(self) -> bool:
         """Whether the run did every step; one that was stopped did not."""
         return self.state == "finished" and not (self.reason or "").startswith("stopped by ")
+
+    @property
+    def word(self) -> str:
+        """The state as a person is told: ``stopped`` for a run that somebody ended early."""
+        early = self.state == "finished" and not self.went_well
+        return STOPPED if early else self.state
+
+    def elapsed(self, now: float) -> float | None:
+        """Seconds that all attempts took, up to ``now`` for a run that goes on.
+
+        The pauses between attempts do not count. None for a run that has not started.
+        """
+        if self.started is None:
+            return self.ran_before
+        last_sign = self.heartbeat if self.state == "lost" else None
+        return (self.ran_before or 0.0) + max(0.0, (self.ended or last_sign or now) - self.started)
 
     def evolve(self, **changes: Any) -> RunState:
         return dataclasses.replace(self, **changes)
@@ -83,7 +101,11 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "step": jsonl.integer,
     "total_steps": jsonl.integer,
     "gpus": jsonl.line,
+    "ran_before": jsonl.number,
 }
+
+STOPPED = "stopped"
+"""What lists and filters call a run that is ``finished`` because it was stopped."""
 
 GROWING = "growing"
 """Reason of a foreign run whose files gained something a moment ago."""
@@ -214,4 +236,6 @@ def _since(moment: float | None) -> str:
 def describe(state: RunState) -> str:
     """State and reason in one phrase, e.g. ``failed: exit code 1 at step 3 of 20``."""
     detail = state.reason or state.waiting_for
+    if state.word == STOPPED:
+        return cast(str, detail)
     return f"{state.state}: {detail}" if detail else cast(str, state.state)

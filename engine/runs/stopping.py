@@ -13,10 +13,12 @@ from engine.runs.processes import end_members, members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.settings import Supervision
-from engine.runs.state import RunState, describe, observed_state, settled_state
+from engine.runs.state import RunState, describe, observed_state, settled_state, this_host
 
 _MARGIN_S = 40.0
 _PATIENCE_S = 10.0
+_SILENCE_S = 25.0
+"""A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,10 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     state, left = settled_state(run), members(run)
     if not state.has_ended:
         _ask(run, state, after_checkpoint)
+        if state.supervisor is not None:
+            send(state.supervisor, signal.SIGCONT)  # A frozen one (SIGSTOP) could not obey.
         if not after_checkpoint and not _await_end(run):
-            # A supervisor that does nothing (frozen, stuck on a file system) is not waited for.
+            # A supervisor that does nothing (stuck on a file system) is not waited for.
             end_members(run, _PATIENCE_S)
     else:
         end_members(run, _PATIENCE_S)
@@ -80,10 +84,18 @@ def _end_elsewhere(run: RunDir) -> str | None:
 
 
 def _await_end(run: RunDir) -> bool:
-    """Wait as long as the supervisor may take; False when the run has not ended then."""
+    """Wait as long as the supervisor may take, while it gives signs of life.
+
+    False when the run has not ended then.
+    """
     patience = Supervision.from_manifest(run.read_manifest())
     longest_s = patience.interrupt_patience_s + patience.terminate_patience_s + _MARGIN_S
     deadline = time.monotonic() + longest_s
-    while not (over := observed_state(run).has_ended) and time.monotonic() < deadline:
+    beat, heard_of = None, time.monotonic()
+    while not (state := observed_state(run)).has_ended and (now := time.monotonic()) < deadline:
+        if state.beat != beat:
+            beat, heard_of = state.beat, now
+        elif now - heard_of > _SILENCE_S and state.host in (None, this_host()):
+            return False  # Of another machine's files, news may take a minute.
         time.sleep(0.1)
-    return over
+    return state.has_ended

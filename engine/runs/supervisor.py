@@ -22,6 +22,7 @@ from engine.records.ownership import claim
 from engine.records.step_folders import tracked_step
 from engine.runs import private_ray, processes, requests, stacks
 from engine.runs.books import Books
+from engine.runs.detached import detach
 from engine.runs.escalation import Escalation
 from engine.runs.gpus import ALL
 from engine.runs.home import Home
@@ -78,6 +79,7 @@ class Supervisor:
             started=time.time(),
             step=current.get("from_step") or None,
             total_steps=manifest.get("total_steps"),
+            ran_before=(recorded_state(run) or UNREADABLE).ran_before,
         )
         # A resumed run was started by hand, now.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
@@ -88,6 +90,7 @@ class Supervisor:
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
         self._on_gpu = device == "cuda" and not manifest.get("ray")
         self._argv: list[str] = current["argv"]
+        self._variables: dict[str, str] = manifest.get("variables") or {}
         self._joiner = StepJoiner(self.attempt)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
@@ -172,7 +175,8 @@ class Supervisor:
 
     def _begin(self, start: Start) -> None:
         """Say that the run has started, and with which GPUs, before anything of it runs."""
-        environment = {**os.environ, **start.environment}
+        added = {**self._variables, **start.environment}
+        environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
         waiting_for = "trainer process"
         self._set(
@@ -182,7 +186,7 @@ class Supervisor:
         self.books.flush()
         self._began = time.monotonic()
         self._stall = StallWatch(self.supervision)
-        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, start.environment)
+        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
         self._set(trainer=self.trainer.identity)
         self.books.flush()
 
@@ -219,7 +223,10 @@ class Supervisor:
         return request is not None and (not request.after_checkpoint or self._new_checkpoint())
 
     def _stopper(self) -> str:
-        return "SIGTERM to its supervisor" if self._told_to_end else "user"
+        if self._told_to_end:
+            return "SIGTERM to its supervisor"
+        request = requests.pending_stop(self.run)
+        return "user" if request is None else request.by
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
         """What a machine sends before it goes down: the run is stopped while there is time."""
@@ -339,16 +346,6 @@ class Every:
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._period_s
             self._function()
-
-
-def detach() -> None:
-    """Leave the launcher's session and parentage; only the new process returns."""
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-    # Handlers rather than SIG_IGN: an ignored signal would stay ignored in the trainer.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
 
 
 def main() -> int:

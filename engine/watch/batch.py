@@ -60,6 +60,16 @@ class Batch:
         numbers_, attempts, times = np.array(heads, float).reshape(-1, 3).T
         return cls(numbers_, attempts, times, _table([step.metrics for step in steps]))
 
+    def only(self, kept: NDArray[np.bool_]) -> Batch:
+        """The rows for which ``kept`` is true."""
+        places = np.cumsum(kept) - 1
+        columns = {
+            name: (places[rows[kept[rows]]], values[kept[rows]])
+            for name, (rows, values) in self.columns.items()
+            if kept[rows].any()
+        }
+        return Batch(self.steps[kept], self.attempts[kept], self.times[kept], columns)
+
     def step(self, row: int) -> Step:
         """One row as the line it came from."""
         found = {}

@@ -33,6 +33,8 @@ class Update:
     """The steps as columns, for who asked for them so; ``steps`` is then empty."""
     read_share: float = 1.0
     """How much of the history has been read; below 1 the next look goes on with it at once."""
+    newest: Step | None = None
+    """The last step there is, where it was found before the history had been read."""
 
 
 class RunWatch:

@@ -37,6 +37,7 @@ class LogFile:
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._opened_by: LogFile | None = None
 
     @classmethod
     def open(cls, path: Path) -> LogFile:
@@ -49,6 +50,12 @@ class LogFile:
         file = cls(descriptor)
         weakref.finalize(file, os.close, descriptor)
         return file
+
+    def twin(self) -> LogFile:
+        """The same open file for another thread: they share no cache."""
+        other = LogFile(self.descriptor)
+        other._opened_by = self  # Whose end would close it.
+        return other
 
     def grow(self, size: int) -> None:
         """The file has ``size`` bytes now."""

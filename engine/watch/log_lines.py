@@ -19,7 +19,8 @@ _SOURCE = re.compile(
 _STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
 # Every line that is_error() accepts holds one of these, in small letters.
 _ERROR_WORDS = (b"error", b"exception", b"interrupt", b"killed", b"critical", b"fatal", b"out of m")
-_ERROR_REACH = 400
+_REACH = 400
+"""Bytes from a line's start within which it says what it is: a line may be megabytes long."""
 
 
 def without_colours(data: bytes) -> bytes:
@@ -44,9 +45,9 @@ def steps_in(data: bytes) -> list[tuple[int, int]]:
     while place >= 0:
         # Metric names such as timing_s/step hold the word too.
         if place == 0 or data[place - 1 : place] in (b"\n", b" ", b"\r"):
-            start = data.rfind(b"\n", 0, place) + 1
+            start = _line_start(data, place)
             number = _STEP.match(data, place)
-            if number and not split_source(data[start:place])[1].strip():
+            if number and start >= 0 and not split_source(data[start:place])[1].strip():
                 found.append((int(number[1]), start))
         place = data.find(b"step:", place + 5)
     return found
@@ -59,8 +60,8 @@ def errors_in(data: bytes) -> list[int]:
     for word in _ERROR_WORDS:
         place = small.find(word)
         while place >= 0:
-            start = data.rfind(b"\n", 0, place) + 1
-            if start not in found and place - start < _ERROR_REACH and _says_error(data, start):
+            start = _line_start(data, place)
+            if start >= 0 and start not in found and _says_error(data, start):
                 found.add(start)
             place = small.find(word, place + len(word))
     return sorted(found)
@@ -78,7 +79,14 @@ def sources_in(data: bytes) -> dict[str, int]:
     return counts
 
 
+def _line_start(data: bytes, place: int) -> int:
+    """Where the line begins; -1 when that is out of reach."""
+    earliest = max(0, place - _REACH)
+    start = data.rfind(b"\n", earliest, place) + 1
+    return start if start or not earliest else -1
+
+
 def _says_error(data: bytes, start: int) -> bool:
-    end = data.find(b"\n", start, start + _ERROR_REACH)
-    line = data[start : end if end >= 0 else start + _ERROR_REACH]
+    end = data.find(b"\n", start, start + _REACH)
+    line = data[start : end if end >= 0 else start + _REACH]
     return is_error(without_colours(line).decode("utf-8", errors="replace"))

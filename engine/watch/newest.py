@@ -50,7 +50,7 @@ def _of_history(train_log: Path, metric: str) -> float | None:
 def _backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file, last one first; none of a file that cannot be read."""
     try:
-        handle = path.open("rb")
+        handle = jsonl.open_regular(path)
     except OSError:
         return
     with handle:

@@ -34,7 +34,7 @@ class Place:
     def read(self) -> dict[str, Any]:
         """The record; empty when the file is gone or was written anew."""
         try:
-            with self.path.open("rb") as handle:
+            with jsonl.open_regular(self.path) as handle:
                 handle.seek(self.offset)
                 return jsonl.parse_line(handle.read(self.size)) or {}
         except OSError:
@@ -75,7 +75,7 @@ class RewardRecords:
     def look(self, cancelled: Cancelled = bool) -> None:
         """Index what was appended. Torn last lines wait for the next look."""
         try:
-            handle = self.path.open("rb")
+            handle = jsonl.open_regular(self.path)
         except OSError:
             return
         with handle:
@@ -97,7 +97,7 @@ class RewardRecords:
         ranges = self._ranges.get((split, step), [])
         if not ranges:
             return found
-        with self.path.open("rb") as handle:
+        with jsonl.open_regular(self.path) as handle:
             for start, end in ranges:
                 handle.seek(start)
                 while start < end and (line := handle.readline()):

@@ -41,6 +41,7 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
         metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
         metrics.JUDGE_TIMEOUTS: float(_failures(records, "timeout")),
+        metrics.JUDGE_RATE_LIMITS: float(_failures(records, "rate_limit")),
         metrics.JUDGE_PARSE_FAILURES: float(_failures(records, "parse")),
         **_tokens(records),
     }

@@ -66,7 +66,7 @@ def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterat
 
 def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
     try:
-        handle = path.open("rb")
+        handle = jsonl.open_regular(path)
     except OSError:
         return
     with handle:

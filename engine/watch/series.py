@@ -62,19 +62,11 @@ def _meanings(metric: str) -> tuple[str, ...]:
 def _steps(run_or_path: str, root: Path, as_format: str | None) -> Iterator[Step]:
     path = Path(run_or_path)
     if is_foreign(run_or_path):
-        yield from _foreign_steps(path, as_format)
+        yield from foreign.require_steps(path, as_format)
     elif path.is_dir():
         yield from read_steps(RunDir(path).train_log)
     else:
         yield from read_steps(find_run(root, run_or_path).train_log)
-
-
-def _foreign_steps(path: Path, as_format: str | None) -> Iterator[Step]:
-    step = None
-    for step in foreign.read_steps(path, as_format):
-        yield step
-    if step is None:
-        raise UsageError(f"{path}: holds no step yet")
 
 
 def _slim(steps: Iterable[Step], wanted: Container[str]) -> Iterator[Step]:

@@ -6,6 +6,8 @@ import os
 import weakref
 from pathlib import Path
 
+from engine import jsonl
+
 _CHUNK = 1 << 20
 _FINGERPRINT = 1024  # more than one line: equal ones differ in their times
 _LONGEST_LINE = 64 << 20
@@ -115,7 +117,7 @@ class _OpenFile:
 def near_end(path: Path, limit: int) -> int:
     """Where the first line begins that lies wholly in the last ``limit`` bytes of a file."""
     try:
-        with path.open("rb") as handle:
+        with jsonl.open_regular(path) as handle:
             start = max(0, handle.seek(0, os.SEEK_END) - limit)
             handle.seek(start)
             return start + len(handle.readline()) if start else 0
@@ -126,7 +128,7 @@ def near_end(path: Path, limit: int) -> int:
 def last_lines(path: Path, count: int, limit: int = 256 * 1024) -> list[bytes]:
     """The last ``count`` lines of a file, reading at most ``limit`` bytes from its end."""
     try:
-        with path.open("rb") as handle:
+        with jsonl.open_regular(path) as handle:
             size = handle.seek(0, os.SEEK_END)
             handle.seek(max(0, size - limit))
             data = handle.read(limit)

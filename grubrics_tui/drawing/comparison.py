@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.records.compare import Comparison
-from engine.records.differences import Cell, Difference, text_of
+from engine.doctor.finding import Severity
+from engine.records.compare import Comparison, NoEffect
+from engine.records.differences import SHELL, Cell, Difference, text_of
 from engine.records.measures import Measure, Value
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.values import short
@@ -26,6 +27,7 @@ class TableLine:
     label: str
     cells: tuple[tuple[Span, ...], ...] = ()
     source: Measure | Difference | None = None
+    ink: str = "primary"
 
     @property
     def is_heading(self) -> bool:
@@ -34,39 +36,64 @@ class TableLine:
 
 @dataclass(frozen=True)
 class Grid:
-    """Widths of the columns, and which runs have one: ``first`` is the left one."""
+    """Widths of the columns, and which runs have one: ``first`` is the left one. Of values that are
+    wider, the first ``shift`` cells are out of sight."""
 
     label: int
     column: int
     first: int
     shown: int
+    shift: int = 0
 
     @classmethod
-    def of(cls, lines: Sequence[TableLine], runs: int, width: int, first: int = 0) -> Grid:
-        """As wide columns as fit; where not all do, those from ``first`` on."""
+    def of(
+        cls, lines: Sequence[TableLine], runs: int, width: int, first: int = 0, shift: int = 0
+    ) -> Grid:
+        """Columns as wide as their values or as fit; the runs from ``first`` where not all do."""
         longest = max((cell_len(line.label) for line in lines), default=0) + _GAP
-        label = min(longest, max(_LABEL, width - runs * _WIDEST), width // 2)
-        column = min(_WIDEST, max(_NARROWEST, (width - label) // max(1, runs)))
+        widest = max(_WIDEST, widest_value(lines) + _GAP)
+        label = min(longest, max(_LABEL, width - runs * widest), width // 2)
+        column = min(widest, max(_NARROWEST, (width - label) // max(1, runs)))
         shown = min(runs, max(1, (width - label) // column))
-        return cls(label, column, max(0, min(first, runs - shown)), shown)
+        hidden = max(0, widest_value(lines) + _GAP - column)
+        return cls(label, column, max(0, min(first, runs - shown)), shown, min(shift, hidden))
 
     @property
     def places(self) -> range:
         return range(self.first, self.first + self.shown)
 
 
+def widest_value(lines: Sequence[TableLine]) -> int:
+    """Cells of the widest value that differs."""
+    cells = (cell for one in lines if isinstance(one.source, Difference) for cell in one.cells)
+    return max((sum(cell_len(part.text) for part in cell) for cell in cells), default=0)
+
+
 def table_lines(
-    comparison: Comparison, *, deltas: bool = False, star: str = "★"
+    comparison: Comparison, *, deltas: bool = False, shell: bool = False, star: str = "★"
 ) -> list[TableLine]:
     """Every row, whatever the width. With ``deltas`` numbers are what a run has more than the
-    baseline; ``star`` marks the best."""
-    found = [TableLine("how they did")]
+    baseline; ``star`` marks the best. ``shell`` unfolds what cannot change training."""
+    found = [_no_effect(one) for one in comparison.no_effect]
+    found.append(TableLine("how they did"))
     for row in comparison.summary:
         cells = _deltas(row, comparison.baseline) if deltas else _values(row, comparison, star)
         found.append(TableLine(row.name, tuple(cells), row))
     found += _differences("config", comparison.config, comparison.baseline)
-    found += _differences("", comparison.environment, comparison.baseline)
+    of_shell = [one for one in comparison.environment if one.section == SHELL]
+    others = [one for one in comparison.environment if one.section != SHELL]
+    found += _differences("", others, comparison.baseline)
+    if of_shell and shell:
+        found += _differences("", of_shell, comparison.baseline)
+    elif of_shell:
+        count = f"{len(of_shell)} variable{'' if len(of_shell) == 1 else 's'}"
+        found.append(TableLine(f"shell: {count} that cannot change training; v shows"))
     return found
+
+
+def _no_effect(one: NoEffect) -> TableLine:
+    ink = "error" if one.finding.severity is Severity.ERROR else "warning"
+    return TableLine(f"! {one.run}: {one.finding.title}", ink=ink)
 
 
 def head(names: Sequence[str], inks: Sequence[str], keys: Sequence[str], grid: Grid) -> Row:
@@ -84,11 +111,14 @@ def line(one: TableLine, grid: Grid, *, chosen: bool = False) -> Row:
     """A row in the columns that are shown; of a cell that does not fit, its first parts."""
     paper = "panel" if chosen else ""
     if one.is_heading:
-        return [Span(one.label, "primary", bold=True)]
+        return [Span(one.label, one.ink, bold=True)]
     label = set_cell_size(clipped(one.label, grid.label - 1), grid.label)
     row: Row = [Span(label, "primary" if chosen else "quiet", paper)]
     for place in grid.places:
-        row += _fitted(one.cells[place], grid.column, paper)
+        parts = one.cells[place]
+        if isinstance(one.source, Difference):
+            parts = _shifted(parts, grid)
+        row += _fitted(parts, grid.column, paper)
     return row
 
 
@@ -164,6 +194,21 @@ def _cell(cell: Cell | None, base: Cell | None) -> tuple[Span, ...]:
     same = base is not None and cell.value == base.value
     origin = (Span(f"  {cell.origin}", "quiet"),) if cell.origin else ()
     return (Span(text_of(cell.value), "quiet" if same else "foreground", bold=not same), *origin)
+
+
+def _shifted(parts: tuple[Span, ...], grid: Grid) -> tuple[Span, ...]:
+    """A value that is wider than its column, from where it is looked at; others stay."""
+    text = "".join(part.text for part in parts)
+    room = grid.column - _GAP
+    if not grid.shift or cell_len(text) <= room:
+        return parts
+    start = min(grid.shift, len(text) - room)
+    found, place = [Span("…", "quiet")], 0
+    for part in parts:
+        left = max(0, start + 1 - place)
+        found.append(replace(part, text=part.text[left:]))
+        place += len(part.text)
+    return tuple(part for part in found if part.text)
 
 
 def _fitted(parts: Sequence[Span], width: int, paper: str) -> Row:

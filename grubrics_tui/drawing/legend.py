@@ -31,7 +31,8 @@ class Look:
 def legend(plot: Plot, view: View, width: int, look: Look | None = None) -> list[Row]:
     """As many rows of ``width`` cells as it takes. The plot is on the view's axis, its values as
     they are, not as logarithms."""
-    entries = [*_place(plot, view), *_values(plot, view, look or Look()), *_state(plot, view)]
+    look = look or Look()
+    entries = [*_place(plot, view, look), *_values(plot, view, look), *_state(plot, view, look)]
     return wrap(entries, width)
 
 
@@ -54,7 +55,7 @@ def entry(key: str, ink: str, label: str, value: str, tone: str = "foreground") 
     return [*named, *said, Span(value, tone)]
 
 
-def _place(plot: Plot, view: View) -> Iterator[Row]:
+def _place(plot: Plot, view: View, look: Look) -> Iterator[Row]:
     """Where the cursor stands, and what happened there."""
     x = x_range(plot, view)
     if view.cursor is None or x is None:
@@ -64,7 +65,8 @@ def _place(plot: Plot, view: View) -> Iterator[Row]:
     reach = x.size / 400
     for flags in plot.flags:
         for text in flags.near(view.cursor - reach, view.cursor + reach):
-            yield [Span(f"{flags.kind.glyph} {text}", flags.kind.ink)]
+            glyph = flags.kind.ascii_glyph if look.ascii_only else flags.kind.glyph
+            yield [Span(f"{glyph} {text}", flags.kind.ink)]
 
 
 def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
@@ -104,14 +106,15 @@ def _found(values: Values, place: float | None) -> tuple[float | None, float | N
     return (None, None) if place is None else values.at(place)
 
 
-def _state(plot: Plot, view: View) -> Iterator[Row]:
+def _state(plot: Plot, view: View, look: Look) -> Iterator[Row]:
     """What of the view is not as usual: who reads a chart must not take it for the plain data."""
     x = x_range(plot, view)
     if view.smoothing and plot.lines:
         yield [Span(f"smoothed {view.smoothing:g}", "quiet")]
     if view.log_y and x is not None:
         lost = without_logarithm(plot, x)
-        yield [Span(f"log, {lost} ≤ 0 hidden" if lost else "log", "quiet")]
+        sign = "<=" if look.ascii_only else "≤"
+        yield [Span(f"log, {lost} {sign} 0 hidden" if lost else "log", "quiet")]
     if view.locked:
         yield [Span("y locked", "quiet")]
     if view.is_zoomed:

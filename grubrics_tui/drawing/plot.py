@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,29 @@ LINE_GLYPHS = "*+xo#@%&"
 _EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
 _BRAILLE = 0x2800
 _ROOM_FOR_EVENTS = 6
-_COLUMNS = 100
+BAND_COLUMNS = 100
 """About as many as a chart has: what the y range of a band is worked out from."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The area of a chart that data are drawn in: what it spans, and its size in cells."""
+
+    x: Range
+    y: Range
+    width: int
+    height: int
+    ascii_only: bool
+
+    @property
+    def dots(self) -> tuple[int, int]:
+        """Columns and rows of dots."""
+        return (self.width, self.height) if self.ascii_only else (self.width * 2, self.height * 4)
+
+    def eighths(self, values: Floats) -> Ints:
+        """Rows in eighths of a cell from below; -1, which covers nothing, where no value is."""
+        shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
+        return np.where(np.isnan(values), -1, np.rint(shares * self.height * 8)).astype(np.int64)
 
 
 def render(
@@ -40,22 +62,37 @@ def render(
     Every x of the plot is in units of the view's axis. ``y`` is a range to keep, of logarithms on
     a logarithmic axis; without one it follows what is shown.
     """
+    return framed(plot, view, width, height, y=y, ascii_only=ascii_only)[0]
+
+
+def framed(
+    plot: Plot,
+    view: View,
+    width: int,
+    height: int,
+    *,
+    y: Range | None = None,
+    ascii_only: bool = False,
+) -> tuple[list[Row], Frame | None]:
+    """What ``render`` gives, and the frame that the data are in; None where nothing is drawn."""
     shown = logarithmic(plot) if view.log_y else plot
     x = x_range(plot, view)
     if width < 12 or height < 3 or x is None or shown.is_empty:
-        return [[] for _ in range(height)]
+        return [[] for _ in range(height)], None
     events = height >= _ROOM_FOR_EVENTS and _has_events(plot, x)
     rows = height - (2 if events else 1)
     axis = axis_of(y or _y_range(shown, view, x), rows, log=view.log_y)
     picture = Picture(width, height)
-    body = _Body(picture, rows, axis.gutter, x, axis.span, ascii_only)
-    if body.width >= 2:
-        _draw_levels(body, axis)
-        _draw_data(body, shown, view)
-        if events:
-            _draw_events(body, plot)
-        _draw_x_axis(body, view)
-    return picture.rows()
+    frame = Frame(x, axis.span, width - axis.gutter, rows, ascii_only)
+    if frame.width < 2:
+        return picture.rows(), None
+    body = _Body(picture, axis.gutter, frame)
+    _draw_levels(body, axis)
+    _draw_data(body, shown, view)
+    if events:
+        _draw_events(body, plot)
+    _draw_x_axis(body, view)
+    return picture.rows(), frame
 
 
 def x_range(plot: Plot, view: View) -> Range | None:
@@ -74,41 +111,44 @@ def y_range(plot: Plot, view: View) -> Range | None:
 
 
 class _Body:
-    """The area inside the axes: the upper ``height`` rows of the picture, right of the gutter."""
+    """The area inside the axes: the upper rows of the picture, right of the gutter."""
 
-    def __init__(
-        self, picture: Picture, height: int, gutter: int, x: Range, y: Range, ascii_only: bool
-    ) -> None:
-        self.picture, self.gutter, self.x, self.y = picture, gutter, x, y
-        self.ascii_only = ascii_only
-        self.width, self.height = picture.width - gutter, height
-        self.char = picture.char[:height, gutter:]
-        self.ink = picture.ink[:height, gutter:]
-        self.paper = picture.paper[:height, gutter:]
+    def __init__(self, picture: Picture, gutter: int, frame: Frame) -> None:
+        self.picture, self.gutter, self.frame = picture, gutter, frame
+        self.x, self.y, self.ascii_only = frame.x, frame.y, frame.ascii_only
+        self.width, self.height = frame.width, frame.height
+        self.char = picture.char[: frame.height, gutter:]
+        self.ink = picture.ink[: frame.height, gutter:]
+        self.paper = picture.paper[: frame.height, gutter:]
 
     def column(self, place: float) -> int:
         """The column of the dot that stands at a place."""
         return int(self.columns(np.array([place]))[0])
 
     def columns(self, places: Floats) -> Ints:
-        dots = 1 if self.ascii_only else 2
+        dots = self.frame.dots[0]
         shares = np.clip((places - self.x.low) / self.x.size, 0, 1)
-        return np.rint(shares * (self.width * dots - 1)).astype(np.int64) // dots
+        return np.rint(shares * (dots - 1)).astype(np.int64) // (dots // self.width)
 
     def row(self, value: float) -> int:
         """The row of the dot that stands for a value."""
         return int(self.rows(np.array([value]))[0])
 
     def rows(self, values: Floats) -> Ints:
-        dots = 1 if self.ascii_only else 4
+        dots = self.frame.dots[1]
         shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
-        places = np.rint(shares * (self.height * dots - 1)).astype(np.int64)
-        return self.height - 1 - places // dots
+        places = np.rint(shares * (dots - 1)).astype(np.int64)
+        return self.height - 1 - places // (dots // self.height)
 
 
 def _y_range(plot: Plot, view: View, x: Range) -> Range:
+    return around(extremes(plot, view, x))
+
+
+def extremes(plot: Plot, view: View, x: Range) -> list[float]:
+    """The lowest and the highest value of everything that is drawn inside ``x``."""
     seen = [part for values in _shown(plot, view, x) if (part := _extent(values)) is not None]
-    return around([edge for part in seen for edge in part])
+    return [edge for part in seen for edge in part]
 
 
 def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
@@ -119,8 +159,8 @@ def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
             yield line.raw[part]
         if band is not None:
             # As they are drawn: a single wide one among thousands must not flatten the line.
-            yield means(line.x, band.low, x, _COLUMNS)
-            yield means(line.x, band.high, x, _COLUMNS)
+            yield means(line.x, band.low, x, BAND_COLUMNS)
+            yield means(line.x, band.high, x, BAND_COLUMNS)
     for marks in plot.marks:
         yield within(marks, x)
 
@@ -164,10 +204,7 @@ def glyph_of(number: int) -> str:
 
 def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> None:
     """Colour every column from the mean of ``low`` to the mean of ``high``, to an eighth."""
-    eighths = body.height * 8
-    bottom, top = (
-        _eighths(means(x, edge, body.x, body.width), body.y, eighths) for edge in (low, high)
-    )
+    bottom, top = (body.frame.eighths(means(x, edge, body.x, body.width)) for edge in (low, high))
     base = (np.arange(body.height - 1, -1, -1) * 8)[:, None]
     start, end = np.clip(bottom - base, 0, 8), np.clip(top - base, 0, 8)
     covered = end > start
@@ -183,16 +220,9 @@ def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> 
     body.char[thin], body.ink[thin] = ord("━"), ink
 
 
-def _eighths(values: Floats, y: Range, size: int) -> Ints:
-    """Rows in eighths of a cell from below; -1, which covers nothing, where there is no value."""
-    shares = np.clip((values - y.low) / (y.high - y.low), 0, 1)
-    return np.where(np.isnan(values), -1, np.rint(shares * size)).astype(np.int64)
-
-
 def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None:
-    wide, tall = (1, 1) if body.ascii_only else (2, 4)
-    columns = gather(x, y, body.x, body.width * wide)
-    low, high = dots(columns, body.y, body.width * wide, body.height * tall)
+    wide, tall = body.frame.dots
+    low, high = dots(gather(x, y, body.x, wide), body.y, wide, tall)
     if body.ascii_only:
         levels = np.arange(body.height - 1, -1, -1)[:, None]
         hit = (levels >= low) & (levels <= high)
@@ -200,7 +230,7 @@ def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None
         body.char[hit], body.ink[hit] = ord(glyph), body.picture.colour(role)
         return
     # Two dots thick: one alone is hard to see.
-    high = np.where(high >= low, np.minimum(high + 1, body.height * 4 - 1), high)
+    high = np.where(high >= low, np.minimum(high + 1, tall - 1), high)
     bits = braille(low, high, body.height)
     hit = bits > 0
     body.paper[hit] = _behind(body)[hit]

@@ -243,7 +243,7 @@ def group_row(group: Group, shown: Sequence[Answer]) -> Row:
     row = [Span(f"{count} {'answer' if total == 1 else 'answers'}")]
     if group.mean is not None:
         best = group.best.score if group.best else None
-        facts = [("   mean ", group.mean), (" ± ", group.std), ("   best ", best)]
+        facts = [("   mean ", group.mean), ("   sample std ", group.std), ("   best ", best)]
         for name, value in facts[: None if len(group.scores) > 1 else 1]:
             row += [Span(name, "quiet"), Span(fixed(value, 3))]
     if group.is_flat:

@@ -40,8 +40,9 @@ class Stacks:
     sizes: NDArray[np.float64]
 
     def inside(self, span: Range) -> Stacks:
-        shown = (self.x >= span.low) & (self.x <= span.high)
-        return Stacks(self.parts, self.x[shown], self.sizes[shown])
+        first = int(np.searchsorted(self.x, span.low, side="left"))
+        last = int(np.searchsorted(self.x, span.high, side="right"))
+        return Stacks(self.parts, self.x[first:last], self.sizes[first:last])
 
     def folded(self, room: int) -> Stacks:
         """At most ``room`` columns: neighbours averaged when there are more."""
@@ -52,6 +53,41 @@ class Stacks:
         counts = np.diff(np.append(starts, self.x.size))
         means = np.add.reduceat(self.sizes, starts, axis=0) / counts[:, None]
         return Stacks(self.parts, self.x[starts], means)
+
+
+class KeptStacks:
+    """What must hold of columns that were added for a picture to stay as it is.
+
+    Of a long run each column of the picture is the mean of hundreds: a new step moves the last one
+    by less than an eighth of a cell.
+    """
+
+    def __init__(self, stacks: Stacks, room: int, rows: int) -> None:
+        self._room, self._rows = room, rows
+        self._each, self._start = self._last(stacks)
+        self._size = stacks.x.size
+        self._tallest = float(stacks.sizes.sum(axis=1).max())
+        self._ends = self._ends_of(stacks)
+
+    def hold(self, stacks: Stacks) -> bool:
+        """Whether the picture of ``stacks`` is that of the columns before."""
+        fresh = stacks.sizes[self._size - 1 :]  # The last one may have gained a part.
+        return (
+            stacks.x.size >= self._size
+            and self._last(stacks) == (self._each, self._start)
+            and not bool((fresh.sum(axis=1) > self._tallest).any())
+            and np.array_equal(self._ends_of(stacks), self._ends)
+        )
+
+    def _last(self, stacks: Stacks) -> tuple[int, int]:
+        """How many stand together in a column of the picture, and where the last group begins."""
+        each = -(-stacks.x.size // max(1, self._room))
+        return each, (stacks.x.size - 1) // each * each
+
+    def _ends_of(self, stacks: Stacks) -> Ints:
+        last = stacks.sizes[self._start :]
+        mean = np.add.reduceat(last, [0], axis=0) / len(last)
+        return _ends(mean, self._tallest * _AIR or 1.0, self._rows)
 
 
 def render(
@@ -67,8 +103,21 @@ def render(
 
     With ``letters`` a part is told by its letter instead of its colour.
     """
+    return drawn(stacks, width, height, axis=axis, cursor=cursor, letters=letters)[0]
+
+
+def drawn(
+    stacks: Stacks,
+    width: int,
+    height: int,
+    *,
+    axis: XAxis = "step",
+    cursor: float | None = None,
+    letters: bool = False,
+) -> tuple[list[Row], KeptStacks | None]:
+    """What ``render`` gives, and how long it is right; None where nothing is drawn."""
     if not stacks.x.size or width < 12 or height < 3:
-        return [[] for _ in range(height)]
+        return [[] for _ in range(height)], None
     top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
     y = axis_of(Range(0.0, top), height - 1)
     picture = Picture(width, height)
@@ -84,7 +133,7 @@ def render(
     _draw_x_axis(picture, y.gutter, shown, column, axis)
     if cursor is not None:
         _draw_cursor(picture, y.gutter, shown, column, cursor, letters)
-    return picture.rows()
+    return picture.rows(), KeptStacks(stacks, room, rows)
 
 
 def layout(count: int, room: int) -> Ints:
@@ -102,7 +151,7 @@ def _draw_columns(
 ) -> None:
     """Paint every cell: what its lowest part is, what its highest, and where one ends."""
     rows = picture.height - 1
-    ends = np.rint(np.cumsum(stacks.sizes, axis=1) / top * rows * 8).astype(np.int64)
+    ends = _ends(stacks.sizes, top, rows)
     starts = np.concatenate([np.zeros((ends.shape[0], 1), np.int64), ends[:, :-1]], axis=1)
     base = (np.arange(rows - 1, -1, -1) * 8)[:, None, None]
     # Eighths of the cell that each part fills: [row, stack, part].
@@ -126,6 +175,11 @@ def _draw_columns(
         (picture.paper, np.where(papers, inks[upper], 0)),
     ):
         plane[target] = np.where(painted, values[:, column], plane[target])
+
+
+def _ends(sizes: NDArray[np.float64], top: float, rows: int) -> Ints:
+    """How high each part of each column reaches, in eighths of a cell."""
+    return np.rint(np.cumsum(sizes, axis=1) / top * rows * 8).astype(np.int64)
 
 
 def _blocks(

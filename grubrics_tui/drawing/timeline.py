@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from engine.watch.clock import Clock
 from engine.watch.columns import Column, Floats
 from grubrics_tui.drawing.view import XAxis
 
@@ -15,8 +16,13 @@ def has_times(clock: Column | None) -> bool:
     return clock is not None and len(clock) > 0 and clock.values[-1] > 0
 
 
+def elapsed(moments: Floats, clock: Column) -> Floats:
+    """Seconds of training up to ``moments``; of steps alone, seconds since the first of them."""
+    return clock.elapsed(moments) if isinstance(clock, Clock) else moments - clock.values[0]
+
+
 def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
-    """Where ``steps`` stand on an x axis: as they are, seconds since the first step, unix seconds.
+    """Where ``steps`` stand on an x axis: as they are, seconds of training, unix seconds.
 
     A clock that was set back stands still meanwhile; a step that was not timed stands between its
     neighbours.
@@ -25,7 +31,7 @@ def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
         return steps
     moments = np.maximum.accumulate(clock.values)
     if axis == "elapsed":
-        moments = moments - moments[0]
+        moments = elapsed(moments, clock)
     if steps is clock.steps or np.array_equal(steps, clock.steps):
         return moments
     return np.interp(steps, clock.steps, moments)
@@ -36,13 +42,21 @@ def steps_at(places: Floats, clock: Column | None, axis: XAxis) -> Floats:
     if axis == "step" or clock is None or not has_times(clock):
         return places
     moments = np.maximum.accumulate(clock.values)
-    return np.interp(places + (moments[0] if axis == "elapsed" else 0), moments, clock.steps)
+    if axis == "elapsed":
+        moments = elapsed(moments, clock)
+    steps: Floats = np.interp(places, moments, clock.steps)
+    return steps
 
 
 def moments(seconds: Floats, clock: Column | None, axis: XAxis) -> Floats:
     """Unix ``seconds`` as places on a time axis; of the axis of steps, the elapsed ones."""
-    start = clock.values[0] if clock is not None and has_times(clock) else seconds[:1].sum()
-    return seconds if axis == "clock" else seconds - start
+    if axis == "clock":
+        return seconds
+    begun = isinstance(clock, Clock) and clock.begins is not None
+    if clock is not None and (begun or has_times(clock)):
+        return elapsed(seconds, clock)
+    origin = float(seconds[:1].sum())
+    return seconds - origin
 
 
 def told(place: float, axis: XAxis, span: float) -> str:

@@ -72,10 +72,14 @@ def _crossing(x: Floats, y: Floats, place: float) -> float | None:
     return None if np.isnan(value) else value
 
 
+def edges_of(span: Range, width: int) -> Floats:
+    """Where each of ``width`` columns begins, and where the last one ends."""
+    return span.low + (np.arange(width + 1) - 0.5) / max(1, width - 1) * (span.high - span.low)
+
+
 def _cut(x: Floats, span: Range, width: int) -> tuple[Ints, Ints, Ints]:
     """The columns that hold points, and where the points of each begin and end."""
-    edges = span.low + (np.arange(width + 1) - 0.5) / max(1, width - 1) * (span.high - span.low)
-    bounds = np.searchsorted(x, edges, side="left")
+    bounds = np.searchsorted(x, edges_of(span, width), side="left")
     filled = np.flatnonzero(bounds[1:] > bounds[:-1])
     return filled, bounds[:-1][filled], bounds[1:][filled]
 
@@ -145,12 +149,12 @@ def means(x: Floats, y: Floats, span: Range, width: int) -> Floats:
     NaN where there is no value and inside a gap.
     """
     filled, starts, ends = _cut(x, span, width)
-    mean = _mean_of(y, starts, ends)
+    mean = mean_of(y, starts, ends)
     found = _to_edges(Columns(filled, mean, mean, mean, mean), x, y, span, width)
     return _between(found.at, found.first, width)
 
 
-def _mean_of(y: Floats, starts: Ints, ends: Ints) -> Floats:
+def mean_of(y: Floats, starts: Ints, ends: Ints) -> Floats:
     """The mean of each stretch; they follow one another without a hole."""
     if not starts.size:
         return np.empty(0)

@@ -31,6 +31,7 @@ from grubrics_tui.widgets.viewed import Viewed
 _POLL_S = 1.0
 _FIRST_CHOICES = (metrics.REWARD_MEAN, metrics.TRAIN_LOSS)
 _LONGEST_LABEL = 28
+_ALONG = 16
 
 
 class CompareScreen(ChartScreen):
@@ -59,6 +60,7 @@ class CompareScreen(ChartScreen):
     baseline: reactive[int] = reactive(0)
     equal_steps: reactive[bool] = reactive(False)
     deltas: reactive[bool] = reactive(False)
+    shell: reactive[bool] = reactive(False)
     current: reactive[str] = reactive("curves")
 
     class Looked(Message):
@@ -138,6 +140,9 @@ class CompareScreen(ChartScreen):
     def watch_deltas(self) -> None:
         self._compare()
 
+    def watch_shell(self) -> None:
+        self._compare()
+
     def _compare(self) -> None:
         if not any(record.version for record in self.records):
             return
@@ -146,7 +151,7 @@ class CompareScreen(ChartScreen):
         versions = tuple(record.version for record in self.records)
         hint = f"no run has a value of {self.metric}" if self.metric else "no run has logged a step"
         self.query_one(Chart).show(self._plot, (self.metric, found.until, versions), hint)
-        self.query_one(CompareTable).show(found, deltas=self.deltas)
+        self.query_one(CompareTable).show(found, deltas=self.deltas, shell=self.shell)
         self._say()
 
     def _plot(self) -> Plot:
@@ -201,6 +206,9 @@ class CompareScreen(ChartScreen):
     def action_table_runs(self, runs: int) -> None:
         self.query_one(CompareTable).sideways(runs)
 
+    def action_table_along(self, way: int) -> None:
+        self.query_one(CompareTable).along(way * _ALONG)
+
     def action_next_baseline(self) -> None:
         self.baseline = (self.baseline + 1) % len(self.records)
 
@@ -209,6 +217,9 @@ class CompareScreen(ChartScreen):
 
     def action_deltas(self) -> None:
         self.deltas = not self.deltas
+
+    def action_shell(self) -> None:
+        self.shell = not self.shell
 
     def action_whole_values(self) -> None:
         from grubrics_tui.screens.whole_values import WholeValues

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets.option_list import Option
 
 from engine.jsonl import line
 from grubrics_tui.actions import bindings
 from grubrics_tui.configs import ConfigFile, list_configs
+from grubrics_tui.screens.pick_one import PickOne
 from grubrics_tui.widgets.choices import Choices
 
 
-class ConfigsScreen(ModalScreen[str]):
+class ConfigsScreen(PickOne):
     """Answers the name of a file in ``configs/``, or None."""
 
     BINDINGS = bindings("configs")
 
-    DEFAULT_CSS = """
-    ConfigsScreen {
-        align: center middle;
-        Choices { width: 90; max-width: 96%; height: auto; max-height: 80%; }
-    }
-    """
+    TITLE_OF_LIST = "config"
 
     class Listed(Message):
         """The folder was read."""
@@ -38,9 +32,6 @@ class ConfigsScreen(ModalScreen[str]):
         super().__init__()
         self._current = current
 
-    def compose(self) -> ComposeResult:
-        yield Choices("config")
-
     def on_mount(self) -> None:
         self._list()
 
@@ -50,7 +41,7 @@ class ConfigsScreen(ModalScreen[str]):
 
     @on(Listed)
     def _show(self, message: Listed) -> None:
-        options = self.query_one(Choices)
+        options = self.choices
         names = [config.name for config in message.configs]
         width = max(map(len, names), default=0) + 2
         options.add_options([Option(_line(c, width), id=c.name) for c in message.configs])
@@ -61,15 +52,6 @@ class ConfigsScreen(ModalScreen[str]):
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:
         self.dismiss(event.option_id)
-
-    def action_back(self) -> None:
-        self.dismiss()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(Choices).action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.query_one(Choices).action_cursor_up()
 
 
 def _line(config: ConfigFile, width: int) -> Content:

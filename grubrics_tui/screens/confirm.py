@@ -14,6 +14,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from grubrics_tui.widgets.inert import inert
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -53,7 +55,7 @@ class Confirm(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         box = VerticalScroll(Static(self._question(), markup=False), can_focus=False)
-        box.border_title = self._title
+        box.border_title = inert(self._title)
         yield box
 
     def ask(self, text: str, answers: Sequence[Answer]) -> None:
@@ -78,7 +80,7 @@ class Confirm(ModalScreen[str]):
 
     def _question(self) -> Content:
         lines = [Content(self._text), Content("")]
-        return Content("\n").join([*lines, *map(_line, (*self._answers, self._no))])
+        return inert(Content("\n").join([*lines, *map(_line, (*self._answers, self._no))]))
 
 
 def _line(answer: Answer) -> Content:

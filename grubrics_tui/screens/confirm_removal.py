@@ -56,9 +56,11 @@ class ConfirmRemoval(Confirm):
 def _text(deletion: Deletion) -> str:
     own = deletion.checkpoints
     lines = [deletion.run.id, f"files        {memory(deletion.files_bytes)}"]
-    if own.bytes:
+    if own.moved:
+        lines += ["checkpoints  stay: a later run moved them to", f"             {own.moved}"]
+    elif own.bytes:
         lines.append(f"checkpoints  {memory(own.bytes)} in {own.folder}")
-    if own.kept_because:
+    if own.kept_because and not own.moved:
         lines.append(f"             stay: {own.kept_because}")
     return "\n".join(lines)
 

@@ -106,8 +106,9 @@ class EndScreen(CockpitScreen):
 
 def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
     """The state first; then the lines of the entry's result, split at their label."""
-    glyph, ink = STATE_LOOKS[update.state.state]
-    state = Content.styled(f"{glyph} {update.state.state}", f"bold ${ink}")
+    word = update.state.word
+    glyph, ink = STATE_LOOKS[word]
+    state = Content.styled(f"{glyph} {word}", f"bold ${ink}")
     reason = update.state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:
@@ -120,6 +121,8 @@ def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
 
 def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
     look = ("✓ complete", "$success") if report.complete else ("✗ not usable", "$error")
+    if report.moved:
+        look = ("! moved aside by a later run", "$warning")
     facts: list[Fact] = [("state", Content.styled(look[0], f"bold {look[1]}"))]
     facts.append(("found", line(report.message) or ""))
     if report.complete:

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from grubrics_tui.actions import Action, actions_of, bindings, remapped
+from grubrics_tui.keys import told
 
 
 class HelpScreen(ModalScreen[None]):
@@ -50,20 +51,25 @@ class HelpScreen(ModalScreen[None]):
 
     def _table(self) -> Content:
         actions = [remapped(action, self._keys) for action in actions_of(self._where)]
-        keys = max(len(action.keys) for action in actions) + 2
+        ascii_only = bool(getattr(self.app, "ascii_only", False))
+        pressed = [told(action.key, ascii_only=ascii_only) for action in actions]
+        keys = max(map(len, pressed)) + 2
         words = max(len(action.description) for action in actions) + 2
         wide = self.app.size.width > keys + words + 50
-        lines = [_line(action, keys, words if wide else 0) for action in actions]
+        lines = [
+            _line(action, key.ljust(keys), words if wide else 0)
+            for action, key in zip(actions, pressed, strict=True)
+        ]
         lines += [Content(""), Content.styled("ctrl+p opens the command palette", "$quiet")]
         return Content("\n").join(lines)
 
 
-def _line(action: Action, keys: int, words: int) -> Content:
+def _line(action: Action, keys: str, words: int) -> Content:
     """Key, description and shell twin: in columns, or the twin below where there is no room."""
-    line = Content.styled(action.keys.ljust(keys), "bold $primary")
+    line = Content.styled(keys, "bold $primary")
     line += action.description.ljust(words)
     if not action.twin:
         return line
     return line + Content.styled(
-        ("" if words else f"\n{' ' * keys}") + f"$ {action.twin}", "$quiet"
+        ("" if words else f"\n{' ' * len(keys)}") + f"$ {action.twin}", "$quiet"
     )

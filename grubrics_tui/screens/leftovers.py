@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -93,7 +93,7 @@ class LeftoversScreen(CockpitScreen):
         self._draw()
         self._look()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         self._draw()
 
     def on_unmount(self) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -13,13 +17,15 @@ from textual.timer import Timer
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
+from engine.doctor.finding import Finding
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.live import Update
 from grubrics_tui.actions import bindings
 from grubrics_tui.history import History
 from grubrics_tui.layout import Layout, LayoutFile, Slot
-from grubrics_tui.navigation import OpenLog, OpenLogEntry, OpenRollouts, OpenVerdict
+from grubrics_tui.navigation import OpenFindings, OpenLog, OpenLogEntry, OpenRollouts, OpenVerdict
+from grubrics_tui.run_doctor import RunDoctor, post_from_thread
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
@@ -35,6 +41,8 @@ from grubrics_tui.widgets.run_header import RunHeader
 from grubrics_tui.widgets.viewed import Viewed
 
 _FOOTER_S = 0.3
+_READING_S = 0.25
+"""Between two pictures while a history is read."""
 _FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
 """What needs a run directory: nothing of a foreign run is ours to stop or to judge."""
 
@@ -59,6 +67,13 @@ class LiveScreen(ChartScreen):
             super().__init__()
             self.update = update
 
+    class Diagnosed(Message):
+        """The doctor sees something else than before."""
+
+        def __init__(self, findings: Sequence[Finding]) -> None:
+            super().__init__()
+            self.findings = findings
+
     def __init__(
         self,
         run: Watched,
@@ -73,6 +88,9 @@ class LiveScreen(ChartScreen):
         self._wanted = panels_for(self._settings, self._kind)
         self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
+        self._doctor = RunDoctor(run) if isinstance(run, RunDir) else None
+        self._drawn = 0.0
+        self._was_diagnosed = False
         self._offers: tuple[object, ...] = ()
         self._footer_timer: Timer | None = None
         self.set_reactive(
@@ -95,16 +113,32 @@ class LiveScreen(ChartScreen):
             panel.price = self._settings.judge_price
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._open_console)
-        self._poll()
+        if isinstance(self.run, RunDir) or not self.run.console:
+            self._poll()
+            if self._doctor is not None:
+                post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
+        else:
+            self.call_after_refresh(self._open_console, self.run.console)
 
-    def _open_console(self) -> None:
-        """A foreign log is known before its history was read: its last lines come first."""
-        if not isinstance(self.run, RunDir) and self.run.console:
-            self.query_one(LogView).open(self.run.console)
+    def _open_console(self, console: Path) -> None:
+        """A foreign log's last lines come first; then its history is read."""
+        self.query_one(LogView).open(console)
+        self.call_after_refresh(self._poll)
 
     def on_unmount(self) -> None:
         self._left.set()
+        if self._doctor is not None:
+            self._doctor.leave()
+
+    @on(Diagnosed)
+    def _show_findings(self, message: Diagnosed) -> None:
+        is_news = self.history.diagnosed(message.findings)
+        self.query_one(Banner).show(self.history)
+        self.query_one(PanelGrid).show(self.history)
+        # What an ended run shows when it is opened is no news.
+        if is_news and self._settings.bell and (self._was_diagnosed or not self._has_ended):
+            self.app.bell()
+        self._was_diagnosed = True
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
@@ -118,9 +152,13 @@ class LiveScreen(ChartScreen):
             if update.read_share >= 1:
                 self._left.wait(self._settings.refresh_s)
 
+    @property
+    def _has_ended(self) -> bool:
+        return self.history.state is not None and self.history.state.has_ended
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer offers what makes sense now: stop a run that runs, judge one that ended."""
-        ended = self.history.state is not None and self.history.state.has_ended
+        ended = self._has_ended
         if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
             return False
         if action == "stop":
@@ -148,10 +186,18 @@ class LiveScreen(ChartScreen):
         self.history.add(message.update)
         if before is None or before.has_ended != message.update.state.has_ended:
             self.refresh_bindings()
+        now = time.monotonic()
+        if message.update.read_share < 1 and now - self._drawn < _READING_S:
+            return  # A long history comes in many parts: they are not all worth a picture.
+        self._drawn = now
+        if self._doctor is not None:
+            self._doctor.tell(message.update.state, self.history.columns)
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
         if console := console_of(self.run, message.update.state.attempt):
             self.query_one(LogView).open(console)
+        if message.update.console:
+            self.query_one(LogView).look_now()
         self.query_one(PanelGrid).show(self.history)
 
     @on(PanelGrid.Arranged)
@@ -223,6 +269,9 @@ class LiveScreen(ChartScreen):
         if (path := self.query_one(LogView).path) is not None:
             self.post_message(OpenLog(path, f"log of {self.run.id}"))
 
+    def action_findings(self) -> None:
+        self.post_message(OpenFindings(self.run))
+
     def action_open_rollouts(self) -> None:
         """Of the step under the cursor, while the charts are over steps; else of the newest."""
         at_step = self.view.axis == "step" and self.view.cursor is not None
@@ -253,6 +302,10 @@ class LiveScreen(ChartScreen):
             self.zoomed = False
         else:
             await self.run_action("app.leave_run")
+
+
+def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
+    return map(LiveScreen.Diagnosed, doctor.findings())
 
 
 def _is_news(update: Update, before: RunState | None) -> bool:

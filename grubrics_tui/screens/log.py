@@ -1,22 +1,26 @@
-"""A log on the whole screen: search, filter, errors, sources."""
+"""A log on the whole screen: search, filter, errors, sources, times, the attempts of a run."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Footer, Input, Static
+from textual.worker import get_current_worker
 
 from engine.errors import UsageError
+from engine.watch.log_file import LogFile
 from engine.watch.log_query import Query
+from engine.watch.log_times import Asked, LogTimes, Stamp
 from grubrics_tui.actions import bindings
-from grubrics_tui.formats import memory
+from grubrics_tui.attempt_logs import AttemptLogs
 from grubrics_tui.log_hunt import Hunt
+from grubrics_tui.log_told import clean, facts_of, place_of, told_of
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.terminal_text import clean_line
 from grubrics_tui.widgets.log_view import LogView, Way
 
 _PLACE = re.compile(
@@ -27,6 +31,7 @@ PROMPTS = {
     "search": ("find", "regular expression; n and N go on; empty ends it"),
     "filter": ("show only", "regular expression; empty shows all lines"),
     "go_to": ("go to", "a line (120), a share of the file (50%) or a step (s12)"),
+    "go_to_time": ("go to time", "14:03, 14:03:20, 2026-01-31 14:03, or -10m before the end"),
 }
 
 
@@ -51,10 +56,19 @@ class LogScreen(CockpitScreen):
     }
     """
 
+    class TimeLooked(Message):
+        """Where the time is in a file: the line, or None; ``newest`` is the last time in it."""
+
+        def __init__(self, of: LogFile, found: Stamp | None, newest: Stamp | None) -> None:
+            super().__init__()
+            self.of, self.found, self.newest = of, found, newest
+
     def __init__(self, path: Path, title: str = "") -> None:
         super().__init__()
-        self.path, self._title = path, title or path.name
-        self._asked = ""
+        self.path = path
+        self._attempts = AttemptLogs.around(path)
+        self._title = title or (f"log of {self._attempts.run.id}" if self._attempts else path.name)
+        self._asked, self._looked_for = "", ""
 
     def compose(self) -> ComposeResult:
         yield LogView(self.path, surveyed=True)
@@ -80,9 +94,13 @@ class LogScreen(CockpitScreen):
     @on(LogView.Changed)
     def _show(self) -> None:
         view = self.view
-        view.border_title = Content(_clean(self._title)) + Content.styled(_facts(view), "$quiet")
-        view.border_subtitle = Content(_place(view))
-        self.query_one("#told", Static).update(_told(view))
+        which = self._attempts.told if self._attempts else ""
+        name = Content(clean(self._title)) + Content.styled(
+            f"   {which}" if which else "", "bold $mark"
+        )
+        view.border_title = name + Content.styled(facts_of(view), "$quiet")
+        view.border_subtitle = Content(place_of(view))
+        self.query_one("#told", Static).update(told_of(view, self._looked_for))
 
     def _say(self, text: str) -> None:
         self.notify(text, markup=False)
@@ -97,6 +115,9 @@ class LogScreen(CockpitScreen):
 
     def action_go_to(self) -> None:
         self._ask("go_to", "")
+
+    def action_go_to_time(self) -> None:
+        self._ask("go_to_time", "")
 
     def _ask(self, what: str, value: str) -> None:
         self._asked = what
@@ -120,8 +141,10 @@ class LogScreen(CockpitScreen):
             elif self._asked == "filter":
                 source = self.view.filter.query.source if self.view.filter else ""
                 self.view.set_filter(Query((event.value,) if event.value else (), source))
-            else:
+            elif self._asked == "go_to":
                 self._go_to(event.value)
+            elif event.value.strip():
+                self._go_to_time(event.value.strip())
         except UsageError as error:
             self.notify(str(error), severity="error", markup=False)
 
@@ -140,6 +163,47 @@ class LogScreen(CockpitScreen):
             self.go_to_step(int(float(match["number"])))
         elif not self.view.go_to_line(int(float(match["number"]))):
             self._say("the lines are still being counted")
+
+    def _go_to_time(self, text: str) -> None:
+        asked = Asked.parse(text)
+        if self.view.file is not None:
+            self._looked_for = text
+            self._look_for_time(asked, self.view.file)
+            self._show()
+
+    @work(thread=True, exclusive=True, group="time", exit_on_error=False)
+    def _look_for_time(self, asked: Asked, file: LogFile) -> None:
+        worker = get_current_worker()
+        times = LogTimes(file.twin(), lambda: worker.is_cancelled)
+        oldest = times.oldest()
+        newest = times.newest() if oldest else None
+        found = None
+        if oldest and newest:
+            found = times.at_or_after(asked.moment(oldest.when, newest.when))
+        if not worker.is_cancelled:
+            self.post_message(self.TimeLooked(file, found, newest))
+
+    @on(TimeLooked)
+    def _go_to_line_of_time(self, message: TimeLooked) -> None:
+        self._looked_for = ""
+        self._show()
+        if message.of is not self.view.file:
+            return
+        if message.found is not None:
+            self.view.go_to_offset(message.found.offset)
+        elif message.newest is not None:
+            self._say(
+                f"nothing was written then: the last time in this log is {message.newest.when}"
+            )
+        else:
+            self._say("no line of this log says when it was written; : goes to a step, s12")
+
+    def _stop_looking(self) -> bool:
+        was = bool(self._looked_for)
+        self.workers.cancel_group(self, "time")
+        self._looked_for = ""
+        self._show()
+        return was
 
     # -- moving -----------------------------------------------------------------------------
 
@@ -189,6 +253,17 @@ class LogScreen(CockpitScreen):
         screen = SourcesScreen(self.view.survey.sources, shown.source)
         self.app.push_screen(screen, self._show_source)
 
+    def action_attempt(self, by: int) -> None:
+        """The console of another attempt; what is searched and filtered stays."""
+        if self._attempts is None:
+            self._say("this log is of no run's attempt")
+            return
+        before, self._attempts = self._attempts, self._attempts.beside(by)
+        if self._attempts.number == before.number:
+            self._say(f"there is no {'later' if by > 0 else 'earlier'} attempt")
+        self.view.open(self._attempts.console)
+        self._show()
+
     def _show_source(self, source: str | None) -> None:
         if source is not None:
             patterns = self.view.filter.query.patterns if self.view.filter else ()
@@ -197,7 +272,7 @@ class LogScreen(CockpitScreen):
     def action_back(self) -> None:
         if self.has_class("-asking"):
             self._stop_asking()
-        elif not self.view.cancel():
+        elif not self._stop_looking() and not self.view.cancel():
             self._leave()
 
     def _leave(self) -> None:
@@ -211,66 +286,5 @@ def _first_pattern(hunt: Hunt | None) -> str:
     return hunt.query.patterns[0] if hunt and hunt.query.patterns else ""
 
 
-def _facts(view: LogView) -> str:
-    """Size, lines, errors and sources of the file, as far as they are known."""
-    if view.file is None:
-        return "   waiting for the file"
-    survey, size = view.survey, view.file.size
-    facts = [memory(size)]
-    if (lines := survey.line_count()) is not None:
-        facts.append(f"{lines:,} lines")
-    elif size:
-        facts.append(f"reading {min(99, 100 * survey.read // size)} %")
-    if errors := len(survey.errors):
-        facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
-    return "   " + "   ".join(facts)
-
-
-def _place(view: LogView) -> str:
-    if view.file is None:
-        return ""
-    survey, at = view.survey, view.cursor
-    parts = ["following" if view.following else f"{round(100 * at / max(1, view.file.size))} %"]
-    if (line := survey.line_number(view.file, at)) is not None:
-        parts.append(f"line {line:,}")
-    if (step := survey.step_at(at)) is not None:
-        parts.append(f"step {step:,}")
-    parts += [f"column {view.left:,}"] if view.left else []
-    parts += [] if view.folded else ["unfolded"]
-    return "   ".join(parts)
-
-
-def _told(view: LogView) -> Content:
-    """What is searched and filtered, and what became of the file."""
-    parts = [Content.styled(view.notice, "$warning")] if view.notice else []
-    if view.search is not None:
-        parts.append(_hunted("find", view.search, view))
-    if view.filter is not None:
-        parts.append(_hunted("only", view.filter, view))
-    return Content("   ").join(parts)
-
-
-def _hunted(verb: str, hunt: Hunt, view: LogView) -> Content:
-    query = hunt.query
-    what = "  ".join(_clean(part) for part in (*query.patterns[:1], query.source) if part)
-    count = (
-        f"{len(hunt.hits):,}{'+' if hunt.full else ''} {'line' if len(hunt.hits) == 1 else 'lines'}"
-    )
-    if verb == "find" and not hunt.running and hunt.hits.any_in(view.cursor, view.cursor + 1):
-        count = f"{hunt.hits.count_before(view.cursor) + 1:,} of {count}"
-    size = max(1, view.file.size if view.file else 1)
-    going = f"   {min(99, 100 * hunt.read // size)} %, esc stops" if hunt.running else ""
-    going = "   given up: it takes too long" if hunt.given_up else going
-    return (
-        Content.styled(f"{verb} ", "$quiet")
-        + Content.styled(what, "bold $mark")
-        + Content.styled(f"  {count}{going}", "$quiet")
-    )
-
-
 def _side(way: Way) -> str:
     return "below" if way > 0 else "above"
-
-
-def _clean(text: str) -> str:
-    return clean_line(text.encode("utf-8", errors="replace"))

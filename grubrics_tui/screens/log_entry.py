@@ -16,6 +16,7 @@ from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.widgets.inert import inert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,4 +154,4 @@ class LogEntryScreen(CockpitScreen):
         self.app.pop_screen()
 
     def _say(self, text: str, ink: str) -> None:
-        self.query_one("#outcome", Static).update(Content.styled(text, f"${ink}"))
+        self.query_one("#outcome", Static).update(inert(Content.styled(text, f"${ink}")))

@@ -14,6 +14,7 @@ from engine.errors import UsageError
 from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
+from grubrics_tui.widgets.inert import inert
 
 
 class NotesScreen(ModalScreen[Notes]):
@@ -100,4 +101,4 @@ class NotesScreen(ModalScreen[Notes]):
         self.dismiss()
 
     def _tell(self, text: str, ink: str) -> None:
-        self.query_one("#told", Static).update(Content.styled(text, f"${ink}"))
+        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))

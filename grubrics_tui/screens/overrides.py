@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 
 from engine.errors import UsageError
 from grubrics_tui.actions import bindings
+from grubrics_tui.widgets.inert import inert
 
 
 class OverridesScreen(ModalScreen[tuple[str, ...]]):
@@ -52,7 +53,7 @@ class OverridesScreen(ModalScreen[tuple[str, ...]]):
         field = Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
         hint = Content.styled("values as in the YAML file; empty removes every change", "$quiet")
         box = Vertical(field, Static(hint, id="problem", markup=False))
-        box.border_title = f"overrides of {self._config}"
+        box.border_title = inert(f"overrides of {self._config}")
         box.border_subtitle = "enter takes them, esc leaves them"
         yield box
 
@@ -78,7 +79,7 @@ class OverridesScreen(ModalScreen[tuple[str, ...]]):
 
     @on(Refused)
     def _refuse(self, message: Refused) -> None:
-        self.query_one("#problem", Static).update(Content.styled(message.reason, "$error"))
+        self.query_one("#problem", Static).update(inert(Content.styled(message.reason, "$error")))
 
     def action_back(self) -> None:
         self.dismiss()

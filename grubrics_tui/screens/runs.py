@@ -19,6 +19,7 @@ from grubrics_tui.formats import memory
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
     OpenCompare,
+    OpenFindings,
     OpenLeftovers,
     OpenLogEntry,
     OpenRollouts,
@@ -37,6 +38,8 @@ from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.run_facts import run_facts
 from grubrics_tui.widgets.run_list import RunList
 
+_KEYS = "   / filter   space mark   x compare   n notes"
+"""Told in the frame: the footer has no room for them at 80 columns."""
 _FOR_ENDED = ("verdict", "log_entry", "resume", "remove")
 
 
@@ -99,7 +102,7 @@ class RunsScreen(CockpitScreen):
     def _told(self, listing: Listing) -> str:
         marked = f"   {len(self.marks)} marked, x compares" if self.marks else ""
         if not listing.filter.strip():
-            keys = marked or ("   / filters, space marks" if listing.total > 1 else "")
+            keys = marked or (_KEYS if listing.total > 1 else "")
             return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
         still = f", looked at {listing.looked}" if listing.looked < listing.total else ""
         return f"{len(listing.runs)} of {listing.total} runs{still}{marked}"
@@ -200,10 +203,15 @@ class RunsScreen(CockpitScreen):
     def action_log_entry(self) -> None:
         self._open(OpenLogEntry)
 
+    def action_findings(self) -> None:
+        self._open(OpenFindings)
+
     def action_open_rollouts(self) -> None:
         self._open(OpenRollouts)
 
-    def _open(self, what: type[OpenRun | OpenVerdict | OpenLogEntry | OpenRollouts]) -> None:
+    def _open(
+        self, what: type[OpenRun | OpenVerdict | OpenLogEntry | OpenRollouts | OpenFindings]
+    ) -> None:
         if (info := self._selected) is not None:
             self.post_message(what(self._run(info)))
 
@@ -285,6 +293,9 @@ class RunsScreen(CockpitScreen):
     async def _quit(self, answer: str | None) -> None:
         if answer:
             await self.run_action("app.leave")
+
+    def action_select(self, index: int) -> None:
+        self.query_one(RunList).action_go(index)
 
     def action_cursor_down(self) -> None:
         self.query_one(RunList).action_move(1)

@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from textual import on
-from textual.app import ComposeResult
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets.option_list import Option
 
 from engine.watch.log_lines import is_judge
 from grubrics_tui.actions import bindings
+from grubrics_tui.screens.pick_one import PickOne
 from grubrics_tui.widgets.choices import Choices
 
 _EVERYBODY = "everybody"
 
 
-class SourcesScreen(ModalScreen[str]):
+class SourcesScreen(PickOne):
     """Answers a source, an empty string for all of them, or None."""
 
     BINDINGS = bindings("sources")
 
-    DEFAULT_CSS = """
-    SourcesScreen {
-        align: center middle;
-        Choices { width: 70; max-width: 96%; height: auto; max-height: 80%; }
-    }
-    """
+    TITLE_OF_LIST = "whose lines"
+
+    DEFAULT_CSS = "SourcesScreen Choices { width: 70; }"
 
     def __init__(self, sources: Mapping[str, int], shown: str) -> None:
         super().__init__()
@@ -35,11 +31,8 @@ class SourcesScreen(ModalScreen[str]):
         self._sources = [("", sum(sources.values())), *ordered]
         self._shown = shown
 
-    def compose(self) -> ComposeResult:
-        yield Choices("whose lines")
-
     def on_mount(self) -> None:
-        choices = self.query_one(Choices)
+        choices = self.choices
         choices.add_options([Option(_line(*source)) for source in self._sources])
         names = [name for name, _ in self._sources]
         choices.highlighted = names.index(self._shown) if self._shown in names else 0
@@ -49,15 +42,6 @@ class SourcesScreen(ModalScreen[str]):
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:
         self.dismiss(self._sources[event.option_index][0])
-
-    def action_back(self) -> None:
-        self.dismiss()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(Choices).action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.query_one(Choices).action_cursor_up()
 
 
 def _line(name: str, lines: int) -> Content:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
+from engine.doctor.finding import Finding, Severity
 from engine.runs.state import RunState
 from engine.watch.error_lines import last_errors
+from grubrics_tui.drawing.findings import LOOKS
 from grubrics_tui.history import History
+from grubrics_tui.terminal_text import clean_text
 from grubrics_tui.widgets.states import STATE_LOOKS
 
 _ERROR_LINES = 3
@@ -26,8 +29,8 @@ class Banner(Static):
         background: $panel;
         text-overflow: ellipsis;
         border-left: thick $primary;
-        &.-failed, &.-lost { border-left: thick $error; }
-        &.-stalled, &.-stopping { border-left: thick $warning; }
+        &.-failed, &.-lost, &.-alarm { border-left: thick $error; }
+        &.-stalled, &.-stopping, &.-stopped, &.-worry { border-left: thick $warning; }
         &.-finished { border-left: thick $success; }
     }
     """
@@ -41,8 +44,8 @@ class Banner(Static):
         self.display = bool(lines)
         if state is None or not lines:
             return
-        self.set_classes(f"-{state.state}")
-        _, ink = STATE_LOOKS[state.state]
+        look, ink = _look(state, history)
+        self.set_classes(f"-{look}")
         head, *others = lines
         quiet = [
             Content.styled(line, "$quiet").truncate(self._room, ellipsis=True) for line in others
@@ -57,7 +60,7 @@ class Banner(Static):
 def message(state: RunState, history: History) -> list[str]:
     """The headline and, for a run that failed, the last lines that say why."""
     if state.state in ("running", "foreign"):
-        return []
+        return _trouble(history)
     if state.state == "queued" and state.reason:
         return [f"queued: {state.reason}"]
     if state.state in ("starting", "queued"):
@@ -65,9 +68,35 @@ def message(state: RunState, history: History) -> list[str]:
     if state.state == "finished":
         return [
             state.reason
-            or "finished: every step was done   v shows the verdict, e writes the log entry"
+            or "finished: every step was done   v shows the verdict, e writes the log entry",
+            *_trouble(history),
         ]
     head = f"{state.state}: {state.reason or 'no reason was recorded'}"
     if state.state == "stalled" or state.state == "stopping":
-        return [head]
-    return [head, *last_errors(history.console, _ERROR_LINES)]
+        return [head, *_trouble(history)]
+    return [head, *(_trouble(history) or last_errors(history.console, _ERROR_LINES))]
+
+
+def _alarms(history: History) -> list[Finding]:
+    return [finding for finding in history.findings if finding.severity.is_alarm]
+
+
+def _trouble(history: History) -> list[str]:
+    """The root of the trouble in two lines."""
+    if not (alarms := _alarms(history)):
+        return []
+    root, more = alarms[0], len(alarms) - 1
+    since = "" if root.onset_step is None else f" since step {root.onset_step}"
+    others = f"   and {more} more" if more else ""
+    shape, _ = LOOKS[root.severity]
+    head = f"{shape} {root.title}{since}{others}   f shows why and what cures it"
+    return [clean_text(head), clean_text(root.cause)]
+
+
+def _look(state: RunState, history: History) -> tuple[str, str]:
+    """The class of the banner and the colour of its headline."""
+    alarms = _alarms(history)
+    if state.state in ("running", "foreign") and alarms:
+        bad = alarms[0].severity is not Severity.WARNING
+        return ("alarm", "error") if bad else ("worry", "warning")
+    return state.word, STATE_LOOKS[state.word][1]

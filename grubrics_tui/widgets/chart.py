@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.watch.columns import Column, Floats
+from grubrics_tui.drawing.kept import Kept, can_be_kept
 from grubrics_tui.drawing.legend import legend
-from grubrics_tui.drawing.plot import render, y_range
+from grubrics_tui.drawing.plot import framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row
@@ -45,13 +46,28 @@ class Chart(Viewed):
         self._build: Callable[[], Plot] = Plot
         self._built: Plot | None = None
         self._smoother = Smoother()
+        self._picture_of: tuple[object, ...] = ()
+        self._kept: Kept | None = None
+        self._body: list[Row] = []
+        self._grows_since: object = None
         self._y: Range | None = None
         self._last_y: Range | None = None
 
-    def show(self, build: Callable[[], Plot], version: object, hint: str = "") -> None:
+    def show(
+        self,
+        build: Callable[[], Plot],
+        version: object,
+        hint: str = "",
+        *,
+        grows_since: object = None,
+    ) -> None:
         """Draw what ``build`` returns. Nothing happens while ``version`` and ``hint`` are those of
-        the last call: pass what grows with the data, such as ``history.version``."""
-        self._build = build
+        the last call: pass what grows with the data, such as ``history.version``.
+
+        While ``grows_since`` stays the same, data were only added at their end: what need not be
+        drawn again is kept. None promises nothing.
+        """
+        self._build, self._grows_since = build, grows_since
         if self._is_new(version, hint):
             self._built = None
             self.redraw(hint)
@@ -91,10 +107,22 @@ class Chart(Viewed):
         head, rows = self._below(legend(plot, view, width, self._look), width, height)
         if plot.is_empty:
             return head + self._hinted(width, rows)
-        fixed = None if view.log_y else plot.y
-        self._last_y = fixed or self._y or y_range(plot, view)
+        return head + self._picture_below(plot, view, width, rows)
+
+    def _picture_below(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
+        """The picture that was drawn last as long as it is right."""
+        given = self._y if view.log_y else plot.y or self._y
         in_ascii = self._look.drawn_in_ascii(len(plot.lines))
-        return head + render(plot, view, width, rows, y=self._last_y, ascii_only=in_ascii)
+        what = (view, width, height, in_ascii, given, self._grows_since)
+        if self._kept is not None and what == self._picture_of and self._kept.holds(plot):
+            return self._body
+        self._last_y = given or y_range(plot, view)
+        self._body, frame = framed(plot, view, width, height, y=self._last_y, ascii_only=in_ascii)
+        self._kept = None
+        if frame is not None and self._grows_since is not None and can_be_kept(view):
+            self._kept = Kept(plot, view, frame, y_follows=given is None)
+        self._picture_of = what
+        return self._body
 
     def _view_changed(self, before: View, after: View) -> None:
         """A lock keeps the range that was drawn last, and does not outlive a change of scale."""

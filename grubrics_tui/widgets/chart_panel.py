@@ -12,16 +12,21 @@ from grubrics_tui.drawing.values import Fact, Plot, Values, Writer
 from grubrics_tui.history import History
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel, waiting_hint
+from grubrics_tui.widgets.still import Still
 
 _SMALLEST = (16, 5)
 """Cells below which a chart says nothing."""
+
+
+class ChartGrid(Still, Grid):
+    """Small charts beside and above each other."""
 
 
 class ChartPanel(Panel):
     """Subclasses say how many charts there are and what each plots; the first is the main one."""
 
     DEFAULT_CSS = """
-    ChartPanel > Grid { grid-gutter: 0 2; height: 1fr; overflow: hidden; }
+    ChartGrid { grid-gutter: 0 2; height: 1fr; overflow: hidden; }
     """
 
     CHARTS = 1
@@ -31,7 +36,7 @@ class ChartPanel(Panel):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        with Grid():
+        with ChartGrid():
             for _ in range(self.CHARTS):
                 yield Chart()
 
@@ -39,13 +44,16 @@ class ChartPanel(Panel):
         hint = waiting_hint(history)
         for number, chart in enumerate(self.query(Chart)):
             chart.show(
-                partial(self.plot, history, number), history.version, hint if number == 0 else "–"
+                partial(self.plot, history, number),
+                history.version,
+                hint if number == 0 else "–",
+                grows_since=history.rewrites,
             )
 
     def on_resize(self, event: events.Resize) -> None:
         """Small charts stand in rows as there is room; those that find none wait for a zoom."""
         columns, rows = arranged(self.CHARTS, *self.content_size)
-        self.query_one(Grid).styles.grid_size_columns = columns
+        self.query_one(ChartGrid).styles.grid_size_columns = columns
         for number, chart in enumerate(self.query(Chart)):
             chart.display = number < columns * rows
 

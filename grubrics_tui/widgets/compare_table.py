@@ -25,16 +25,17 @@ class CompareTable(Drawn):
         self._inks = inks
         self._comparison: Comparison | None = None
         self._lines: list[TableLine] = []
-        self._cursor, self._top, self._first_run = 1, 0, 0
-        self._deltas = False
+        self._cursor, self._top, self._first_run, self._shift = 1, 0, 0, 0
+        self._looks = (False, False)
 
-    def show(self, comparison: Comparison, *, deltas: bool) -> None:
-        if (comparison, deltas) == (self._comparison, self._deltas):
+    def show(self, comparison: Comparison, *, deltas: bool, shell: bool = False) -> None:
+        """``deltas`` and ``shell`` are as for ``table_lines``."""
+        if (comparison, (deltas, shell)) == (self._comparison, self._looks):
             return
         kept = self.selected
-        self._comparison, self._deltas = comparison, deltas
+        self._comparison, self._looks = comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
-        self._lines = table_lines(comparison, deltas=deltas, star=star)
+        self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
         labels = [None if one.is_heading else one.label for one in self._lines]
         if kept is not None and kept.label in labels:
             self._cursor = labels.index(kept.label)
@@ -53,7 +54,8 @@ class CompareTable(Drawn):
         grid = self._grid(self.size.width)
         ids = self._comparison.ids if self._comparison else ()
         runs = "" if grid.shown >= len(ids) else f"runs {grid.first + 1} to {grid.places[-1] + 1}, "
-        return f"{runs}row {here} of {len(rows)}"
+        along = f"column {grid.shift + 1}, " if grid.shift else ""
+        return f"{runs}{along}row {here} of {len(rows)}"
 
     def move(self, rows: int) -> None:
         """The cursor so many rows down; headings are passed over."""
@@ -73,6 +75,12 @@ class CompareTable(Drawn):
         count = len(self._comparison.ids) if self._comparison else 0
         shown = self._grid(self.size.width).shown
         self._first_run = max(0, min(self._first_run + runs, count - shown))
+        self._changed()
+
+    def along(self, cells: int) -> None:
+        """See more of values that are wider than their columns, or their start again."""
+        self._shift = max(0, self._grid(self.size.width).shift + cells)
+        self._shift = self._grid(self.size.width).shift
         self._changed()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -110,14 +118,16 @@ class CompareTable(Drawn):
 
     def _grid(self, width: int) -> Grid:
         count = len(self._comparison.ids) if self._comparison else 0
-        return Grid.of(self._lines, count, width, self._first_run)
+        return Grid.of(self._lines, count, width, self._first_run, self._shift)
 
     def _scroll(self, rows: int) -> None:
-        """Keep the cursor in sight, with the heading above it where there is one."""
+        """Keep the cursor in sight, with the heading above it and those that end the table."""
         above = self._cursor - 1 if self._cursor and self._lines[self._cursor - 1].is_heading else 0
         first = above or self._cursor
         self._top = min(self._top, first)
-        self._top = max(self._top, self._cursor - rows + 1, 0)
+        below = self._lines[self._cursor + 1 :]
+        last = len(self._lines) - 1 if all(one.is_heading for one in below) else self._cursor
+        self._top = max(self._top, min(last - rows + 1, self._cursor), 0)
         self._top = min(self._top, max(0, len(self._lines) - rows))
 
 

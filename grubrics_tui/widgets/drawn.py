@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from grubrics_tui.drawing.spans import Row, Span, differences, width_of
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.widgets.still import Still
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
-class Drawn(Widget):
+class Drawn(Still, Widget):
     """Base of everything that is drawn from spans. Subclasses implement ``draw``."""
 
     DEFAULT_CSS = "Drawn { height: 1fr; }"
@@ -29,6 +34,8 @@ class Drawn(Widget):
         self._strips: list[Strip] | None = None
         self._styles: _Styles | None = None
         self._hint = ""
+        self._drawn_for = Size(0, 0)
+        self._is_stale = False
 
     def draw(self, width: int, height: int) -> list[Row]:
         """The picture; may have fewer rows than ``height``."""
@@ -37,18 +44,23 @@ class Drawn(Widget):
     def redraw(self, hint: str = "") -> None:
         """Draw again; ``hint`` is shown in the middle when the picture is empty.
 
-        Only what differs goes to the terminal: a line that gains a point is a few bytes.
+        Only lines that differ are looked at by the compositor.
         """
         self._hint = hint
         if not self.is_on_screen:
-            self._strips = None  # Drawn when it is shown: until then it costs nothing.
+            # Drawn when it is shown: until then it costs nothing.
+            self._strips, self._is_stale = None, True
             return
         if self._strips is None:
             self._restyle()
             return
-        before, kept = self._picture, self._strips
+        kept = self._strips
         self._strips = self._draw(kept)
-        changed = list(_differences(before, self._picture, self.size.width))
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y, (old, new) in enumerate(zip_longest(kept, self._strips))
+            if old is not new
+        ]
         if changed:
             self.refresh(*changed)
 
@@ -66,10 +78,17 @@ class Drawn(Widget):
         self._styles = None
 
     def on_show(self, event: events.Show) -> None:
-        self.refresh()  # What was drawn before is still right unless new data came.
+        if self._is_stale:  # Else what was drawn before is still right.
+            self.refresh()
+
+    def refresh(self, *regions: Region, **options: Any) -> Self:
+        self._is_stale = False
+        return super().refresh(*regions, **options)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._restyle()
+        """Comes too when a widget is shown again in its old size."""
+        if self.size != self._drawn_for:
+            self._restyle()
 
     def render_line(self, y: int) -> Strip:
         if self._strips is None:
@@ -94,7 +113,7 @@ class Drawn(Widget):
 
     def _draw(self, kept: Sequence[Strip] = ()) -> list[Strip]:
         """``kept`` are the strips of the picture before, for the lines that stay as they are."""
-        width, height = self.size
+        width, height = self._drawn_for = self.size
         rows = self.draw(width, height)
         if not any(rows):
             rows = self._hinted(width, height)
@@ -119,14 +138,6 @@ class Drawn(Widget):
         styles = self._styles
         segments = [Segment(span.text, styles[span.ink, span.paper, span.bold]) for span in row]
         return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, styles.base)
-
-
-def _differences(before: list[Row], after: list[Row], width: int) -> Iterator[Region]:
-    """The parts of each line that have changed."""
-    nothing: Row = []
-    for y, (old, new) in enumerate(zip_longest(before, after, fillvalue=nothing)):
-        for start, end in differences(old, new, width) if old != new else ():
-            yield Region(start, y, end - start, 1)
 
 
 class _Styles(dict[tuple[str, str, bool], Style]):

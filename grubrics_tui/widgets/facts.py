@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from grubrics_tui.terminal_text import blanked
+from grubrics_tui.widgets.inert import inert
+
 Fact = tuple[str, str | Content]
 
 
 class Facts(Static):
-    """One fact per line, labels aligned; long texts wrap below themselves."""
+    """One fact per line, labels aligned; long texts wrap below themselves. All of it is inert."""
 
     DEFAULT_CSS = """
     Facts {
@@ -40,8 +43,7 @@ class Facts(Static):
         room = max(10, self.size.width - gutter)
         lines: list[Content] = []
         for label, text in self._facts:
-            content = text if isinstance(text, Content) else Content(text)
-            for index, line in enumerate(content.wrap(room) or [Content("")]):
-                head = label if index == 0 else ""
+            for index, line in enumerate(inert(text).wrap(room) or [Content("")]):
+                head = blanked(label) if index == 0 else ""
                 lines.append(Content.styled(head.ljust(gutter), "$quiet") + line)
         self.update(Content("\n").join(lines))

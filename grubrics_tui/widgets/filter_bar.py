@@ -12,6 +12,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from grubrics_tui.widgets.inert import inert
+
 _EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started>2d"
 
 
@@ -68,7 +70,7 @@ class FilterBar(Horizontal):
         self.set_class(bool(self.text.strip()), "-open")
 
     def tell(self, text: str, ink: str = "quiet") -> None:
-        self.query_one("#told", Static).update(Content.styled(text, f"${ink}"))
+        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))
 
     @on(Input.Changed)
     def _change(self, event: Input.Changed) -> None:

@@ -11,12 +11,13 @@ from grubrics_tui.widgets.panel import Panel
 
 
 class LogPanel(Panel):
-    """The console of the run's last attempt, harmless and followed. The view reads it itself."""
+    """The console of the run's last attempt, harmless and followed. The view reads it itself, in
+    the rhythm of the screen's looks at the run."""
 
     TITLE = "log"
 
     def compose(self) -> ComposeResult:
-        yield LogView()
+        yield LogView(paced=True)
 
     def show(self, history: History) -> None:
         """Nothing of the history: the log has its own file."""

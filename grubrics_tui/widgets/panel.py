@@ -7,9 +7,10 @@ from textual.content import Content
 
 from grubrics_tui.formats import percent
 from grubrics_tui.history import History
+from grubrics_tui.widgets.still import Still
 
 
-class Panel(Vertical):
+class Panel(Still, Vertical):
     """Base of the live screen's panels: ``TITLE`` stands above, what it measures below."""
 
     DEFAULT_CSS = """

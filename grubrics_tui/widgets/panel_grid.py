@@ -10,6 +10,7 @@ from textual.message import Message
 
 from grubrics_tui.history import History
 from grubrics_tui.layout import Layout, Slot, room_for
+from grubrics_tui.widgets.drawn import Drawn
 from grubrics_tui.widgets.judge_panel import JudgePanel
 from grubrics_tui.widgets.log_panel import LogPanel
 from grubrics_tui.widgets.loss_panel import LossPanel
@@ -18,6 +19,7 @@ from grubrics_tui.widgets.panel import Panel
 from grubrics_tui.widgets.pinned_panel import PinnedPanel
 from grubrics_tui.widgets.policy_panel import PolicyPanel
 from grubrics_tui.widgets.reward_panel import RewardPanel
+from grubrics_tui.widgets.still import Still
 from grubrics_tui.widgets.system_panel import SystemPanel
 from grubrics_tui.widgets.throughput_panel import ThroughputPanel
 from grubrics_tui.widgets.time_panel import TimePanel
@@ -39,7 +41,7 @@ BUILT_IN: Mapping[str, type[Panel]] = {
 __all__ = ["BUILT_IN", "PanelGrid", "room_for"]
 
 
-class PanelGrid(Grid):
+class PanelGrid(Still, Grid):
     """Shows one page of a ``Layout``: the one with the current panel.
 
     A panel is made when it is first in the layout, and removed with its pin; one that is hidden or
@@ -121,6 +123,9 @@ class PanelGrid(Grid):
             self._panels[name].label(number)
         beyond = columns - (len(in_sight) - 1) % columns
         for name, panel in self._panels.items():
+            if name in in_sight and not panel.display:
+                for drawn in panel.query(Drawn):
+                    drawn.refresh()  # What came meanwhile is in the first picture.
             panel.display = name in in_sight
             self._mark(panel, name == self._order.current)
             panel.styles.column_span = beyond if name == in_sight[-1] else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from textual.content import Content
 
 from engine.watch.rollouts import Visit
 from grubrics_tui.drawing.plot import render
@@ -52,7 +53,8 @@ class RolloutHead(Drawn):
         sort = [Span("sort ", "quiet"), Span(view.sort, "primary")]
         only = [Span("filter ", "quiet"), Span(clean_text(view.only.text), "mark")]
         note = [Span(clean_text(self._note), "mark")]
-        asked = [*([only] if view.only.text else []), *([note] if self._note else [])]
+        told = self._note and not (view.read is None and self._note == self._nothing())
+        asked = [*([only] if view.only.text else []), *([note] if told else [])]
         for parts in ([sort, *asked], asked):
             right = [span for part in parts for span in (Span("   "), *part)][1:]
             if width_of(facts) + width_of(right) + 2 <= width:
@@ -99,7 +101,7 @@ class PromptPanel(Drawn):
 
         ``prompt`` is None while it is read and empty where no file has it.
         """
-        self.border_subtitle = clean_text(f"question {question}") if question else ""
+        self.border_subtitle = Content(clean_text(f"question {question}" if question else ""))
         if prompt is None:
             return
         text = prompt.rstrip().removesuffix(frame.rstrip()).rstrip() or prompt

@@ -19,7 +19,7 @@ _LONGEST_NOTE = 120
 def run_facts(info: RunInfo) -> list[Fact]:
     """Id, step and when; what it waits for; last the state, whose reason may be long."""
     state = info.state
-    glyph, ink = STATE_LOOKS[state.state]
+    glyph, ink = STATE_LOOKS[state.word]
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
@@ -29,7 +29,7 @@ def run_facts(info: RunInfo) -> list[Fact]:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
         facts.append(("waiting", f"for {state.waiting_for}"))
-    look = Content.styled(f"{glyph} {state.state}", f"bold ${ink}")
+    look = Content.styled(f"{glyph} {state.word}", f"bold ${ink}")
     return [*facts, ("state", look + reason)]
 
 
@@ -45,9 +45,8 @@ def _times(state: RunState) -> str:
     attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
     if state.started is None:
         return f"{attempt}not started"
+    took = duration(state.elapsed(time.time()))
+    told = f"{took} with those before" if state.ran_before else took
     if state.ended is not None:
-        took = duration(state.ended - state.started)
-        return f"{attempt}{clock(state.started)} to {clock(state.ended)}, {took}"
-    if state.has_ended:
-        return f"{attempt}started {clock(state.started)}"
-    return f"{attempt}started {clock(state.started)}, {duration(time.time() - state.started)} ago"
+        return f"{attempt}{clock(state.started)} to {clock(state.ended)}, {told}"
+    return f"{attempt}started {clock(state.started)}, elapsed {told}"

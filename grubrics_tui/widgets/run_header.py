@@ -78,14 +78,9 @@ class RunHeader(Drawn):
         return [Span(self._source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
 
-def elapsed(state: RunState, now: float) -> float | None:
-    """Seconds from the start to the end, or to ``now``."""
-    return None if state.started is None else (state.ended or now) - state.started
-
-
 def _title(state: RunState, run_id: str, width: int) -> Row:
-    glyph, ink = STATE_LOOKS[state.state]
-    word = describe(state) if state.state == "foreign" else state.state
+    glyph, ink = STATE_LOOKS[state.word]
+    word = describe(state) if state.state == "foreign" else state.word
     room = max(12, width - len(word) - 34)
     name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
     again = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
@@ -93,7 +88,7 @@ def _title(state: RunState, run_id: str, width: int) -> Row:
 
 
 def _times(state: RunState, left: float | None) -> Row:
-    took = duration(elapsed(state, time.time()))
+    took = duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
     if not state.has_ended:
         row += [Span("   ETA ", "quiet"), Span(MISSING if left is None else duration(left))]
@@ -107,7 +102,7 @@ def _progress(state: RunState, width: int, ascii_only: bool) -> Row:
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
     percent = f" {share * 100:3.0f} %"
     room = max(4, width - len(label) - len(percent))
-    _, ink = STATE_LOOKS[state.state]
+    _, ink = STATE_LOOKS[state.word]
     return [Span(label), *bar(share, room, ink, ascii_only=ascii_only), Span(percent)]
 
 

@@ -164,12 +164,12 @@ def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
 
 def _row(info: RunInfo, width: int, columns: Columns) -> Row:
     state, wide = info.state, width >= _WIDE
-    glyph, ink = STATE_LOOKS[state.state]
+    glyph, ink = STATE_LOOKS[state.word]
     room = width - _LEAD - _STATE - (2 + columns.step + 2) - _TIME
     names = min(columns.id, _LONGEST_ID if wide else max(12, room))
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
-        Span(f"{glyph} {state.state}".ljust(_STATE), ink, bold=True),
+        Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
         Span(_cut(info.id, names).ljust(names + 2)),
         Span(_step(info).rjust(columns.step) + "  ", "quiet"),
         Span(info.kind.ljust(_KIND) if wide else "", "quiet"),

@@ -22,7 +22,7 @@ class ScrollText(ScrollView):
     DEFAULT_CSS = """
     ScrollText {
         height: 1fr; width: 1fr; padding: 0 1; overflow-x: hidden; overflow-y: auto;
-        scrollbar-size: 1 1;
+        scrollbar-size: 1 1; scrollbar-gutter: stable;
         border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
         &.-current { border: round $line-focus; border-title-color: $primary; }
     }

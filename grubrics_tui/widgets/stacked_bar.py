@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 
 from engine.watch.columns import Column
+from grubrics_tui.drawing.kept import can_be_kept
 from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.stacked import Stacks, render
+from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
 from grubrics_tui.drawing.table import neighbour, table
 from grubrics_tui.drawing.timeline import places, steps_at, told
 from grubrics_tui.drawing.values import Line, Plot
@@ -30,6 +31,10 @@ class StackedBar(Viewed):
         self._build: Callable[[], Stacks] = lambda: EMPTY
         self._built: Stacks | None = None
         self._clock: Column | None = None
+        self._picture_of: tuple[object, ...] = ()
+        self._kept: KeptStacks | None = None
+        self._body: list[Row] = []
+        self._grows_since: object = None
 
     def show(
         self,
@@ -37,9 +42,11 @@ class StackedBar(Viewed):
         version: object,
         hint: str = "",
         clock: Column | None = None,
+        *,
+        grows_since: object = None,
     ) -> None:
         """As ``Chart.show``; ``clock`` holds the time of each step."""
-        self._build, self._clock = build, clock
+        self._build, self._clock, self._grows_since = build, clock, grows_since
         if self._is_new(version, hint):
             self._built = None
             self.redraw(hint)
@@ -79,15 +86,20 @@ class StackedBar(Viewed):
             return table(self._plot(), self._step(self.view.cursor), width, height)
         shown = self._shown()
         head, rows = self._below(self._legend(width), width, height)
-        picture = render(
-            shown,
-            width,
-            rows,
-            axis=self.view.axis,
-            cursor=self.view.cursor,
-            letters=self.colourless,
+        return head + self._picture_below(shown, width, rows)
+
+    def _picture_below(self, shown: Stacks, width: int, height: int) -> list[Row]:
+        """The picture that was drawn last as long as it is right."""
+        view, letters = self.view, self.colourless
+        what = (view, width, height, letters, shown.parts, self._grows_since)
+        if self._kept is not None and what == self._picture_of and self._kept.hold(shown):
+            return self._body
+        self._body, kept = drawn(
+            shown, width, height, axis=view.axis, cursor=view.cursor, letters=letters
         )
-        return head + picture
+        self._kept = kept if self._grows_since is not None and can_be_kept(view) else None
+        self._picture_of = what
+        return self._body
 
     def _on_axis(self) -> Stacks:
         stacks = self.stacks

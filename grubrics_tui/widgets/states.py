@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# By the word that a person is told of a state, ``RunState.word``.
 STATE_LOOKS = {
     "queued": ("◌", "quiet"),
     "starting": ("◔", "primary"),
@@ -9,6 +10,7 @@ STATE_LOOKS = {
     "stalled": ("!", "warning"),
     "stopping": ("◑", "warning"),
     "finished": ("✓", "success"),
+    "stopped": ("□", "warning"),
     "failed": ("✗", "error"),
     "lost": ("?", "error"),
     "foreign": ("◇", "primary"),

@@ -90,7 +90,9 @@ def _host(sample: Sample) -> list[Gauge]:
     total, pids = memory(whole), integer(run.get("pids")) or 0
     return [
         Gauge("cpu host", ratio(host, 100), f"{cores} cores", _BUSY),
-        Gauge("cpu run", ratio(own, 100 * cores), f"{pids} processes", _BUSY),
+        Gauge(
+            "cpu run", ratio(own, 100 * cores), f"{pids} process{'' if pids == 1 else 'es'}", _BUSY
+        ),
         Gauge("memory host", ratio(used, whole), f"{memory(used)} of {total}", _FULL),
         Gauge("memory run", ratio(held, whole), memory(held), _FULL),
     ]

@@ -52,6 +52,12 @@ class Project:
         return json.loads(done.stdout)
 
 
+def copied(project: Project, path: Path) -> Project:
+    """The same project without its runs, for tests that change its files."""
+    shutil.copytree(project.path, path, ignore=shutil.ignore_patterns("runs"))
+    return Project(path)
+
+
 def make_project(path: Path) -> Project:
     shutil.copytree(REPOSITORY / "configs", path / "configs")
     return Project(path)

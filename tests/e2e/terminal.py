@@ -26,6 +26,8 @@ class Terminal:
     ) -> None:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
+        self.received = bytearray()
+        """All that the program has written so far."""
         self._child = pexpect.spawn(
             command[0],
             list(command[1:]),
@@ -80,6 +82,8 @@ class Terminal:
     def _read(self) -> None:
         while True:
             try:
-                self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
+                written = self._child.read_nonblocking(65536, timeout=0.05)
             except (pexpect.TIMEOUT, pexpect.EOF):
                 return
+            self.received += written
+            self._stream.feed(written)

@@ -100,6 +100,8 @@ def test_an_atomic_write_that_fails_leaves_the_old_file_alone(tmp_path: Path) ->
 def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "state.json")
     assert jsonl.read_json(tmp_path / "state.json") is None
+    with pytest.raises(OSError, match="not a regular file"):
+        list(jsonl.read(tmp_path / "state.json"))
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "x" * 300, "a/" * 1000, "~nobody-here/x", 3, None])

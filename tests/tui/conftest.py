@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_run import SampleRun
 
+from grubrics_tui.hints import HINTS, HintFile
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
@@ -28,6 +30,7 @@ def run(runs: Path) -> SampleRun:
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's settings and layout are read or changed."""
+    """Nobody's settings and layout are read or changed; every hint was seen."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    HintFile().keep(*HINTS)

@@ -42,9 +42,18 @@ class SampleRun:
 
     @classmethod
     def create(
-        cls, root: Path, name: str, *, kind: str = "grpo", total: int = 40, gpus: int = 0
+        cls,
+        root: Path,
+        name: str,
+        *,
+        kind: str = "grpo",
+        total: int = 40,
+        gpus: int = 0,
+        started: float | None = None,
     ) -> SampleRun:
+        """``started`` is in Unix seconds; without it the run began ten minutes ago."""
         sample = cls(RunDir(root / name), kind, total, gpus)
+        sample.started = sample.started if started is None else started
         sample.run.attempt(1).path.mkdir(parents=True)
         checkpoint = "training.output_dir" if kind == "sft" else "trainer.default_local_dir"
         config = {checkpoint: {"value": "checkpoints/sample", "origin": "file"}}
@@ -114,7 +123,7 @@ class SampleRun:
             **timing,
             "timing_s/step": sum(timing.values()) + 0.3,
             "reward/mean": 0.38 + 0.22 * math.tanh(n / 14 - 1) + noise.gauss(0, 0.018),
-            "reward/std": 0.12 - 0.0012 * n + 0.02 * noise.random(),
+            "reward/std": max(0.02, 0.12 - 0.0012 * n) + 0.02 * noise.random(),
             "reward/min": 0.05,
             "reward/max": 0.9,
             "reward/zero_std_share": 0.0,

@@ -151,6 +151,46 @@ async def select(driver: Driver, screen: CompareScreen, label: str) -> None:
     raise AssertionError(f"no row {label}")
 
 
+async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    long = "/data/" + "folder/" * 6
+    config(three["long"], {"data.file": (long + "one.pq", "file"), "seed": (1, "file")})
+    config(three["short"], {"data.file": (long + "two.pq", "file"), "seed": (2, "file")})
+    async with running(runs, SMALL) as driver:
+        await compare(driver)
+        await driver.press("tab", "G", *["pagedown"] * 4)
+        screen = await driver.shows("/data/folder", "seed")
+        assert "one.pq" not in screen
+        await driver.press(*["right_curly_bracket"] * 9)
+        screen = await driver.shows("one.pq", "two.pq", "column")
+        assert "at 8" in screen
+        seeds = next(line for line in screen.splitlines() if "seed" in line)
+        assert "1" in seeds and "2" in seeds
+        await driver.press(*["left_curly_bracket"] * 9)
+        await driver.shows("/data/folder")
+
+
+def shell(sample: SampleRun, **variables: str) -> None:
+    environment = {"environment": {"variables": variables}}
+    jsonl.write_json(sample.run.manifest, {**sample.run.read_manifest(), **environment})
+
+
+async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], runs: Path) -> None:
+    for name, sample in three.items():
+        shell(sample, VIRTUAL_ENV=f"/venvs/{name}", CUDA_VISIBLE_DEVICES=name)
+    async with running(runs, SMALL) as driver:
+        await compare(driver)
+        await driver.press("tab", *["pagedown"] * 5)
+        screen = await driver.shows("shell: 1 variable that cannot change training; v shows")
+        assert "CUDA_VISIBLE_DEVICES" in screen and "VIRTUAL_ENV" not in screen
+        await driver.press("v", *["pagedown"] * 5)
+        await driver.shows("VIRTUAL_ENV", "/venvs/short")
+    told = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)]).stdout
+    assert "CUDA_VISIBLE_DEVICES" in told and "/venvs" not in told
+    assert "shell: 1 difference that cannot change training" in told
+
+
 async def test_one_panel_at_a_time_on_a_small_terminal(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -170,7 +210,7 @@ async def test_escape_leads_back_to_the_list_and_the_marks_stay(
         await driver.press("escape")
         await driver.shows("2 marked, x compares")
         await driver.press("escape")
-        await driver.shows("/ filters, space marks")
+        await driver.shows("/ filter   space mark   x compare")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 15), (300, 100)])
@@ -315,3 +355,35 @@ def test_tags_and_notes_are_written_in_the_shell(three: dict[str, SampleRun], ru
         "note": "why",
     }
     assert "#b" in told(runs, "runs")
+
+
+@pytest.fixture
+def ablation(runs: Path) -> tuple[SampleRun, SampleRun]:
+    """Two runs of the same numbers, although a weight of the reward was changed."""
+    found = []
+    for name, weight in (("base", "0.3"), ("lambda-0", "0.0")):
+        sample = SampleRun.create(runs, name)
+        sample.grow(6)
+        sample.say("finished")
+        config(sample, {"reward_config.lambda_info": (weight, "cli")})
+        found.append(sample)
+    return found[0], found[1]
+
+
+def test_an_ablation_without_effect_is_told_in_the_shell(
+    ablation: tuple[SampleRun, SampleRun], runs: Path
+) -> None:
+    text = CliRunner().invoke(app, ["compare", "base", "lambda-0", "--runs", str(runs)]).output
+    assert "ERROR: base and lambda-0: both runs gave the very same numbers" in text
+    assert "reward_config.lambda_info" in text and "never reached the training" in text
+
+
+async def test_an_ablation_without_effect_stands_above_what_differs(
+    ablation: tuple[SampleRun, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("base", "lambda-0")
+        await driver.press("space", "space", "x")
+        await driver.message(CompareScreen.Read)
+        await driver.shows("! ", "both runs gave the very same numbers")

@@ -8,6 +8,7 @@ import pytest
 from engine.runs.state import RunState
 from engine.watch.live import Update
 from engine.watch.train_log import Step
+from grubrics_tui.drawing.timeline import moments, places, steps_at
 from grubrics_tui.history import History
 
 
@@ -60,6 +61,37 @@ def test_an_ended_run_has_nothing_remaining() -> None:
     assert history.remaining() is None
 
 
+def test_the_newest_values_are_known_while_the_history_is_read() -> None:
+    history, state = History(), RunState("foreign", step=900)
+    newest = step(900, loss=0.25)
+    history.add(Update(state, [step(1, loss=4.0)], [], [], [], read_share=0.1, newest=newest))
+    assert history.last_point("loss") == (900, 0.25)
+    history.add(Update(state, [step(900, loss=0.5)], [], [], []))
+    assert history.last_point("loss") == (900, 0.5)
+
+
 def test_the_last_console_lines_are_kept_clean() -> None:
     history = seen(step(1), console=(b"\x1b[31mred\x1b[0m",))
     assert list(history.console) == ["red"]
+
+
+def test_the_time_axis_of_a_resumed_run_begins_at_its_start_and_leaves_out_the_pause() -> None:
+    history = seen(step(1, time=1060.0), step(2, time=1090.0), step(3, attempt=2, time=5030.0))
+    events = [("start", 1000.0), ("end", 1100.0), ("start", 5000.0)]
+    told = [{"event": name, "t": moment} for name, moment in events]
+    history.add(Update(RunState("running"), [], [], [], told))
+    clock = history.columns.times
+    assert places(clock.steps, clock, "elapsed").tolist() == [60, 90, 130]
+    samples = np.array([1002.0, 5001.0])
+    assert moments(samples, clock, "elapsed").tolist() == [2, 101]
+    assert steps_at(np.array([90.0, 130.0]), clock, "elapsed").tolist() == [2, 3]
+
+
+def test_steps_that_came_in_together_share_the_time_since_the_last_ones() -> None:
+    history = History()
+    for step in range(1, 9):
+        look = 1000.0 + (step - 1) // 4 + step * 1e-6
+        history.columns.add(Step(step, 1, look, {"train/loss": 1.0}))
+    steps, took = history.step_times()
+    assert steps.tolist() == [8]
+    assert took[0] == pytest.approx(0.25, rel=1e-3)

@@ -101,7 +101,7 @@ async def test_a_starting_run_says_what_it_waits_for(runs: Path) -> None:
         )
 
 
-async def test_a_failed_run_shows_its_reason_and_its_last_error_lines(runs: Path) -> None:
+async def test_a_failed_run_shows_its_reason_and_what_the_doctor_says(runs: Path) -> None:
     sample = SampleRun.create(runs, "broken")
     sample.grow(2)
     sample.print(b"\x1b[36m(TaskRunner pid=7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory")
@@ -109,7 +109,8 @@ async def test_a_failed_run_shows_its_reason_and_its_last_error_lines(runs: Path
     async with running(runs, SMALL) as driver:
         await driver.press("r", "enter")
         await driver.shows(
-            "failed: exit code 1 at step 2 of 40", "torch.OutOfMemoryError: CUDA out of memory"
+            "failed: exit code 1 at step 2 of 40",
+            "GPU out of memory in training   f shows why and what cures it",
         )
 
 

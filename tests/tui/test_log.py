@@ -37,6 +37,7 @@ def append(path: Path, *lines: bytes) -> None:
 
 def keys(text: str) -> list[str]:
     names = {" ": "space", "%": "percent_sign", "(": "left_parenthesis", "+": "plus"}
+    names |= {":": "colon", "-": "minus"}
     return [names.get(char, char) for char in text]
 
 
@@ -284,3 +285,81 @@ async def test_the_live_screen_opens_its_run_s_log_and_esc_leads_back(
         await driver.shows("log of grpo-night", "WorkerDict 25577", "line 48")
         await driver.press("escape")
         await driver.shows("step 12/40")
+
+
+def stamped(path: Path, *moments: str) -> None:
+    """A line without a time before and after each one that has it."""
+    append(path, *[b"INFO:%s,123:words\nmore of it" % one.encode() for one in moments])
+
+
+async def test_a_time_leads_to_the_first_line_written_at_or_after_it(
+    tmp_path: Path, runs: Path
+) -> None:
+    log = tmp_path / "log"
+    stamped(log, *[f"2026-01-31 {hour:02}:30:00" for hour in range(10, 24)])
+    stamped(log, *[f"2026-02-01 {hour:02}:30:00" for hour in range(5)])
+    async with running(runs, SMALL, log=log) as driver:
+        await driver.shows("2026-02-01 04:30")
+        for asked, line in [
+            ("14:03", "INFO:2026-01-31 14:30:00"),
+            ("02:30", "INFO:2026-02-01 02:30:00"),
+            ("2026-01-31 12:00:01", "INFO:2026-01-31 12:30:00"),
+            ("-10h", "INFO:2026-01-31 18:30:00"),
+        ]:
+            await ask(driver, "t", asked)
+            await driver.until(lambda line=line: under_cursor(driver).startswith(line), line)  # type: ignore[misc]
+
+
+def under_cursor(driver: Driver) -> str:
+    return view_of(driver).line_under_cursor() or ""
+
+
+async def test_a_time_that_is_not_in_the_log_is_said_so(tmp_path: Path, runs: Path) -> None:
+    log = tmp_path / "log"
+    stamped(log, "2026-01-31 10:30:00")
+    async with running(runs, SMALL, log=log) as driver:
+        await driver.shows("10:30:00")
+        await ask(driver, "t", "2026-01-31 11:00")
+        await driver.shows("nothing was written then")
+        await ask(driver, "t", "noon")
+        await driver.shows("'noon' is no time")
+
+
+async def test_a_log_without_times_says_so(log: Path, runs: Path) -> None:
+    async with running(runs, SMALL, log=log) as driver:
+        await driver.shows("step:300")
+        await ask(driver, "t", "14:03")
+        await driver.shows("no line of this log says")
+
+
+async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
+    run: SampleRun, runs: Path
+) -> None:
+    second = run.run.attempt(2)
+    second.path.mkdir()
+    second.console.write_bytes(b"second start\nneedle of two\n")
+    run.print(b"needle of one")
+    async with running(runs, LARGE, log=run.run.attempt(1).console) as driver:
+        await driver.shows("log of grpo-night", "attempt 1 of 2")
+        await ask(driver, "slash", "needle")
+        await driver.shows("needle of one", "1 line")
+        await driver.press("]")
+        await driver.shows("attempt 2 of 2", "second start", "needle of two", "1 line")
+        await driver.press("]")
+        await driver.shows("there is no later attempt")
+        await driver.press("[")
+        await driver.shows("attempt 1 of 2", "needle of one")
+
+
+async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, runs: Path) -> None:
+    second = run.run.attempt(2)
+    second.path.mkdir()
+    second.console.write_bytes(b"\x1b[36m(WorkerDict pid=99)\x1b[0m second start\n")
+    async with running(runs, LARGE, log=run.run.attempt(1).console) as driver:
+        await driver.shows("48 lines")
+        await driver.press("s")
+        await driver.shows("whose lines", "RewardLoopWorker pid=25611 judge")
+        await driver.press("j", "j", "enter")
+        await driver.shows("only", "12 lines")
+        await driver.press("]")
+        await driver.shows("second start")

@@ -15,12 +15,12 @@ from engine.watch.live import RunWatch
 from grubrics_tui.drawing.values import Plot, Values
 from grubrics_tui.history import History
 from grubrics_tui.settings import JudgePrice
+from grubrics_tui.step_split import PARTS, StepSplit
 from grubrics_tui.widgets.chart_panel import arranged
 from grubrics_tui.widgets.judge_panel import judge_plot
 from grubrics_tui.widgets.policy_panel import QUANTITIES, quantity_plot
 from grubrics_tui.widgets.reward_panel import reward_plot
 from grubrics_tui.widgets.throughput_panel import tokens_per_second
-from grubrics_tui.widgets.time_panel import PARTS, split
 from grubrics_tui.widgets.validation_panel import metrics_plot, validation_plot
 
 pytestmark = pytest.mark.waits
@@ -132,7 +132,7 @@ def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
         "timing_s/save_checkpoint": 1.0,
         "timing_s/step": 11.0,
     }
-    stacks = split(history_of(tmp_path, (1, timing)))
+    stacks = StepSplit().of(history_of(tmp_path, (1, timing)))
     sizes = {p.name: s for p, s in zip(stacks.parts, stacks.sizes[0].tolist(), strict=True)}
     assert stacks.parts == PARTS
     assert sizes == {
@@ -176,7 +176,7 @@ def test_missing_files_are_empty_panels(tmp_path: Path) -> None:
     history = History()
     history.add(RunWatch(RunDir(tmp_path / "nothing"), columns=True).poll())
     assert reward_plot(history).is_empty
-    assert split(history).x.size == 0
+    assert StepSplit().of(history).x.size == 0
     assert history.machine.last is None
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from pilots import LARGE, SMALL, Driver, running
@@ -11,9 +14,11 @@ from sample_run import SampleRun
 from typer.testing import CliRunner
 
 from engine import jsonl
-from engine.watch.rollouts import RolloutStore
+from engine.watch.reward_records import Cancelled, Split
+from engine.watch.rollouts import RolloutStore, StepRollouts
 from grubrics_tui.cli import app
 from grubrics_tui.navigation import OpenRollouts
+from grubrics_tui.screens import rollout_reading
 from grubrics_tui.screens.rollouts import RolloutsScreen
 from tests.engine.watch.rollout_files import record, row, write_dump, write_records, write_step
 
@@ -127,6 +132,113 @@ async def test_a_search_goes_to_the_next_answer_that_holds_the_text(
         assert "with '1 OF'" not in screen
 
 
+async def test_beyond_the_last_hit_of_a_step_the_search_goes_on_in_other_steps(
+    answered: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await open_rollouts(driver, answered)
+        await driver.press("slash", *"of early", "enter")
+        await driver.shows("0 with 'of early': n looks in other steps")
+        await driver.press("n")
+        await driver.shows("step 1 of 2", "2 with 'of early'", "answer 1")
+        await driver.press("n")
+        await driver.shows("answer 0")
+        await driver.press("n")
+        await driver.shows("no other step has 'of early'", "step 1 of 2")
+
+
+async def test_a_search_backwards_comes_to_the_last_hit_of_an_earlier_step(
+    answered: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await open_rollouts(driver, answered)
+        await driver.press("slash", *"0 of", "enter")
+        await driver.shows("2 with '0 of'", "group 1 of 2", "answer 0")
+        await driver.press("N")
+        await driver.shows("step 1 of 2", "1 with '0 of'", "answer 0")
+
+
+async def test_escape_ends_the_search_in_other_steps_and_then_the_search(
+    answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Step 1 lies on a file system that hangs."""
+    hung, load = Event(), RolloutStore.load
+
+    def slow(store: RolloutStore, split: Split, step: int, cancelled: Cancelled) -> StepRollouts:
+        while step == 1 and not cancelled() and not hung.wait(0.01):
+            pass
+        return load(store, split, step, cancelled)
+
+    monkeypatch.setattr(RolloutStore, "load", slow)
+    async with running(runs) as driver:
+        await open_rollouts(driver, answered)
+        await driver.press("slash", *"early", "enter")
+        await driver.shows("n looks in other steps")
+        await driver.press("n")
+        await driver.shows("looking for 'early' in other steps")
+        await driver.press("j", "escape")
+        assert "looking for" not in driver.screen
+        await driver.press("escape")
+        assert isinstance(driver.app.screen, RolloutsScreen)
+        assert not driver.app.screen.sought
+        hung.set()
+
+
+async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_for_a_step(
+    run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = RolloutStore.load
+    attempt = run.run.attempt(1).path
+    write_records(attempt, [record("g1", 0, 0.5, 1)])
+
+    def slow(store: RolloutStore, split: Split, step: int, cancelled: Cancelled) -> StepRollouts:
+        for _ in range(20):
+            time.sleep(0.01)
+            if cancelled():
+                break
+        return load(store, split, step, cancelled)
+
+    monkeypatch.setattr(RolloutStore, "load", slow)
+    monkeypatch.setattr(rollout_reading, "_POLL_S", 0.02)
+    async with running(runs) as driver:
+        await driver.shows("grpo-night")
+        await driver.press("o")
+        for step in range(2, 12):
+            write_records(attempt, [record(f"g{step}", 0, 0.5, step)])
+            await driver.message(RolloutsScreen.Listed)
+        await driver.shows("answer 0 of g1")
+
+
+async def test_a_step_that_could_not_be_read_is_said_and_read_again(
+    answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, repaired = RolloutStore.load, Event()
+
+    def broken(store: RolloutStore, *args: Any) -> StepRollouts:
+        if not repaired.is_set():
+            raise OSError("stale file handle")
+        return load(store, *args)
+
+    monkeypatch.setattr(RolloutStore, "load", broken)
+    monkeypatch.setattr(rollout_reading, "_POLL_S", 0.05)
+    async with running(runs) as driver:
+        await driver.shows("grpo-night")
+        await driver.press("o")
+        await driver.shows("step 2 could not be read: OSError: stale file handle")
+        repaired.set()
+        await driver.shows("step 2 of 2", "prompt of spread")
+
+
+async def test_a_step_asked_for_while_another_is_read_is_the_one_shown(
+    answered: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await open_rollouts(driver, answered)
+        for _ in range(20):
+            await driver.press("v", "v", "[", "]", "G")
+        await driver.shows("step 2 of 2", "prompt of spread")
+
+
 async def test_sorting_by_errors_puts_failures_first(answered: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
@@ -201,7 +313,8 @@ async def test_a_run_without_rollouts_says_so(run: SampleRun, runs: Path) -> Non
     async with running(runs) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
-        await driver.shows("no training rollouts in")
+        screen = await driver.shows("no training rollouts in")
+        assert screen.count("no training rollouts in") == 1
         await driver.press("j", "l", "[", "d", "p", "n", "s", "enter", "enter", "escape")
         await driver.shows("step 12/40")
 
@@ -250,3 +363,13 @@ def test_the_command_follows_a_prompt(answered: SampleRun, runs: Path) -> None:
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--group", "spread", "--across-steps"]
     )
     assert told.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "answers"]
+
+
+def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None:
+    asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "0 OF", "--across-steps"]
+    told = CliRunner().invoke(app, [*asked, "--json"])
+    found = [
+        (one["step"], one["group"], one["rollout"]) for one in json.loads(told.stdout)["found"]
+    ]
+    assert found == [(1, 1, 0), (2, 1, 0), (2, 2, 0)]
+    assert "step      1  group 1  answer 0  score 0.100" in CliRunner().invoke(app, asked).stdout

@@ -35,6 +35,36 @@ async def test_every_run_is_listed_with_state_step_and_reason(run: SampleRun, ru
         assert "3/40" in screen
 
 
+async def test_a_run_that_was_stopped_does_not_look_finished(run: SampleRun, runs: Path) -> None:
+    run.say("finished", reason="stopped by user at step 12 of 40")
+    async with running(runs) as driver:
+        await driver.press("r")
+        screen = await driver.shows("□ stopped", "stopped by user at step 12 of 40")
+        assert "finished" not in screen
+
+
+async def test_the_keys_for_filters_marks_and_notes_are_told_at_80_columns(
+    run: SampleRun, runs: Path
+) -> None:
+    ended(runs)
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("/ filter", "space mark", "x compare", "n notes")
+
+
+async def test_g_and_shift_g_go_to_both_ends_of_the_list(run: SampleRun, runs: Path) -> None:
+    for name in ("a", "b", "c"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("4 runs")
+        listed = driver.app.screen.query_one(RunList)
+        await driver.press("G")
+        assert listed.selected == listed.runs[-1]
+        await driver.press("g")
+        assert listed.selected == listed.runs[0]
+
+
 async def test_what_a_queued_run_waits_for_is_said(run: SampleRun, runs: Path) -> None:
     waiting = SampleRun.create(runs, "waiting")
     waiting.say("queued", waiting_for="GPU 0, which grpo-night holds")

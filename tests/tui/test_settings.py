@@ -54,6 +54,7 @@ def test_a_value_of_the_file_counts_more_than_the_default() -> None:
         ("panels: {grpo: [rewrd]}", "grpo: rewrd is no panel; did you mean reward?"),
         ("keys: {stp: S}", "keys: stp is no action; did you mean stop?"),
         ("keys: {stop: q}", "keys: stop: 'q' is the key of leave already"),
+        ("keys: {stop: escpe}", "keys: stop: 'escpe' is no key; did you mean escape?"),
         ("a: [", "is no YAML"),
         ("- 1", "must hold key: value pairs"),
         ("1: 2", "1: no such setting"),
@@ -95,6 +96,13 @@ def test_the_command_shows_values_with_their_origin_and_the_faults() -> None:
     assert "did you mean theme?" in told["faults"][0]
 
 
+def test_the_command_begins_with_what_is_wrong() -> None:
+    written("refresh_s: 2\nthme: x\n")
+    result = CliRunner().invoke(app, ["settings"])
+    assert result.stdout.startswith("warning: ")
+    assert "did you mean theme?" in result.stdout.splitlines()[0]
+
+
 async def test_a_wrong_setting_is_said_on_the_screen(run: SampleRun, runs: Path) -> None:
     loaded = Loaded(Settings(), {}, ("settings.yaml: theme: [red]x[/] must be one of",))
     async with running(runs, LARGE, loaded=loaded) as driver:
@@ -113,6 +121,19 @@ async def test_a_remapped_key_acts_and_stands_in_footer_and_help(
         await driver.shows("stop the run?")
         await driver.press("n", "question_mark")
         await driver.shows("S  ", "Ask the run to stop")
+
+
+async def test_commas_and_full_stops_can_be_keys(run: SampleRun, runs: Path) -> None:
+    keys = {"stop": ",", "zoom": ".", "chart_pan(-0.25)": "(", "chart_pan(0.25)": ")"}
+    path = written(json.dumps({"keys": keys}))
+    loaded = load_settings(path)
+    assert not loaded.faults
+    async with running(runs, LARGE, loaded=loaded) as driver:
+        await driver.shows("step 12/40", ", stop", ". zoom")
+        await driver.press("full_stop")
+        await driver.until(lambda: bool(driver.app.screen.zoomed))  # type: ignore[attr-defined]
+        await driver.press("comma")
+        await driver.shows("stop the run?")
 
 
 async def test_a_read_only_screen_neither_offers_nor_does_what_changes_a_run(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grubrics_tui.drawing.spans import plain, width_of
-from grubrics_tui.drawing.stacked import Part, Stacks, layout, render
+from grubrics_tui.drawing.stacked import Part, Stacks, drawn, layout, render
 
 PARTS = (Part("gen", "phase-1", "g"), Part("reward", "phase-2", "r"))
 
@@ -57,3 +57,34 @@ def test_any_times_fit_any_size(sizes: list[tuple[float, float]], width: int, he
     rows = render(stacks(*sizes), width, height, cursor=2.0)
     assert len(rows) == height
     assert all(width_of(row) in (0, width) for row in rows)
+
+
+@given(st.integers(1, 2000), st.integers(1, 3), st.integers(0, 2**32 - 1), st.booleans())
+def test_a_picture_is_kept_where_it_would_be_the_same(
+    size: int, more: int, seed: int, steady: bool
+) -> None:
+    noise = np.random.default_rng(seed).random((size + more, len(PARTS)))
+    sizes = noise * 0.01 + 5 if steady else noise
+    x = np.arange(1.0, size + more + 1)
+    before = Stacks(PARTS, x[:size], sizes[:size])
+    after = Stacks(PARTS, x, sizes)
+    rows, kept = drawn(before, 40, 9)
+    if kept is not None and kept.hold(after):
+        assert render(after, 40, 9) == rows
+
+
+def test_most_steps_of_a_long_run_leave_the_picture_as_it_is() -> None:
+    sizes = np.random.default_rng(1).random((20_000, len(PARTS)))
+    x = np.arange(20_000.0)
+    held = 0
+    for size in range(19_900, 19_990):
+        kept = drawn(Stacks(PARTS, x[:size], sizes[:size]), 40, 9)[1]
+        assert kept is not None
+        held += kept.hold(Stacks(PARTS, x[: size + 1], sizes[: size + 1]))
+    assert held > 60
+
+
+def test_a_column_above_all_others_is_drawn() -> None:
+    kept = drawn(stacks(*[(1.0, 1.0)] * 500), 40, 9)[1]
+    assert kept is not None
+    assert not kept.hold(stacks(*[(1.0, 1.0)] * 500, (9.0, 1.0)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grubrics_tui.terminal_text import MAX_LINE, clean_line
+from grubrics_tui.terminal_text import MAX_LINE, blanked, clean_line
 
 
 @given(st.binary(max_size=400))
@@ -50,3 +50,9 @@ def test_a_shorter_overwrite_keeps_the_rest_unless_the_line_was_erased() -> None
 def test_an_endless_line_is_cut_and_says_so() -> None:
     text = clean_line(b"x" * (MAX_LINE + 5))
     assert text == "x" * MAX_LINE + "… (+5 characters)"
+
+
+def test_a_blanked_text_keeps_its_places() -> None:
+    text = "a\x1b[31mb\u202ec\nd"
+    assert blanked(text) == "a [31mb c\nd"
+    assert len(blanked(text)) == len(text)

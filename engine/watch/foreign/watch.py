@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import jsonl
+from engine.errors import UsageError
 from engine.runs.state import GROWING, RunState
-from engine.watch.foreign.detect import Format, Found, detect
+from engine.watch.foreign.detect import FORMATS, Format, Found, detect
 from engine.watch.foreign.lines import LineReader
 from engine.watch.foreign.names import kind_of
 from engine.watch.foreign.source import About, Reader
@@ -76,6 +77,18 @@ def read_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
         yield from reader.rest()
 
 
+def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
+    """``read_steps`` for who asked for numbers: UsageError when there are none."""
+    step = None
+    for step in read_steps(path, as_format):
+        yield step
+    if step is None:
+        chosen = [one for one in FORMATS if as_format in (None, one.key)]
+        raise UsageError(
+            f"{path}: holds no step yet; looked for {', '.join(one.name for one in chosen)}"
+        )
+
+
 class ForeignWatch:
     """Polls the source as ``RunWatch`` polls a run directory.
 
@@ -87,7 +100,8 @@ class ForeignWatch:
         self._columns = columns
         self._reader: Reader = run.format.open(run.path)
         self._pulse = Pulse(run.path)
-        self._step = self._newest_step()
+        self._newest = self._newest_step()
+        self._step = None if self._newest is None else self._newest.step
         self._caught_up = False
 
     def poll(self) -> Update:
@@ -106,6 +120,7 @@ class ForeignWatch:
             events=[],
             batch=self._batch(steps) if self._columns else None,
             read_share=news.read_share,
+            newest=None if self._caught_up else self._newest,
         )
 
     def about(self) -> About:
@@ -125,9 +140,8 @@ class ForeignWatch:
             total_steps=total,
         )
 
-    def _newest_step(self) -> int | None:
-        step = self._reader.last_step() if isinstance(self._reader, LineReader) else None
-        return None if step is None else step.step
+    def _newest_step(self) -> Step | None:
+        return self._reader.last_step() if isinstance(self._reader, LineReader) else None
 
     def _batch(self, steps: list[Step]) -> Batch:
         from engine.watch.batch import Batch  # numpy: of no use to a pipe

@@ -32,6 +32,20 @@ def test_windows_line_ends_do_not_reach_the_values(tmp_path: Path) -> None:
     assert env == {"OPENAI_API_KEY": "sk-1", "JUDGE_MODEL": "m"}
 
 
+def test_a_broken_line_is_left_out_and_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text("JUDGE_MODEL=m\nOPENAI_API_KEY='sk-1\nWANDB_MODE=offline\n")
+    env: dict[str, str] = {}
+    assert load_env_file(env, path) == [f"{path}: line 2 is not NAME=value and was left out"]
+    assert env == {"JUDGE_MODEL": "m", "WANDB_MODE": "offline"}
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"A=\xff\n")
+    with pytest.raises(UsageError, match=r"\.env: not a text in UTF-8"):
+        load_env_file({}, tmp_path / ".env")
+
+
 def test_a_missing_file_is_no_error(tmp_path: Path) -> None:
     env: dict[str, str] = {}
     load_env_file(env, tmp_path / ".env")

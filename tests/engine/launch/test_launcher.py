@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
-from engine.launch.launcher import launch, manifest, plan
+from engine.launch.launcher import Parent, launch, manifest, plan
 from engine.launch.recipe import Recipe, load_recipe
+from engine.runs.manifest import checked
 from engine.runs.python import own_module
 
 RECIPE = """
@@ -89,6 +90,12 @@ def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path:
     assert config["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
     assert config["trainer.default_local_dir"]["origin"] == "file"
     assert config["judge.provider"]["origin"] == "default"
+
+
+def test_a_run_made_from_another_one_names_it(recipe: Recipe, tmp_path: Path) -> None:
+    child = plan(recipe, "child", tmp_path, parent=Parent("sick", "remedy"))
+    assert checked(manifest(child))["parent"] == {"run": "sick", "relation": "remedy"}
+    assert checked(manifest(plan(recipe, "alone", tmp_path))).get("parent") is None
 
 
 def test_runs_of_the_same_second_get_names_of_their_own(recipe: Recipe, tmp_path: Path) -> None:

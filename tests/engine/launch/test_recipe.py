@@ -80,7 +80,13 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("judge.timeout_s=-1", "judge.timeout_s=-1"),
         ("just-a-word", "is not key=value"),
         ("data.seed=[1,", "cannot be read as YAML"),
-        ("trainer.total_training_steps=abc", "must be an integer or null"),
+        ("trainer.total_training_steps=abc", "must be an integer of at least 1, or null"),
+        ("trainer.max_actor_ckpt_to_keep=-3", "must be an integer of at least 1, or null"),
+        ("data.val_batch_size=-2", "must be an integer of at least 1, or null"),
+        ("actor_rollout_ref.rollout.max_model_len=long", "must be an integer of at least 1"),
+        ("actor_rollout_ref.actor.loss_scale_factor=much", "must be a number or null"),
+        ("trainer.rollout_data_dir=[a]", "must be a path or null"),
+        ("data.seed=1.5", "must be an integer or null"),
         ("data.train_files=null", "must be a file or a list of files"),
         ("grubrics.kind=sft", "grubrics.kind=grpo is fixed"),
         ("judge.timeout_s=.inf", "judge.timeout_s=inf"),
@@ -136,6 +142,14 @@ def test_a_missing_config_names_the_nearest(
         "judge.base_url=http://user:hun@ter2@host/v1",
         "judge.base_url=http://host/v1?subscription-key=hunter2",
         "judge.base_url=http://host/v1#access_token=hunter2",
+        "judge.base_url=http://host/v1?code=hunter2",
+        "judge.base_url=http://host/v1;token=hunter2",
+        "judge.base_url=host/v1?api_key=hunter2",
+        "judge.base_url=user:hunter2@host/v1",
+        "judge.base_url=//user:hunter2@host/v1",
+        "trainer.logger=[console, 'http://user:hunter2@host']",
+        "ray_kwargs.ray_init.hook=https://hooks.slack.com/services/T0/B0/hunter2",
+        "ray_kwargs.ray_init.webhook_url=https://chat.example.org/hooks/hunter2",
         "ray_kwargs.ray_init.runtime_env.env_vars.MY_API_KEY=hunter2",
         "ray_kwargs.ray_init.runtime_env.env_vars.HF_TOKEN=hunter2",
         "ray_kwargs.ray_init.runtime_env.env_vars.DB_PASSWORD=hunter2",
@@ -166,6 +180,11 @@ def test_a_secret_inside_a_mapping_is_refused(config: str) -> None:
     override = "+ray_kwargs.ray_init.runtime_env.env_vars={OPENAI_API_KEY: sesame}"
     with pytest.raises(UsageError, match="looks like a secret"):
         load_recipe(config, [override])
+
+
+@pytest.mark.parametrize("text", ["https://host/v1?version=2", "a step: 3@2", "why? a=b"])
+def test_what_only_looks_like_an_address_with_a_login_is_no_secret(config: str, text: str) -> None:
+    assert load(config, f"grubrics.description='{text}'").get("grubrics.description") == text
 
 
 def test_an_ordinary_endpoint_is_no_secret(config: str) -> None:

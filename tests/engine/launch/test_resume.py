@@ -101,6 +101,36 @@ def test_a_checkpoint_of_another_run_is_none(run: RunDir, folder: Path) -> None:
         resume(run)
 
 
+def test_a_resumed_run_keeps_what_its_attempts_took_before(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    write_state(run, RunState("failed", started=100.0, ended=160.0, ran_before=40.0))
+    resume(run)
+    assert ended(run).ran_before == 100
+
+
+def test_a_renamed_run_says_what_it_was_called(run: RunDir, folder: Path) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    renamed = RunDir(run.path.rename(run.path.with_name("other")))
+    with pytest.raises(UsageError, match=r"launched as run 'mine'.* rename the folder back"):
+        resume(renamed)
+    assert resume(RunDir(renamed.path.rename(run.path))).step == 2
+
+
+def test_a_run_that_was_moved_reads_its_recipe_where_it_is(
+    run: RunDir, folder: Path, tmp_path: Path
+) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    argv = ["true", "--config", str(run.recipe), "--no-env"]
+    rewrite(run, attempts=[{"number": 1, "argv": argv}])
+    (tmp_path / "elsewhere").mkdir()
+    moved = RunDir(run.path.rename(tmp_path / "elsewhere" / "mine"))
+    resume(moved)
+    assert newest(moved)["argv"][:4] == ["true", "--config", str(moved.recipe), "--no-env"]
+
+
 def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match="run 'mine' goes on"):
@@ -136,6 +166,26 @@ def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: 
     log(run, 1, 2, 3, 4)
     with pytest.raises(UsageError, match="no complete checkpoint of step 3; there are 2, 4"):
         resume(run, from_step=3)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (3, r"step 3 was never saved: trainer.save_freq=2"),
+        (2, r"step 2 was saved, then removed: trainer.max_actor_ckpt_to_keep=1"),
+        (6, r"the run got to step 5"),
+    ],
+)
+def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
+    run: RunDir, folder: Path, step: int, why: str
+) -> None:
+    save(folder, 4)
+    log(run, 1, 2, 3, 4, 5)
+    keeping = {"trainer.save_freq": 2, "trainer.max_actor_ckpt_to_keep": 1}
+    config = run.read_manifest()["config"] | {k: {"value": v} for k, v in keeping.items()}
+    rewrite(run, config=config)
+    with pytest.raises(UsageError, match=rf"there are 4 \({why}\)"):
+        resume(run, from_step=step)
 
 
 def test_steps_after_the_chosen_one_are_no_longer_the_last(run: RunDir, folder: Path) -> None:

@@ -306,6 +306,36 @@ def test_the_folder_of_the_run_before_will_be_free(project: Project) -> None:
     assert next(check for check in found if check.id == "checkpoint").status == "ok"
 
 
+def test_a_run_that_waits_is_only_warned_of_who_writes_there_at_present(project: Project) -> None:
+    recipe, me = project.recipe(), identify(os.getpid())
+    folder = recipe.get("trainer.default_local_dir")
+    write_run(project, "other", RunState("running", supervisor=me), checkpoint_dir=folder)
+    found = run_checks(recipe, env={}, runs=project.root / "runs", waits=True)
+    check = next(check for check in found if check.id == "checkpoint")
+    assert check.status == "warn"
+    assert "run 'other'; that is looked at again before this run starts" in check.message
+
+
+def test_waiting_makes_no_room_for_another_configuration(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    stamp(project, "data.max_prompt_length=128")
+    found = run_checks(project.recipe(), env={}, runs=project.root / "runs", waits=True)
+    check = next(check for check in found if check.id == "checkpoint")
+    assert check.status == "fail"
+
+
+def test_overwriting_the_model_of_a_run_that_goes_on_is_a_warning(project: Project) -> None:
+    me = identify(os.getpid())
+    model = f"{project.recipe('sft').get('training.output_dir')}/final"
+    config = {"actor_rollout_ref.model.path": {"value": model}}
+    run = write_run(project, "grpo", RunState("running", supervisor=me), config=config)
+    check = project.checks("sft")["checkpoint"]
+    assert check.status == "warn"
+    assert f"{model}, which this run will write, is the model of run 'grpo'" in check.message
+    write_state(run, RunState("finished"))
+    assert project.checks("sft")["checkpoint"].status == "ok"
+
+
 def test_a_run_that_waits_in_the_queue_writes_nothing_yet(project: Project) -> None:
     recipe, me = project.recipe(), identify(os.getpid())
     folder = recipe.get("trainer.default_local_dir")

@@ -153,6 +153,29 @@ def test_with_a_stamp_no_clock_is_asked(tmp_path: Path) -> None:
     assert check_checkpoint(run).path == folder
 
 
+def test_a_run_whose_folder_was_renamed_still_finds_its_checkpoint(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    claim(run)
+    checkpoint_files.save(tmp_path / "checkpoints", 20)
+    assert check_checkpoint(RunDir(run.path.rename(tmp_path / "runs" / "night"))).complete
+
+
+def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    claim(run)
+    checkpoint_files.save(tmp_path / "checkpoints", 20)
+    later = RunDir(tmp_path / "runs" / "again")
+    later.path.mkdir()
+    jsonl.write_json(later.manifest, {**run.read_manifest(), "id": "again", "created": CREATED + 9})
+    claim(later)
+    place, report = tmp_path / "checkpoints" / "replaced-by-again-1", check_checkpoint(run)
+    assert report.moved == place
+    assert report.message.endswith(
+        f"belongs to run 'again' now; what 'grpo-1' saved lies in {place}"
+    )
+    assert "no checkpoint was written" in check_checkpoint(later).message
+
+
 def test_a_model_that_was_there_before_the_run_is_not_its_own(tmp_path: Path) -> None:
     run = make_run(tmp_path, "sft", checkpoint_dir="checkpoints", attempts=[{"number": 1}])
     save_final(tmp_path)

@@ -152,3 +152,30 @@ def test_a_comparison_takes_two_to_eight_different_runs(tmp_path: Path) -> None:
     for wrong in (runs[:1], runs, [runs[0], runs[0]]):
         with pytest.raises(UsageError, match="a comparison"):
             check_choice(wrong)
+
+
+def configured(run: RunDir, weight: float) -> RunDir:
+    config = {"reward_config.lambda_info": {"value": weight, "origin": "cli"}}
+    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": config})
+    return run
+
+
+def test_an_ablation_that_changed_nothing_is_told(tmp_path: Path) -> None:
+    rewards: list[float | None] = [0.1, 0.4, 0.2, 0.5]
+    base = configured(make_run(tmp_path, "base", rewards), 0.3)
+    lost = configured(make_run(tmp_path, "lost", rewards), 0.0)
+    sound = configured(make_run(tmp_path, "sound", [0.1, 0.2, 0.3, 0.3]), 0.1)
+    found = compared(base, lost, sound)
+    assert [(one.run, one.finding.id) for one in found.no_effect] == [
+        ("lost", "ablation_no_effect.same_numbers")
+    ]
+    assert found.to_json()["no_effect"][0]["run"] == "lost"
+    assert compared(base, sound).no_effect == ()
+
+
+def test_no_effect_is_looked_for_beside_the_baseline(tmp_path: Path) -> None:
+    rewards: list[float | None] = [0.1, 0.4, 0.2, 0.5]
+    base = configured(make_run(tmp_path, "base", [0.3, 0.2, 0.1, 0.6]), 0.2)
+    twins = [configured(make_run(tmp_path, name, rewards), n) for n, name in enumerate("ab")]
+    assert compared(base, *twins).no_effect == ()
+    assert [one.run for one in compared(base, *twins, baseline=1).no_effect] == ["b"]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records.differences import (
+    SHELL,
     Cell,
     config_differences,
     environment_differences,
@@ -65,6 +66,19 @@ def test_the_surroundings_are_told_by_what_they_are() -> None:
         ("variables", "A", Cell("1"), None),
         ("hardware", "gpus", Cell("2 x H100"), Cell("none")),
     ]
+
+
+def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
+    names = ("VIRTUAL_ENV", "WANDB_RUN_ID", "HF_HOME", "OPENAI_API_KEY", "RAY_TMPDIR")
+    steering = ("CUDA_VISIBLE_DEVICES", "HF_ENDPOINT", "OMP_NUM_THREADS", "VERL_LOG", "WORLD")
+    manifests = [
+        {"environment": {"variables": dict.fromkeys([*names, *steering], value)}}
+        for value in ("a", "b")
+    ]
+    found = environment_differences(manifests)
+    assert [one.key for one in found if one.section == "variables"] == sorted(steering)
+    assert [one.key for one in found][len(steering) :] == sorted(names)
+    assert {one.section for one in found[len(steering) :]} == {SHELL}
 
 
 def test_what_changed_on_the_way_of_a_resumed_run_is_told() -> None:

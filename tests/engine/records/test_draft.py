@@ -26,11 +26,17 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
         "- finished",
         "- step 20 of 20",
         "- reward: 0.45 (first 10 steps), 1.45 (last 10 steps)",
-        "- reward std inside a group: 0.2 (last 10 steps)",
-        "- judge latency (s): 1.5 (last 10 steps)",
+        "- reward std (population) inside a group: 0.2 (last 10 steps)",
+        "- judge latency: 1.5 s (last 10 steps)",
     ]
     assert "no checkpoint was written" in entry.checkpoint
     assert entry.question == entry.observations == entry.decision == ""
+
+
+def test_a_quick_judge_is_told_in_milliseconds(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"judge_api_latency_s": 0.00035}])
+    assert "judge latency: 0.35 ms (last 1 steps)" in draft_entry(run).result
 
 
 def test_no_step_is_in_both_means_of_a_short_run(tmp_path: Path) -> None:

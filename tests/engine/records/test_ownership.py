@@ -11,7 +11,7 @@ import pytest
 
 from engine import jsonl
 from engine.errors import UsageError
-from engine.records.ownership import claim, read_stamp
+from engine.records.ownership import Stamp, claim, moved_aside, read_stamp
 from engine.records.step_folders import complete_steps, tracked_step
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
@@ -144,6 +144,31 @@ def test_a_run_whose_folder_was_taken_does_not_go_on_in_it(tmp_path: Path, folde
     go_on(first, 2)
     with pytest.raises(UsageError, match=r"belongs to run 'second' now; what 'first' saved lies"):
         claim(first)
+
+
+def test_what_was_moved_carries_the_stamp_of_who_saved_it(tmp_path: Path, folder: Path) -> None:
+    first, second = make(tmp_path, "first"), make(tmp_path, "second")
+    claim(first)
+    save(folder, 2)
+    claim(second)
+    save(folder, 4)
+    claim(make(tmp_path, "third"))
+    for run, place in ((first, "replaced-by-second-1"), (second, "replaced-by-third-1")):
+        assert moved_aside(folder, Stamp.of(run, run.read_manifest())) == folder / place
+
+
+def test_the_stamp_says_which_steps_an_earlier_run_saved(tmp_path: Path, folder: Path) -> None:
+    claim(make(tmp_path, "first"))
+    save(folder, 2, 4)
+    second = make(tmp_path, "second", resume_mode="auto")
+    claim(second)
+    save(folder, 6)
+    stamp = read_stamp(folder)
+    assert stamp is not None and (stamp.run, stamp.inherited) == ("second", 4)
+    go_on(second, 2)
+    claim(second)
+    stamp = read_stamp(folder)
+    assert stamp is not None and stamp.inherited == 2
 
 
 def test_a_stamp_that_cannot_be_read_is_none(tmp_path: Path, folder: Path) -> None:

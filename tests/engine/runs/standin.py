@@ -1,7 +1,7 @@
 """A stand-in trainer: writes the files that verl and our reward write, in seconds.
 
 ``python standin.py STEPS [--sleep S] [--fail-at N] [--ignore-signals] [--orphan] [--family]
-[--hang-at N] [--patient]``
+[--hang-at N] [--patient] [--say N TEXT]``
 
 ``--save-to DIR --save-every N`` saves steps as verl does, and goes on from one with the overrides
 that a resume appends; ``--worker`` trains with a worker process, which has a process of its own.
@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--save-to", type=Path)
     parser.add_argument("--save-every", type=int, default=1)
     parser.add_argument("--worker", action="store_true")
+    parser.add_argument("--say", nargs=2, metavar=("STEP", "TEXT"), default=("0", ""))
     options, overrides = parser.parse_known_args()
     attempt = Path(os.environ["GRUBRICS_ATTEMPT_DIR"])
     if options.ignore_signals:
@@ -48,6 +49,8 @@ def main() -> int:
         leave_family(attempt / "family")
     worker = start_worker() if options.worker else None
     for step in range(resumed_step(overrides) + 1, options.steps + 1):
+        if step == int(options.say[0]):
+            print(options.say[1], flush=True)
         if step == options.fail_at:
             raise RuntimeError("the loss went for a walk")
         if step == options.hang_at:

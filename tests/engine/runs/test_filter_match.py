@@ -94,6 +94,17 @@ def test_runs_that_pass(root: Path, text: str, ids: set[str]) -> None:
     assert chosen(root, text) == ids
 
 
+def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> None:
+    make_run(root, "halted", "finished", reason="stopped by user at step 7 of 9")
+    assert chosen(root, "state:stopped") == {"halted"}
+    assert chosen(root, "state:finished") == {"good", "old"}
+
+
+def test_later_than_two_minutes_ago_is_within_the_last_two_minutes(root: Path) -> None:
+    assert chosen(root, "started>2m") == {"good", "bad"}
+    assert chosen(root, "started<1m") == {"good", "old"}
+
+
 def test_a_day_is_meant_as_a_whole(root: Path) -> None:
     old = next(run for run in list_runs(root) if run.id == "old")
     day = time.strftime("%Y-%m-%d", time.localtime(old.started))

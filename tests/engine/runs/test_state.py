@@ -27,6 +27,26 @@ def test_a_state_survives_its_file() -> None:
     assert state_from_json(dataclasses.asdict(state)) == state
 
 
+def test_a_run_that_was_stopped_is_told_as_stopped_and_stays_finished_on_disk() -> None:
+    state = RunState("finished", reason="stopped by user at step 3 of 20")
+    assert (state.state, state.word) == ("finished", "stopped")
+    assert describe(state) == "stopped by user at step 3 of 20"
+    assert RunState("finished").word == "finished"
+    assert RunState("failed", reason="stopped by chance").word == "failed"
+
+
+def test_elapsed_time_counts_all_attempts_and_no_pause_between_them() -> None:
+    second = RunState("running", attempt=2, started=500.0, ran_before=100.0)
+    assert second.elapsed(now=530.0) == 130
+    assert second.evolve(state="finished", ended=520.0).elapsed(now=9999.0) == 120
+    assert RunState("queued").elapsed(now=530.0) is None
+
+
+def test_a_lost_run_took_time_until_its_last_sign_of_life() -> None:
+    lost = RunState("lost", started=500.0, heartbeat=560.0)
+    assert lost.elapsed(now=9999.0) == 60
+
+
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES))
 def test_any_object_reads_as_a_state_that_can_be_described(raw: dict[str, Any]) -> None:
     state = state_from_json({**raw, "state": "lost"})

@@ -4,48 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.launch.launcher import start_supervisor
 from engine.runs.processes import members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.runs.state import observed_state, recorded_state
 from engine.runs.stopping import stop_run
 from engine.watch.train_log import read_steps
+from tests.engine.runs.faults.stage import Stage
 from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
-STANDIN = Path(__file__).with_name("standin.py")
-
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., RunDir]:
-    def make(*arguments: str, steps: int = 3, total: int | None = None) -> RunDir:
-        run = RunDir(tmp_path / "runs" / f"run-{len(list(tmp_path.rglob('manifest.json')))}")
-        argv = [sys.executable, str(STANDIN), str(steps), *arguments]
-        run.attempt(1).path.mkdir(parents=True)
-        manifest = {
-            "v": 1,
-            "id": run.id,
-            "kind": "grpo",
-            "cwd": str(tmp_path),
-            "total_steps": steps if total is None else total,
-            "attempts": [{"number": 1, "argv": argv}],
-            "config": {},
-        }
-        jsonl.write_json(run.manifest, manifest)
-        write_state(run, RunState("starting"))
-        start_supervisor(run)
-        return run
-
-    return make
+def start(tmp_path: Path) -> Iterator[Callable[..., RunDir]]:
+    """Starts a run below ``tmp_path``; nothing of it is left afterwards."""
+    stage = Stage(tmp_path / "runs")
+    yield stage.start
+    stage.clear_away()
 
 
 def logged(run: RunDir, at_least: int) -> Callable[[], bool]:

@@ -55,7 +55,8 @@ class JudgeServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def enter(self, path: str, request: dict[str, Any]) -> Reply:
+    def enter(self, path: str, request: dict[str, Any], key: str) -> Reply:
+        """The answer to a request that was signed with ``key``."""
         with self.lock:
             self.paths.append(path)
             self.requests.append(request)
@@ -73,7 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        reply = self.server.enter(self.path, json.loads(self.rfile.read(length)))
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        reply = self.server.enter(self.path, json.loads(self.rfile.read(length)), key)
         time.sleep(reply.delay_s)
         self.server.leave()
         payload = reply.raw or json.dumps(reply.body or _completion(reply)).encode()

@@ -34,12 +34,14 @@ class Stage:
     def prepare(
         self, *arguments: str, steps: int = 3, total: int | None = None, name: str = "", **more: Any
     ) -> RunDir:
-        """A run as a launch leaves it; ``more``: ``supervision`` settings and ``checkpoints``."""
+        """A run as a launch leaves it; ``more``: ``supervision`` settings, ``checkpoints``, and
+        values of other sections as ``config``."""
         self.root.mkdir(parents=True, exist_ok=True)
         run = RunDir(self.root / (name or f"run-{len(list(self.root.iterdir()))}"))
         argv = [sys.executable, str(STANDIN), str(steps), *arguments]
-        checkpoints = more.pop("checkpoints", None)
+        checkpoints, config = more.pop("checkpoints", None), more.pop("config", {})
         settings = {f"supervision.{key}": value for key, value in {**IMPATIENT, **more}.items()}
+        settings |= config
         if checkpoints is not None:
             settings["trainer.default_local_dir"] = str(checkpoints)
         run.attempt(1).path.mkdir(parents=True)

@@ -189,6 +189,15 @@ def test_a_frozen_supervisor_is_not_running(stage: Stage) -> None:
     assert "its supervisor has written nothing for" in (in_state(run, "stalled").reason or "")
 
 
+def test_a_frozen_supervisor_is_woken_to_stop_its_run_in_order(stage: Stage) -> None:
+    run = stage.long()
+    send(supervisor_of(run), signal.SIGSTOP)
+    stopped = stop_run(run)
+    assert stopped.ended
+    assert (stopped.reason or "").startswith("stopped by user at step")
+    assert members(run) == []
+
+
 def test_a_supervisor_that_dies_before_it_names_its_trainer_leaves_none(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

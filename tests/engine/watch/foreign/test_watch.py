@@ -67,6 +67,7 @@ def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: 
     update = watch.poll()
     assert update.read_share < 1
     assert update.state.step == 39_999
+    assert update.newest is not None and update.newest.step == 39_999
     assert len(update.console) == 2000
     assert update.batch is not None
     found, looks = len(update.batch), 1

@@ -1,0 +1,223 @@
+"""Takes the pictures of the docs: the real program over a folder of real runs.
+
+    python docs/pictures.py PROJECT
+
+PROJECT is a folder in which recipes were run: it has ``configs/``, ``data/`` and ``runs/``, with at
+least two GRPO runs, one of them finished. While a run goes on there, it is the one to watch.
+The pictures go to ``pictures/`` beside this file, one SVG each, which load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
+from grubrics_tui.app import GrubricsApp
+from grubrics_tui.marks import Marks
+from grubrics_tui.navigation import (
+    OpenCompare,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+)
+from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.settings import Loaded, Settings
+
+FOLDER = Path(__file__).resolve().parent / "pictures"
+RUNS = Path("runs")
+LARGE, SMALL = (120, 40), (80, 24)
+MOST_BYTES = 150_000
+
+_LEFT_OUT = re.compile(
+    r"@font-face \{.*?\}\s*|<!--.*?-->"
+    r'|<clipPath id="[\w-]+-line-\d+">.*?</clipPath>\s*| clip-path="url\(#[\w-]+-line-\d+\)"',
+    re.DOTALL,
+)
+_FONT_NAMES = "ui-monospace, 'Cascadia Mono', 'JetBrains Mono', Menlo, Consolas, monospace"
+_STILL, _LOOK_S, _PATIENCE_S = 4, 0.4, 30.0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs that are shown: one to watch, one that ended and another one beside it."""
+
+    live: RunDir
+    ended: RunDir
+    other: RunDir
+
+    @classmethod
+    def of(cls, root: Path) -> Runs:
+        grpo = [info for info in list_runs(root) if info.kind == "grpo"]
+        ended = [info for info in grpo if info.state.went_well]
+        going = [info for info in grpo if not info.state.has_ended]
+        others = [info for info in grpo if info not in ended[:1]]
+        if not ended or not others:
+            sys.exit(f"{root.resolve()}: needs two GRPO runs, one of them finished")
+        shown = ((going or ended)[0], ended[0], others[0])
+        return cls(*(RunDir(root / info.id) for info in shown))
+
+
+class Visitor:
+    """Somebody at the keyboard."""
+
+    def __init__(self, app: GrubricsApp, pilot: Pilot[None], runs: Runs) -> None:
+        self.app, self.pilot, self.runs = app, pilot, runs
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.still()
+
+    async def still(self) -> None:
+        """Wait until nothing moves, or not much: a run that goes on never stands still."""
+        seen: list[str] = []
+        for _ in range(round(_PATIENCE_S / _LOOK_S)):
+            await self.pilot.pause(_LOOK_S)
+            seen.append(self.app.export_screenshot())
+            if len(seen) >= _STILL and len(set(seen[-_STILL:])) == 1:
+                return
+            if isinstance(self.app.screen, LiveScreen) and len(seen) > _STILL:
+                return
+
+    async def open(self, message: OpenRun | OpenRollouts | OpenLog | OpenVerdict) -> None:
+        self.app.post_message(message)
+        await self.still()
+
+
+async def live(visitor: Visitor) -> None:
+    await visitor.open(OpenRun(visitor.runs.live))
+
+
+async def metrics(visitor: Visitor) -> None:
+    await live(visitor)
+    await visitor.press("slash", *"grad")
+
+
+async def help_(visitor: Visitor) -> None:
+    await live(visitor)
+    await visitor.press("question_mark")
+
+
+async def runs(visitor: Visitor) -> None:
+    await visitor.press("r")
+
+
+async def notes(visitor: Visitor) -> None:
+    await visitor.press("r", "j", "n")
+
+
+async def checklist(visitor: Visitor) -> None:
+    await visitor.press("c")
+    await asyncio.sleep(4)
+    await visitor.still()
+
+
+async def launch(visitor: Visitor) -> None:
+    await checklist(visitor)
+    await visitor.press("l")
+
+
+async def log(visitor: Visitor) -> None:
+    run = visitor.runs.live
+    visitor.app.post_message(OpenLog(run.attempt(1).console, f"log of {run.id}"))
+    await visitor.still()
+
+
+async def rollouts(visitor: Visitor) -> None:
+    visitor.app.post_message(OpenRollouts(visitor.runs.ended))
+    await visitor.still()
+
+
+async def compare(visitor: Visitor) -> None:
+    chosen, marks = [visitor.runs.ended, visitor.runs.other], Marks()
+    for run in chosen:
+        marks.toggle(run.id)
+    visitor.app.post_message(OpenCompare(chosen, marks))
+    await visitor.still()
+
+
+async def verdict(visitor: Visitor) -> None:
+    await visitor.open(OpenVerdict(visitor.runs.ended))
+
+
+async def log_entry(visitor: Visitor) -> None:
+    visitor.app.post_message(OpenLogEntry(visitor.runs.ended))
+    await visitor.still()
+
+
+@dataclass(frozen=True)
+class Picture:
+    visit: Callable[[Visitor], Awaitable[None]]
+    size: tuple[int, int] = LARGE
+    colours: bool = True
+
+
+PICTURES = {
+    "live": Picture(live),
+    "live-80x24": Picture(live, SMALL),
+    "live-no-colour": Picture(live, colours=False),
+    "metrics": Picture(metrics),
+    "help": Picture(help_),
+    "runs": Picture(runs),
+    "notes": Picture(notes, SMALL),
+    "checklist": Picture(checklist),
+    "launch": Picture(launch),
+    "log": Picture(log),
+    "rollouts": Picture(rollouts),
+    "compare": Picture(compare),
+    "verdict": Picture(verdict),
+    "log-entry": Picture(log_entry),
+}
+
+
+def standing_alone(svg: str) -> str:
+    """The SVG without what it would load, and without what makes it long and changes nothing."""
+    svg = _LEFT_OUT.sub("", svg).replace("Fira Code, monospace", _FONT_NAMES)
+    svg = svg.replace("font-family: arial", "font-family: sans-serif")
+    svg = re.sub(r"terminal-\d+-", "t-", svg).replace(' shape-rendering="crispEdges"', "")
+    svg = svg.replace("</style>", "rect { shape-rendering: crispEdges }</style>")
+    return re.sub(r"\n\s*\n|\n +", "\n", svg)
+
+
+async def take(picture: Picture, runs: Runs) -> str:
+    if picture.colours:
+        os.environ.pop("NO_COLOR", None)
+    else:
+        os.environ["NO_COLOR"] = "1"
+    # What is said only once is in no picture.
+    app = GrubricsApp(RUNS, "grpo_tiny", loaded=Loaded(Settings(hints=False), {}))
+    async with app.run_test(size=picture.size) as pilot:
+        visitor = Visitor(app, pilot, runs)
+        await visitor.still()
+        await picture.visit(visitor)
+        return standing_alone(app.export_screenshot(title="grubrics-tui", simplify=True))
+
+
+async def main(project: Path, names: list[str]) -> None:
+    os.chdir(project)
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as nobody:
+        os.environ.update(XDG_CONFIG_HOME=nobody, XDG_STATE_HOME=nobody)
+        runs = Runs.of(RUNS)
+        for name in names or PICTURES:
+            svg = await take(PICTURES[name], runs)
+            assert len(svg.encode()) < MOST_BYTES, f"{name}: {len(svg):,} bytes"
+            (FOLDER / f"{name}.svg").write_text(svg)
+            print(f"{name:<16} {len(svg.encode()):>8,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2:]))

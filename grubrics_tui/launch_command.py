@@ -1,0 +1,185 @@
+"""The commands that begin training: check a recipe, launch it, go on with a run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.state import RunState, describe, observed_state
+from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json, say
+
+if TYPE_CHECKING:
+    from engine.launch.launcher import LaunchPlan
+    from engine.launch.recipe import Recipe
+    from engine.preflight.check import Check
+    from engine.runs.ray_api import Cluster
+
+ConfigArgument = Annotated[str, typer.Argument(help="A file, or the name of one in configs/")]
+OverridesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
+]
+
+
+def check(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer the pre-launch checklist. Exit code 1 when a check fails."""
+    from engine.launch.recipe import load_recipe
+    from engine.preflight.checklist import run_checks
+
+    checks, recipe = [], load_recipe(config, overrides or [])
+    for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
+        checks.append(result)
+        if not as_json:
+            fix = f"  [{result.fix}]" if result.fix else ""
+            say(f"{result.status:<4}  {result.id:<12} {result.message}{fix}", flush=True)
+    passed = all(result.status != "fail" for result in checks)
+    if as_json:
+        print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
+    raise typer.Exit(0 if passed else 1)
+
+
+def launch(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    name: Annotated[str | None, typer.Option(help="Id of the run")] = None,
+    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
+    after: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Start when this run has finished")
+    ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Wait for a turn: free GPUs; on a CPU no other run")
+    ] = False,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Train as a job on this Ray cluster")
+    ] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a recipe and launch it, detached. Refuses (exit code 2) what cannot work."""
+    from engine.launch.launcher import launch as start
+    from engine.launch.recipe import load_recipe
+
+    recipe, root = load_recipe(config, overrides or []), runs_root(runs)
+    plan, cluster = _planned(recipe, root, name, after, queue, ray)
+    if not as_json:
+        _show_plan(plan, cluster)
+    warnings = [f"{one.id}: {one.message}" for one in _checked(plan, root, cluster)]
+    _warn(warnings)
+    told = {"run": plan.run_id, "dir": str(plan.directory), "argv": list(plan.argv)}
+    told_more: dict[str, Any] = {**told, "warnings": warnings}
+    if dry_run:
+        answer({**told_more, "state": None}, "dry run: nothing was launched", as_json)
+        return
+    run = start(plan)
+    state = followed(run, as_json) if wait else observed_state(run)
+    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
+    answer({**told_more, **now}, _outcome(run, state), as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
+
+
+def resume(
+    run: RunArgument,
+    from_step: Annotated[
+        int | None, typer.Option("--from", help="Step of a complete checkpoint [default: the last]")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run that ended early, from its last complete checkpoint."""
+    from engine.launch.resume import resume as go_on
+
+    found = find_run(runs_root(runs), run)
+    resumed = go_on(found, from_step)
+    _warn(resumed.warnings)
+    state = followed(found, as_json) if wait else observed_state(found)
+    told = {
+        "run": found.id,
+        "from_step": resumed.step,
+        "attempt": resumed.attempt,
+        "state": state.state,
+        "warnings": list(resumed.warnings),
+    }
+    answer(told, f"from step {resumed.step}: {_outcome(found, state)}", as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
+
+
+def _planned(
+    recipe: Recipe, root: Path, name: str | None, after: str | None, queue: bool, ray: str | None
+) -> tuple[LaunchPlan, Cluster | None]:
+    """What would be launched, and the Ray cluster that would train it."""
+    from engine.launch.launcher import plan
+    from engine.launch.queueing import ticket
+    from engine.launch.ray_target import chosen_cluster
+
+    cluster = chosen_cluster(ray, recipe)
+    place = ticket(recipe, root, after=after, turn=queue, env=_environment(cluster))
+    return plan(recipe, name, root, place, cluster.address if cluster else None), cluster
+
+
+def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
+    """The checklist's warnings. UsageError for a launch that cannot work."""
+    from engine.launch.queueing import ahead
+    from engine.preflight.checklist import require_launchable
+
+    place, env = plan.ticket, _environment(cluster)
+    before = ahead(place, root) if place else ()
+    return require_launchable(plan.recipe, root, ahead=before, waits=place is not None, env=env)
+
+
+def _environment(cluster: Cluster | None) -> dict[str, str] | None:
+    """What the trainer will see; None: this process's own environment."""
+    return {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
+
+
+def _show_plan(plan: LaunchPlan, cluster: Cluster | None) -> None:
+    from engine.launch.ray_target import where_it_trains
+
+    say(f"$ {shlex.join(plan.argv)}")
+    for change in plan.recipe.changes:
+        say(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
+    if cluster:
+        say(f"  {where_it_trains(cluster, plan.recipe)}")
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        say(f"warning: {warning}", to=sys.stderr, flush=True)
+
+
+def followed(run: RunDir, as_json: bool) -> RunState:
+    """Follow a run in the foreground; Ctrl-C stops the run and waits until it is gone."""
+    from engine.runs.stopping import stop_run
+    from grubrics_tui.progress import follow, parting
+
+    out = sys.stderr if as_json else sys.stdout
+
+    def tell(line: str) -> None:
+        say(line, to=out, flush=True)
+
+    with parting(run):
+        try:
+            return follow(run, tell)
+        except KeyboardInterrupt:
+            tell(f"stopping {run.id} ...")
+            stop_run(run)
+            return observed_state(run)
+
+
+def _outcome(run: RunDir, state: RunState) -> str:
+    return f"{run.id}  {describe(state)}\n{run.path}"

@@ -1,0 +1,103 @@
+"""The commands that tell about runs: the list of them, and everything about one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine import jsonl
+from engine.runs.registry import RunInfo
+from engine.runs.rundir import archive_root, find_run, runs_root
+from engine.runs.state import describe
+from grubrics_tui.formats import clock, duration, memory, step_of
+from grubrics_tui.options import JsonOption, RunArgument, RunsOption, print_json, say
+
+
+def list_runs(
+    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive")] = False,
+    chosen: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="state:failed tag:x reward/mean>0.5 ..."),
+    ] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs, newest first."""
+    from engine.runs import registry
+
+    root = runs_root(runs)
+    root = archive_root(root) if archived else root
+    found = registry.list_runs(root)
+    none = "no run is archived" if archived else _how_to_start(root)
+    if chosen is not None and found:
+        from grubrics_tui.compare_command import filtered
+
+        found, none = filtered(root, found, chosen), "no run passes the filter"
+    if as_json:
+        print_json({"runs": [info.to_json() for info in found]})
+        return
+    for info in found:
+        say(_row(info))
+    if not found:
+        say(none)
+
+
+def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
+    """Say everything about one run; --json gives every value as it is kept."""
+    from engine.runs.details import details
+
+    found = details(find_run(runs_root(runs), run))
+    if as_json:
+        print_json(found)
+        return
+    for label, text in _facts(found):
+        say(f"{label:<12} {jsonl.line(text)}")
+
+
+def _how_to_start(root: Path) -> str:
+    return f"no runs in {root} yet; grubrics-tui launch grpo_tiny starts one"
+
+
+def _row(info: RunInfo) -> str:
+    step = step_of(info.state.step, info.state.total_steps)
+    tags = "".join(f"  #{tag}" for tag in info.notes.tags)
+    return f"{info.id:<36} {step:>11} {describe(info.state)}{tags}"
+
+
+def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known, in words; what is not known is left out."""
+    yield "run", found["id"]
+    yield "state", found["phrase"]
+    yield "step", step_of(found["step"], found["total_steps"])
+    yield "recipe", f"{found['recipe']} ({found['kind']})"
+    yield "time", _time(found)
+    yield from _told(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
+    if found["attempts"] > 1:
+        yield "attempts", str(found["attempts"])
+    if pids := found["pids"]:
+        yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
+    for change in found["changes"] or ():
+        yield "changed", "{key}: {before} -> {after} ({origin})".format(**change)
+    if found["tags"]:
+        yield "tags", " ".join(f"#{tag}" for tag in found["tags"])
+    yield from _told(found, ("note",))
+    yield "command", shlex.join(found["argv"] or ())
+    yield "dir", f"{found['dir']}  {memory(found['bytes'])}"
+    yield from _told(found, ("manifest", "console", "checkpoints"))
+
+
+def _told(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    known = ((key, found[key]) for key in keys)
+    return ((key.replace("_", " "), str(value)) for key, value in known if value not in (None, ""))
+
+
+def _time(found: Mapping[str, Any]) -> str:
+    """When it began and ended, and how long all of its attempts took."""
+    if found["started"] is None:
+        return "not started"
+    until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
+    return f"{clock(found['started'])}{until}, elapsed {duration(found['elapsed_s'])}"

@@ -1,0 +1,28 @@
+"""One line that names a screen's keys, for who opens it for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.widgets import Static
+
+
+class HintLine(Static):
+    """Lies over the last line above the footer, so that nothing moves when it comes or goes."""
+
+    DEFAULT_CSS = """
+    HintLine {
+        layer: hint; dock: bottom; offset-y: -1; height: 1; width: 100%; padding: 0 2;
+        background: $panel; color: $quiet; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    can_focus = False
+
+    def __init__(self, keys: Sequence[tuple[str, str]]) -> None:
+        parts = [
+            Content.styled(f"{key} ", "bold $primary") + Content.styled(told, "$foreground")
+            for key, told in keys
+        ]
+        super().__init__(Content.styled("new here?  ", "$mark") + Content("   ").join(parts))

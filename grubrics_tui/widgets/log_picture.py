@@ -1,0 +1,175 @@
+"""The rows of a log that are in sight, read when they are drawn."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from engine.watch.log_file import LogFile
+from engine.watch.log_query import highlighter
+from engine.watch.log_rows import Row
+from engine.watch.log_survey import Survey
+from engine.watch.log_window import LogWindow
+from engine.watch.offsets import Offsets
+from grubrics_tui.console_text import ConsoleText, plain_line
+from grubrics_tui.drawing.spans import Span
+from grubrics_tui.log_hunt import Hunt
+from grubrics_tui.widgets.log_scrollbar import scrollbar
+from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
+
+_CACHED_TEXTS = 400
+_COPIED_BYTES = 256 * 1024
+
+
+class LogPicture(Widget):
+    """Draws ``window`` of ``file``; beside it where hits of ``search`` and errors are.
+
+    ``marks_end``: the cursor is shown also while the end is followed.
+    """
+
+    DEFAULT_CSS = "LogPicture { height: 1fr; }"
+
+    can_focus = False
+
+    class Changed(Message):
+        """The place, the file or what is known of it changed: a status line has to be redrawn."""
+
+    def __init__(self, *, marks_end: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.file: LogFile | None = None
+        self.window: LogWindow | None = None
+        self.wrapped, self.left = False, 0
+        self.survey = Survey()
+        self.search: Hunt | None = None
+        self._marks_end = marks_end
+        self._strips: list[Strip] | None = None
+        self._shown: list[Row] = []
+        self._texts: dict[tuple[Row, int], ConsoleText] = {}
+        self._styles: dict[tuple[str, str, bool], Style] = {}
+        self._base = Style.null()
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._recolour())
+
+    @property
+    def following(self) -> bool:
+        return self.window is None or self.window.following
+
+    @property
+    def cursor(self) -> int:
+        """The byte at which the row under the cursor begins."""
+        return self.window.cursor if self.window else 0
+
+    def row_under_cursor(self) -> Row | None:
+        rows = self.window.rows.forward(self.cursor, 1) if self.window else []
+        return rows[0] if rows else None
+
+    def line_under_cursor(self) -> str | None:
+        """The text of a line; of a very long one, as much as a clipboard takes."""
+        row = self.row_under_cursor()
+        if row is None or self.file is None:
+            return None
+        end = min(row.shown.end, row.shown.start + _COPIED_BYTES)
+        return plain_line(self.file.read(row.shown.start, end))
+
+    def scroll_sideways(self, cells: int) -> None:
+        self.left = max(0, min(FARTHEST, self.left + cells))
+        self.redraw()
+
+    def toggle_wrap(self) -> None:
+        self.wrapped = not self.wrapped
+        self.left = 0
+        self.redraw()
+
+    def forget_texts(self) -> None:
+        """Another file is shown."""
+        self._texts.clear()
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def _recolour(self) -> None:
+        self._styles.clear()
+        self.redraw()
+
+    def redraw(self) -> None:
+        self._strips = None
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def render_line(self, y: int) -> Strip:
+        if self._strips is None:
+            self._strips = self._draw()
+        if y < len(self._strips):
+            return self._strips[y]
+        return Strip.blank(self.size.width, self.rich_style)
+
+    def _draw(self) -> list[Strip]:
+        width, height = self.size
+        if self.window is None or self.file is None or width < 4:
+            return []
+        base = self.rich_style
+        if base != self._base:
+            self._base = base
+            self._styles.clear()
+        search = self.search
+        pattern = highlighter(search.query.patterns[0]) if search else None
+        looks = Looks(
+            width - 1, self.left, self.wrapped, max(1, height - 1), self._ascii_only, pattern
+        )
+        if len(self._texts) > _CACHED_TEXTS:
+            self._texts.clear()
+        self._shown = self.window.visible(height, lambda row: height_of(self._text(row), looks))
+        lines = [
+            strip
+            for row in self._shown
+            for strip in strips_of(self._text(row), row, self._marks(row), looks, self._style)
+        ]
+        lines = lines[-height:] if self.window.fills_upwards else lines[:height]
+        bar = self._scrollbar(height)
+        blank = Strip.blank(width - 1, base)
+        lines += [blank] * (height - len(lines))
+        return [Strip([*line, bar[y]], width) for y, line in enumerate(lines)]
+
+    @property
+    def _ascii_only(self) -> bool:
+        return bool(getattr(self.app, "ascii_only", False))
+
+    def _text(self, row: Row) -> ConsoleText:
+        assert self.file is not None
+        key = (row, self.left)
+        if key not in self._texts:
+            self._texts[key] = text_of(self.file, row, self.left)
+        return self._texts[key]
+
+    def _marks(self, row: Row) -> Marks:
+        is_cursor = row.start <= self.cursor < row.end
+        shows_cursor = self._marks_end or not self.following
+        hit = self.search is not None and self.search.hits.any_in(row.start, row.end)
+        return Marks(is_cursor and shows_cursor, hit)
+
+    def _scrollbar(self, height: int) -> list[Segment]:
+        assert self.file is not None
+        seen = (self._shown[0].start, self._shown[-1].end) if self._shown else (0, 0)
+        bar = scrollbar(
+            self.file.size,
+            seen,
+            height,
+            {"mark": self.search.hits if self.search else Offsets(), "error": self.survey.errors},
+            ascii_only=self._ascii_only,
+        )
+        return [Segment(span.text, self._style(span)) for span in bar]
+
+    def _style(self, span: Span) -> Style:
+        key = (span.ink, span.paper, span.bold)
+        if key not in self._styles:
+            colours = self.app.theme_variables
+            self._styles[key] = self._base + Style(
+                color=colours.get(span.ink or "foreground"),
+                bgcolor=colours.get(span.paper),
+                bold=span.bold or None,
+            )
+        return self._styles[key]

@@ -1,0 +1,91 @@
+"""``pipeline-check`` and ``reproduce`` on the tiny world: small runs that really train."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.runs.processes import send
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from engine.watch.train_log import read_steps
+from tests.e2e.project import Project
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+NOWHERE = ("judge.provider=openai", "judge.base_url=http://127.0.0.1:9/v1", "judge.max_attempts=1")
+
+
+@pytest.fixture(scope="module")
+def project(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Project]:
+    """The tiny world with a model that GRPO can start from."""
+    assert trained_sft["state"] == "finished", trained_sft
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "nobody-checks-this")
+        yield tiny_world
+
+
+@pytest.fixture(scope="module")
+def checked(project: Project) -> dict[str, Any]:
+    answer: dict[str, Any] = project.json("pipeline-check", "grpo_tiny", expect=(0, 1))
+    return answer
+
+
+def test_the_pipeline_check_of_a_sound_recipe_has_four_ticks(checked: dict[str, Any]) -> None:
+    assert checked["state"] == "finished", checked
+    assert [tick["passed"] for tick in checked["ticks"]] == [True] * 4, checked["ticks"]
+    assert checked["ok"]
+
+
+def test_a_checkpoint_is_as_large_as_was_estimated(
+    project: Project, checked: dict[str, Any]
+) -> None:
+    folder = project.path / "checkpoints/pipeline-check" / checked["run"] / "global_step_10"
+    measured = _bytes(folder)
+    estimated = project.json("estimate", "grpo_tiny")["checkpoint"]
+    assert estimated["bytes"] == pytest.approx(measured, rel=0.05)
+    parts = {part["name"]: part["bytes"] for part in estimated["parts"]}
+    for name in ("model", "optim"):
+        (file,) = (folder / "actor").glob(f"{name}_*.pt")
+        assert parts[name] == pytest.approx(file.stat().st_size, rel=0.02)
+
+
+def test_a_judge_that_nobody_can_reach_fails_in_small_too(project: Project) -> None:
+    sick = project.json("launch", "grpo_tiny", *NOWHERE, *_small("sick"), expect=(1,))
+    assert sick["state"] == "failed"
+    twin = project.json("reproduce", "sick", seconds=400, expect=(1,))
+    assert twin["parent"] == {"run": "sick", "relation": "reproduction"}
+    assert twin["verdict"]["outcome"] == "infrastructure", twin["verdict"]
+    assert twin["rows"]["step"] == 1
+    shown = project.json("show", twin["run"])
+    assert shown["parent"] == twin["parent"] and shown["state"] == "failed"
+
+
+def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
+    """As the kernel does when memory is short: what was shrunk is to blame."""
+    project.json("launch", "grpo_tiny", *_small("large")[:-1], "trainer.total_training_steps=50")
+    run = RunDir(project.path / "runs" / "large")
+    wait_for(lambda: any(read_steps(run.train_log)), 180)
+    trainer = observed_state(run).trainer
+    assert trainer is not None and send(trainer, signal.SIGKILL)
+    wait_for(lambda: observed_state(run).has_ended)
+    twin = project.json("reproduce", "large", seconds=400)
+    assert twin["verdict"]["outcome"] == "production config", twin["verdict"]
+    assert "killed by SIGKILL" in twin["verdict"]["text"]
+    assert project.json("show", twin["run"])["step"] == 5
+
+
+def _small(name: str) -> tuple[str, ...]:
+    return (
+        "trainer.total_training_steps=2", "trainer.val_before_train=false",
+        f"trainer.experiment_name={name}", "--name", name, "--wait",
+    )  # fmt: skip
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,49 @@
+"""A few lines of YAML cannot mean more than memory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.recipe import load_recipe
+from engine.launch.yaml_size import MOST_VALUES, require_bounded
+
+NINE = ", ".join(["*{0}"] * 9)
+BOMB = "a: &a [1, 1]\n" + "".join(
+    f"{name}: &{name} [{NINE.format(before)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def test_aliases_that_multiply_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.yaml"
+    path.write_text(f"grubrics: {{kind: grpo}}\n{BOMB}")
+    with pytest.raises(UsageError, match=rf"{path}: its YAML aliases stand for more than"):
+        load_recipe(str(path), env={})
+
+
+def test_an_override_is_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("grubrics: {kind: grpo}\n")
+    bomb = "{" + ", ".join(BOMB.splitlines()) + "}"
+    with pytest.raises(UsageError, match=r"override 'data\.x': its YAML aliases"):
+        load_recipe(str(path), [f"data.x={bomb}"], env={})
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    with pytest.raises(UsageError, match="aliases"):
+        require_bounded("recipe", "a: &a [*a]")
+
+
+def test_ordinary_aliases_may_be_used() -> None:
+    require_bounded("recipe", "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}")
+
+
+def test_long_lists_without_aliases_count_as_they_are() -> None:
+    require_bounded("recipe", f"a: [{'1, ' * (MOST_VALUES // 2)}]")
+
+
+def test_what_is_no_yaml_is_left_to_its_reader() -> None:
+    require_bounded("recipe", "a: [")

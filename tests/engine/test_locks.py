@@ -1,0 +1,83 @@
+"""A process that holds a lock and does nothing keeps others waiting for a while, not for ever."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl, locks
+from engine.runs.queue import Place, Start, Ticket, Wait
+from engine.runs.queue_log import log_path
+from engine.runs.rundir import RunDir
+
+HOLD = """
+import fcntl, os, sys, time
+descriptor = os.open(sys.argv[1], os.O_RDWR if sys.argv[2] == "lockf" else os.O_RDONLY)
+getattr(fcntl, sys.argv[2])(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def held(path: Path, how: str = "lockf") -> Iterator[int]:
+    """The pid of another process that holds the file's lock."""
+    command = [sys.executable, "-c", HOLD, str(path), how]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    try:
+        yield holder.pid
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.1)
+
+
+@pytest.mark.parametrize("how", [fcntl.lockf, fcntl.flock])
+def test_the_one_who_holds_the_lock_is_named(
+    tmp_path: Path, how: Callable[[int, int], object]
+) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    descriptor = os.open(path, os.O_RDWR)
+    with held(path, how.__name__) as pid, pytest.raises(OSError, match=f"locked by pid {pid} for"):
+        locks.take(descriptor, path, how)
+    locks.take(descriptor, path, how)
+    os.close(descriptor)
+
+
+def test_nothing_is_written_while_another_holds_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    jsonl.append(path, {"a": 1})
+    with held(path), pytest.raises(OSError, match="locked by pid"):
+        jsonl.append(path, {"a": 2})
+    jsonl.append(path, {"a": 3})
+    assert list(jsonl.read(path)) == [{"a": 1}, {"a": 3}]
+
+
+def test_a_held_queue_is_what_a_run_waits_for_until_it_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.runs.queue_log._JOIN_PATIENCE_S", 0.1)
+    log_path(tmp_path).touch()
+    run = RunDir(tmp_path / "mine")
+    run.path.mkdir()
+    with held(log_path(tmp_path)) as pid:
+        place = Place(run, Ticket(turn=True))
+        waits = place.look()
+        assert isinstance(waits, Wait)
+        assert f"queue.jsonl to be usable: locked by pid {pid}" in (waits.waiting_for or "")
+    assert isinstance(place.look(), Start)

@@ -1,0 +1,68 @@
+"""The terminal shows what Textual drew, whatever the driver left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyte
+import pytest
+from pilots import LARGE
+from sample_run import SampleRun
+from textual.drivers.headless_driver import HeadlessDriver
+
+from grubrics_tui.app import GrubricsApp
+from grubrics_tui.shown import Shown
+
+
+class Terminals(HeadlessDriver):
+    """Two terminals: one gets everything, the other what ``Shown`` lets through."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.shown, self.all, self.some = Shown(), 0, 0
+        self.whole, self.spared = pyte.Screen(*LARGE), pyte.Screen(*LARGE)
+        for screen in (self.whole, self.spared):
+            screen.reset_mode(pyte.modes.DECAWM)
+        self._streams = pyte.Stream(self.whole), pyte.Stream(self.spared)
+
+    @property
+    def is_headless(self) -> bool:
+        return False  # Else nothing is drawn.
+
+    def write(self, data: str) -> None:
+        sent = self.shown.sent(data)
+        self.all, self.some = self.all + len(data), self.some + len(sent)
+        for stream, text in zip(self._streams, (data, sent), strict=True):
+            stream.feed(text)
+
+
+class App(GrubricsApp):
+    """Keeps hold of its driver."""
+
+    def get_driver_class(self) -> type[Terminals]:
+        app = self
+
+        class Kept(Terminals):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                app.terminals = self
+
+        return Kept
+
+    terminals: Terminals
+
+
+@pytest.mark.parametrize(
+    "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["T"]]
+)
+async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> None:
+    app = App(run.run.path.parent, "grpo_tiny")
+    async with app.run_test(headless=False, size=LARGE) as pilot:
+        await pilot.pause(0.5)
+        for key in [*keys, "tab"]:
+            run.grow(1)
+            await pilot.press(key)
+            await pilot.pause(0.4)
+            assert app.terminals.spared.display == app.terminals.whole.display
+        assert 0 < app.terminals.some < app.terminals.all
+        assert app.terminals.spared.buffer == app.terminals.whole.buffer

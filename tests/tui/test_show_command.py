@@ -1,0 +1,76 @@
+"""What the command line tells about runs, to a person and to a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from sample_run import SampleRun
+from typer.testing import CliRunner
+
+from engine.runs.rundir import RunDir
+from grubrics_tui.cli import app
+
+
+def told(*arguments: str, runs: Path) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_times_durations_and_sizes_are_told_in_words(run: SampleRun, runs: Path) -> None:
+    run.say("finished", started=1e9, ended=1e9 + 3725)
+    text = told("show", "grpo-night", runs=runs)
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9))
+    assert re.search(rf"(?m)^time +{began} to .*, elapsed 1:02:05$", text)
+    assert re.search(r"(?m)^dir +.* \d+ KiB$", text)
+    assert re.search(r"(?m)^step +12/40$", text)
+    assert "None" not in text and "1000000000" not in text
+
+
+def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
+    run.say("finished", started=1e9, ended=1e9 + 60, ran_before=40)
+    found = json.loads(told("show", "grpo-night", "--json", runs=runs))
+    assert (found["started"], found["ended"], found["elapsed_s"]) == (1e9, 1e9 + 60, 100)
+    assert found["signal"] is None
+
+
+def test_a_stopped_run_is_told_from_a_finished_one(run: SampleRun, runs: Path) -> None:
+    run.say("finished", reason="stopped by user at step 12 of 40")
+    assert "12/40 stopped by user at step 12 of 40" in told("runs", runs=runs)
+    assert told("runs", "--filter", "state:finished", runs=runs) == "no run passes the filter\n"
+    assert "grpo-night" in told("runs", "--filter", "state:stopped", runs=runs)
+    (only,) = json.loads(told("runs", "--json", runs=runs))["runs"]
+    assert only["state"] == "finished"
+
+
+def test_a_run_without_a_step_has_a_dash_where_the_screen_has_one(runs: Path) -> None:
+    SampleRun.create(runs, "new")
+    assert " –/40 starting" in told("runs", runs=runs)
+
+
+def test_an_empty_folder_says_how_to_begin(runs: Path) -> None:
+    assert told("runs", runs=runs) == (
+        f"no runs in {runs} yet; grubrics-tui launch grpo_tiny starts one\n"
+    )
+    assert told("runs", "--archived", runs=runs) == "no run is archived\n"
+    assert json.loads(told("runs", "--json", runs=runs)) == {"runs": []}
+
+
+def test_a_text_that_no_reader_understands_is_refused_in_one_line(tmp_path: Path) -> None:
+    notes = tmp_path / "README.md"
+    notes.write_text("Set actor_rollout_ref.model.path, then start verl.trainer.\n")
+    done = CliRunner().invoke(app, ["watch", str(notes)])
+    assert done.stdout == ""
+    assert str(done.exception).startswith(f"{notes}: holds no step yet; looked for offline W&B run")
+
+
+@pytest.mark.parametrize("name", ["show", "runs"])
+def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
+    sample = SampleRun.create(runs, "odd")
+    sample.say("failed", reason="\x1b]0;owned\x07\x1b[31mred")
+    arguments = ("show", RunDir(sample.run.path).id) if name == "show" else ("runs",)
+    assert "\x1b" not in told(*arguments, runs=runs)
