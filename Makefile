@@ -15,8 +15,8 @@ WORLD  := data/tiny/processed/train.parquet
 help:
 	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
 	@echo "make check     lint, types, import contracts, and the tests that neither train nor wait"
-	@echo "make test      the same with every test but two"
-	@echo "make thorough  those two: Ray's own services are killed"
+	@echo "make test      the same with every test but the thorough ones"
+	@echo "make thorough  those: Ray's own services are killed, runs are made sick in many ways"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny

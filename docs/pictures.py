@@ -3,7 +3,8 @@
     python docs/pictures.py PROJECT
 
 PROJECT is a folder in which recipes were run: it has ``configs/``, ``data/`` and ``runs/``, with at
-least two GRPO runs, one of them finished. While a run goes on there, it is the one to watch.
+least two GRPO runs, one of them finished, and one that the doctor finds fault with. While a run
+goes on there, it is the one to watch.
 The pictures go to ``pictures/`` beside this file, one SVG each, which load nothing from elsewhere.
 """
 
@@ -20,12 +21,14 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from engine.doctor.diagnose import diagnose_run
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from grubrics_tui.app import GrubricsApp
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
     OpenCompare,
+    OpenFindings,
     OpenLog,
     OpenLogEntry,
     OpenRollouts,
@@ -51,11 +54,12 @@ _STILL, _LOOK_S, _PATIENCE_S = 4, 0.4, 30.0
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs that are shown: one to watch, one that ended and another one beside it."""
+    """The runs that are shown: one to watch, one that ended, another one beside it, a sick one."""
 
     live: RunDir
     ended: RunDir
     other: RunDir
+    sick: RunDir
 
     @classmethod
     def of(cls, root: Path) -> Runs:
@@ -65,8 +69,15 @@ class Runs:
         others = [info for info in grpo if info not in ended[:1]]
         if not ended or not others:
             sys.exit(f"{root.resolve()}: needs two GRPO runs, one of them finished")
-        shown = ((going or ended)[0], ended[0], others[0])
+        sick = [info for info in grpo if info.state.has_ended and _is_sick(RunDir(root / info.id))]
+        well = [info for info in ended if info not in sick]
+        others = [info for info in others if info not in sick] or others
+        shown = ((going or well)[0], well[0], others[0], (sick or well)[0])
         return cls(*(RunDir(root / info.id) for info in shown))
+
+
+def _is_sick(run: RunDir) -> bool:
+    return any(finding.severity.is_alarm for finding in diagnose_run(run))
 
 
 class Visitor:
@@ -139,6 +150,19 @@ async def rollouts(visitor: Visitor) -> None:
     await visitor.still()
 
 
+async def findings(visitor: Visitor) -> None:
+    visitor.app.post_message(OpenFindings(visitor.runs.sick))
+    await visitor.pilot.pause(2)
+    await visitor.still()
+
+
+async def remedy(visitor: Visitor) -> None:
+    await findings(visitor)
+    await visitor.press("a")
+    await visitor.pilot.pause(2)
+    await visitor.still()
+
+
 async def compare(visitor: Visitor) -> None:
     chosen, marks = [visitor.runs.ended, visitor.runs.other], Marks()
     for run in chosen:
@@ -175,6 +199,8 @@ PICTURES = {
     "launch": Picture(launch),
     "log": Picture(log),
     "rollouts": Picture(rollouts),
+    "findings": Picture(findings),
+    "remedy": Picture(remedy),
     "compare": Picture(compare),
     "verdict": Picture(verdict),
     "log-entry": Picture(log_entry),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.doctor.text.events import Event, Events
 from engine.doctor.text.progress import Progress
 from engine.doctor.text.rules import Role
+from engine.doctor.text.wording import is_retry
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def tell(events: Events, progress: Progress) -> Story:
     raised = [event for event in seen if not event.is_quoted]
     seen = raised or seen
     survived = [event for event in seen if progress.went_on_since(event.mark)]
-    lasting = [event for event in survived if event.rule is not None and event.rule.lasting]
+    lasting = [event for event in survived if _goes_on(event)]
     fatal = [event for event in seen if event not in survived]
     root = _more_telling(_root(fatal), fatal)
     return Story(
@@ -35,6 +36,12 @@ def tell(events: Events, progress: Progress) -> Story:
         tuple(_one_each(lasting)),
         tuple(event for event in survived if event not in lasting),
     )
+
+
+def _goes_on(event: Event) -> bool:
+    """Trouble beside training; what was tried again did no harm once training went on."""
+    lasts = event.rule is not None and event.rule.lasting
+    return lasts and not is_retry(event.line.text)
 
 
 def _too_few(event: Event, events: Events) -> bool:

@@ -18,6 +18,7 @@ from engine.doctor.text.rules import Role, load_rules
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 
+ROWS = tuple(entries())
 TABLE = Path(__file__).parents[3] / "docs" / "symptoms.md"
 
 RULE = '''
@@ -83,14 +84,14 @@ def test_the_committed_table_is_what_the_rules_say() -> None:
 
 
 def test_every_rule_has_a_symptom_and_a_cause() -> None:
-    for one in entries():
+    for one in ROWS:
         assert one.symptom.strip("… ") and one.cause.strip("… "), one
         assert one.severity, one
         assert one.evidence or one.shape, one
 
 
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:
-    known = {one.id for one in entries()}
+    known = {one.id for one in ROWS}
     assert {rule.id for rule in load_rules() if rule.role is not Role.NOISE} <= known
     assert {one.id for one in CLASSES.values()} <= known
 
@@ -101,7 +102,7 @@ def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
     for fault in FAULTS[id]:
         fault(curves, 60)
     for one in everything(metric_findings(columns(curves), MetricContext())):
-        assert any(_is_row_of(row.id, row.symptom, one) for row in entries()), one.title
+        assert any(_is_row_of(row.id, row.symptom, one) for row in ROWS), one.title
 
 
 def _is_row_of(id: str, symptom: str, one: Finding) -> bool:
@@ -110,9 +111,9 @@ def _is_row_of(id: str, symptom: str, one: Finding) -> bool:
 
 def test_the_findings_that_the_list_of_defects_names_exist() -> None:
     text = (TABLE.parent / "defects.md").read_text(encoding="utf-8")
-    families = {one.family for one in entries()}
+    families = {one.family for one in ROWS}
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", text))
     meant = {one for one in named if one.partition(".")[0] in families}
     assert len(meant) > 20
     for id in meant:
-        assert any(fnmatch(id, row.id) or row.family == id for row in entries()), id
+        assert any(fnmatch(id, row.id) or row.family == id for row in ROWS), id

@@ -172,7 +172,7 @@ wishes = st.one_of(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(recipes, wishes)
 def test_every_completed_recipe_passes_every_relation(
     project: Project, drawn: BatchSizes, wish: tuple[str, int]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import UsageError
@@ -90,7 +90,8 @@ def test_what_is_no_time_is_said_with_examples(text: str) -> None:
         Asked.parse(text)
 
 
-@given(st.lists(st.integers(0, 400), min_size=1, max_size=30), st.integers(0, 12_000))
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=30), st.integers(0, 12_000))
 def test_the_first_line_at_or_after_a_moment_is_found(
     tmp_path_factory: pytest.TempPathFactory, fillers: list[int], second: int
 ) -> None:
