@@ -1,0 +1,133 @@
+"""Sick runs of a project of their own: launched, watched live, cured with what a finding offers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import jsonl
+from engine.doctor.diagnose import diagnose_run
+from engine.doctor.finding import Finding, Remedy
+from engine.doctor.live import RunFollower
+from engine.launch.child import launch_child
+from engine.launch.launcher import launch, plan
+from engine.launch.recipe import load_recipe
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state
+from engine.watch.train_log import read_steps
+from tests.e2e.moody_judge import MoodyJudge
+from tests.e2e.project import Project
+from tests.waiting import ended, wait_for
+
+_LOOK_S = 0.25
+_PATIENCE_S = 240.0
+_OFFERED_S = 20.0
+
+Strike = Callable[[RunDir], float]
+"""Harms a run that trains; returns when, in Unix seconds."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The doctor's first alarm about a run, and how long after the onset it came.
+
+    0 seconds is also what is named before it does any harm. ``steps`` is None where no step shows
+    the onset.
+    """
+
+    finding: Finding
+    seconds: float
+    steps: int | None
+    while_it_ran: bool
+
+    @property
+    def in_time(self) -> bool:
+        return self.seconds <= 30 or (self.steps is not None and self.steps <= 2)
+
+
+@dataclass(frozen=True)
+class Ward:
+    """A project, and the judge that its runs may ask. The working directory is the project's."""
+
+    project: Project
+    judge: MoodyJudge
+
+    def launch(self, name: str, recipe: str, overrides: Sequence[str]) -> RunDir:
+        """Past the checklist, as a run is whose files or ports change after its checks."""
+        planned = plan(load_recipe(recipe, overrides, os.environ), name, self.project.path / "runs")
+        return launch(planned)
+
+    def launch_checked(self, name: str, recipe: str, overrides: Sequence[str]) -> RunDir:
+        self.project.json("launch", recipe, *overrides, "--name", name)
+        return RunDir(self.project.path / "runs" / name)
+
+    def watch(self, run: RunDir, strike: Strike | None = None) -> Named:
+        """Follow ``run`` until something is alarming; ``strike`` harms it once it trains."""
+        follower, deadline = RunFollower(run), time.monotonic() + _PATIENCE_S
+        struck: float | None = None
+        while time.monotonic() < deadline:
+            state, found = follower.look()
+            if alarms := [one for one in found if one.severity.is_alarm]:
+                return _named(run, state, alarms[0], struck or self.judge.ill_since)
+            if strike is not None and struck is None and state.step:
+                struck = strike(run)
+            assert not state.has_ended, f"nothing is wrong with it: {state}"
+            time.sleep(_LOOK_S)
+        raise AssertionError(f"nothing was named: {observed_state(run)}")
+
+    def offered(self, run: RunDir, words: str) -> Remedy:
+        """The remedy of the run's first finding with these words in its title, once it is there:
+        the first line of trouble says less than the records a moment later."""
+
+        def fitting() -> list[Remedy]:
+            remedies = [one for finding in alarms(run)[:1] for one in finding.remedies]
+            return [one for one in remedies if words in one.title.lower()]
+
+        wait_for(fitting, seconds=_OFFERED_S)
+        return fitting()[0]
+
+    def remedied(self, run: RunDir, remedy: Remedy) -> RunDir:
+        """The run's child with the remedy applied."""
+        assert remedy.is_launchable, remedy
+        return launch_child(run, remedy.changes)
+
+    def stop(self, run: RunDir) -> None:
+        self.project.run("stop", run.id)
+
+
+def _named(run: RunDir, state: RunState, finding: Finding, struck: float | None) -> Named:
+    onset = _onset(run, finding) if struck is None else struck
+    seconds = 0.0 if onset is None else max(0.0, time.time() - onset)
+    begin = finding.onset_step
+    steps = None if begin is None else max(0, (state.step or 0) - begin)
+    return Named(finding, seconds, steps, not state.has_ended)
+
+
+def _onset(run: RunDir, finding: Finding) -> float | None:
+    """Unix seconds: the first failed rollout, the step of the onset, or the end of the run."""
+    attempt = run.attempts()[-1]
+    failed = [one["t"] - one["duration_s"] for one in _records(attempt.reward) if one.get("error")]
+    steps = [one.time for one in read_steps(run.train_log) if one.step == finding.onset_step]
+    known = [*failed[:1], *steps[:1]]
+    return min(known) if known else observed_state(run).ended
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    return list(jsonl.read(path)) if path.is_file() else []
+
+
+def alarms(run: RunDir) -> list[Finding]:
+    """What a finished file says: nothing of a healthy run."""
+    return [one for one in diagnose_run(run) if one.severity.is_alarm]
+
+
+def recovered(run: RunDir) -> None:
+    """The run reaches its last step, and nothing is wrong with it."""
+    state = ended(run)
+    total = run.read_manifest().get("total_steps")
+    assert (state.state, state.step) == ("finished", total), state
+    assert [(one.id, one.cause) for one in alarms(run)] == []
