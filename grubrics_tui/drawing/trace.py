@@ -155,10 +155,10 @@ def means(x: Floats, y: Floats, span: Range, width: int) -> Floats:
 
 
 def mean_of(y: Floats, starts: Ints, ends: Ints) -> Floats:
-    """The mean of each stretch; they follow one another without a hole."""
-    if not starts.size:
-        return np.empty(0)
-    inside = y[starts[0] : ends[-1]]
+    """The mean of each stretch, NaN where it is empty; they follow one another without a hole."""
+    inside = y[starts[0] : ends[-1]] if starts.size else np.empty(0)
+    if not inside.size:
+        return np.full(starts.size, np.nan)
     known = ~np.isnan(inside)
     counts = np.add.reduceat(known.astype(np.int64), starts - starts[0])
     sums = np.add.reduceat(np.where(known, inside, 0.0), starts - starts[0])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grubrics_tui.drawing.scale import Range
-from grubrics_tui.drawing.trace import braille, dots, gather, means
+from grubrics_tui.drawing.trace import braille, dots, gather, mean_of, means
 
 VALUES = st.lists(st.one_of(st.just(float("nan")), st.floats(-5, 5)), min_size=1, max_size=200)
 
@@ -64,3 +64,7 @@ def test_means_follow_the_line_between_sparse_points_and_stop_at_gaps() -> None:
     assert found[:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert np.isnan(found[5:12]).all()
     assert found[12] == 2.0
+
+
+def test_a_stretch_without_points_has_no_mean() -> None:
+    assert np.isnan(mean_of(np.empty(0), np.array([0]), np.array([0]))).tolist() == [True]

@@ -11,6 +11,8 @@ from engine.doctor.text.progress import Mark
 from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.tracebacks import Raised
 
+MANY_RETRIES = 5
+"""What is tried again so often is no passing trouble."""
 MOST_PER_RULE = 20
 """Events kept of one rule; further ones are only counted."""
 _MOST_KINDS = 2000
@@ -39,6 +41,7 @@ class Events:
 
     kept: list[Event] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    retried: Counter[str] = field(default_factory=Counter)
 
     def saw(self, rule: Rule | None, line: Line) -> bool:
         """Count what was seen; whether it is one of those to keep."""
@@ -48,8 +51,23 @@ class Events:
         self.counts[key] += 1
         return self.counts[key] <= MOST_PER_RULE
 
+    def take_back(self, line: Line) -> None:
+        """The line says that what was just seen is tried again; often enough it stays seen."""
+        last = self.kept[-1] if self.kept else None
+        if last is None or not _is_just_after(line, last.line):
+            return
+        key = _key(last.rule, last.line)
+        self.retried[key] += 1
+        if self.retried[key] < MANY_RETRIES:
+            self.kept.pop()
+            self.counts[key] -= 1
+
     def count(self, event: Event) -> int:
         return self.counts[_key(event.rule, event.line)]
+
+
+def _is_just_after(line: Line, other: Line) -> bool:
+    return line.source == other.source and 0 < line.number - other.number <= 2
 
 
 def _key(rule: Rule | None, line: Line) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from engine.doctor.finding import Evidence, Finding, Severity
@@ -16,6 +17,7 @@ from engine.doctor.text.unknown import kind_of
 _READ = 4 * 1024 * 1024
 _MOST_FOLDED = 12
 _WIDEST = 400
+_FAINT = 0.3
 
 
 def read_log(path: Path) -> LogReader:
@@ -34,7 +36,18 @@ def findings(reader: LogReader, path: str | None = None) -> list[Finding]:
     found = [_finding(event, reader, path) for event in story.lasting]
     if story.root is not None:
         found.insert(0, _root_finding(story, reader, path))
-    return found
+    return found or [*_got_over(story, reader, path)]
+
+
+def _got_over(story: Story, reader: LogReader, path: str | None) -> Iterator[Finding]:
+    """What a run met again and again and did not end of: told, but no alarm."""
+    first: dict[str, Event] = {}
+    for event in story.handled:
+        if event.rule and event.role is Role.CAUSE and reader.events.count(event) > 1:
+            first.setdefault(event.rule.id, event)
+    for event in first.values():
+        one = _finding(event, reader, path)
+        yield replace(one, severity=Severity.INFO, confidence=_FAINT)
 
 
 def _root_finding(story: Story, reader: LogReader, path: str | None) -> Finding:

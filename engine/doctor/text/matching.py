@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from engine.doctor.text.events import MANY_RETRIES
 from engine.doctor.text.line import Line
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.doctor.text.tracebacks import exception_in
-from engine.doctor.text.wording import is_prose, is_retry
+from engine.doctor.text.wording import is_conversation, is_handled, is_prose, is_retry
 
 _LOUD = ("ERROR", "CRITICAL", "FATAL")
-_MANY_RETRIES = 5
 
 
 class Book(NamedTuple):
@@ -66,10 +66,12 @@ class Matcher:
     ) -> Match | None:
         """The first match whose surroundings fit, unless the program only tries again."""
         best = next((one for one in found if _fits(one.rule, line, above)), None)
-        if best is None or not is_retry(line.text):
+        if best is None or not (is_retry(line.text) or is_handled(line.text)):
             return best
+        if not (best.rule.lasting or is_retry(line.text)):
+            return None
         self._retries[best.rule.id] += 1
-        return best if self._retries[best.rule.id] >= _MANY_RETRIES else None
+        return best if self._retries[best.rule.id] >= MANY_RETRIES else None
 
 
 def is_boilerplate(found: Sequence[Match]) -> bool:
@@ -83,7 +85,7 @@ def _order(one: Match) -> tuple[int, bool, str, int]:
 def _is_said(line: Line, start: int) -> bool:
     """In prompts and answers that are printed anything may be said."""
     loud = line.level in _LOUD or exception_in(line.text)
-    return not loud and is_prose(line.text[:start])
+    return not loud and (is_prose(line.text[:start]) or is_conversation(line.text))
 
 
 def _fits(rule: Rule, line: Line, above: Callable[[], str]) -> bool:

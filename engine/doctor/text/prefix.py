@@ -16,7 +16,8 @@ _WHO = (
 _WHEN = (
     r"\[\d{4}-\d\d-\d\d [\d:,]+ (?P<ray>[A-Z]) \d+ \d+\] (?:\(\w+\) )?",
     r"\[?(?P<glog>[IWEF])\d{3,4} \d\d:\d\d:[\d.]+ [^\]]{0,120}\] ?",
-    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"\[(?P<torch>[IWEF]) [\w/]+\.(?:cpp|cc|h):\d+\] ?",
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T :]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"[ \t]{0,2}[:|,-]? ?",
     r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?[:|-]? ?",
     r"\d\d-\d\d \d\d:\d\d:\d\d ",
@@ -25,8 +26,8 @@ _WHEN = (
 )
 _HOW_LOUD = (
     rf"[\w.\[\]-]{{2,80}} - (?P<named>{_LEVEL}) - ",
-    rf"[\[(]?(?P<level>{_LEVEL})(?:\|[^\]]*)?[\])]?(?=[\s:|\-\]])[:|\-]? {{0,2}}"
-    r"(?:[\w.]+: (?=\S))?(?:- )?",
+    rf"(?:[A-Za-z][\w.]{{1,40}}:)?[\[(]?(?P<level>{_LEVEL})(?:\|[^\]]*)?[\])]?"
+    r"(?=[\s:|\-\]])[:|\-]? {0,2}(?:[\w.]+: (?=\S))?(?:- )?",
     r"(?P<warning>(?:\w+ )?[Ww]arning): ",
 )
 _WHERE = (
@@ -62,7 +63,7 @@ def split(text: str) -> tuple[str, str, str]:
 def _level(names: dict[str, str | None]) -> str:
     if names["warning"]:
         return "WARNING"
-    said = names["level"] or names["named"] or names["glog"] or names["ray"] or ""
+    said = names["level"] or names["named"] or names["glog"] or names["torch"] or names["ray"] or ""
     return _LEVELS.get(said, said)
 
 

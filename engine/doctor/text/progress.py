@@ -8,6 +8,19 @@ from dataclasses import dataclass
 _BAR = re.compile(rb"(\d+)/(\d+) \[[\d:]+<[\d:?]+, +[\d.]+(?:s/it|it/s)")
 _VERL = re.compile(rb"\bstep:(\d+) - ")
 _DICT = re.compile(rb"\{'loss': '?[\d.e-]+'?, ")
+_COUNT = re.compile(
+    rb"(?:\b(?:step|iter(?:ation)?|episode)s?\b[^\w\n\r]{1,8}(?P<step>\d+)"
+    rb"|\bepoch[^\w\n\r]{1,3}\d+[^\w\n\r]{1,9}(?P<batch>\d+) ?/"
+    rb"|\bepoch[^\w\n\r]{1,3}(?P<epoch>\d+)(?![^\n\r]*\b(?:step|iter)))"
+    rb"[^\n\r]{0,200}?(?:loss|reward|score|ppl|\blr\b)",
+    re.IGNORECASE,
+)
+"""A counter with a number of training behind it, as any program may print it."""
+_REACH = 16 * 1024
+"""Bytes before a place in which counters are looked for."""
+_DONE = (b"'train_runtime'", b"pplication startup complete", b"`Trainer.fit` stopped: `max")
+"""Said by programs that have come through what they were started for."""
+_PASSED = re.compile(rb"=+ \d+ passed(?:, \d+ (?:skipped|warnings?|deselected))* in [\d.]+s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +31,9 @@ class Mark:
     bar: tuple[int, int] | None = None
     step: int | None = None
     dicts: int = 0
+    counts: tuple[int, int] | None = None
+    """The last two different numbers of a counter that a program prints with its loss."""
+    done: int = 0
 
 
 class Progress:
@@ -36,7 +52,9 @@ class Progress:
             return True
         if now.step is not None and (now.step > then.step + 1 if then.step is not None else False):
             return True
-        return now.dicts > then.dicts + 1
+        if now.done > then.done or now.dicts > then.dicts + 1:
+            return True
+        return _counted_on(then.counts, now.counts)
 
 
 def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
@@ -49,7 +67,29 @@ def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
         step = int(found[1])
     if b"{'loss': " in block:
         dicts += len(_DICT.findall(block))
-    return Mark(offset + len(block), bar, step, dicts)
+    counts = _counts(mark.counts, block)
+    return Mark(offset + len(block), bar, step, dicts, counts, mark.done + _done(block))
+
+
+def _counted_on(then: tuple[int, int] | None, now: tuple[int, int] | None) -> bool:
+    """Two further numbers: one may have been on its way already."""
+    if now is None or now == then or not 0 <= now[0] < now[1]:
+        return False
+    return then is None or now[0] > then[1]
+
+
+def _counts(known: tuple[int, int] | None, block: bytes) -> tuple[int, int] | None:
+    for found in _COUNT.finditer(block, max(0, len(block) - _REACH)):
+        number = int(found["step"] or found["batch"] or found["epoch"])
+        if known is None or number != known[1]:
+            known = (known[1] if known else -1, number)
+    return known
+
+
+def _done(block: bytes) -> int:
+    """How often the block says that all is well."""
+    said = sum(block.count(text) for text in _DONE)
+    return said + len(_PASSED.findall(block)) if b" passed" in block else said
 
 
 def _last(

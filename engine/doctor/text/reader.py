@@ -14,11 +14,12 @@ from engine.doctor.text.scanner import Scanner
 from engine.doctor.text.series import MARKS, ConsoleSeries
 from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, lone
 from engine.doctor.text.unknown import is_noise
-from engine.doctor.text.wording import is_code, is_raise
+from engine.doctor.text.wording import is_code, is_raise, is_retry
 
 _HEADERS = (
     b"traceback (most recent call last)",
     b"raytaskerror(",
+    *(b"retrying", b"continuing", b"proceeding with"),
     *(b"%berror: " % name for name in (b"value", b"runtime", b"type", b"key", b"index", b"os")),
     *(b"%berror: " % name for name in (b"attribute", b"assertion", b"notimplemented")),
     *(b"%berror: " % name for name in (b"filenotfound", b"validation")),
@@ -79,6 +80,8 @@ class LogReader:
             return
         if (raised is not None and raised.is_ignored) or self._is_worn(line):
             return
+        if is_retry(line.text):
+            self.events.take_back(line)
         shows_code = is_code(line.text)
         if not shows_code or self._is_last_word(line):
             self._note(line, needles, raised, shows_code)

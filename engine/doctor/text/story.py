@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.doctor.text.events import Event, Events
+from engine.doctor.text.events import MANY_RETRIES, Event, Events
 from engine.doctor.text.progress import Progress
 from engine.doctor.text.rules import Role
 from engine.doctor.text.wording import is_retry
@@ -27,7 +27,7 @@ def tell(events: Events, progress: Progress) -> Story:
     raised = [event for event in seen if not event.is_quoted]
     seen = raised or seen
     survived = [event for event in seen if progress.went_on_since(event.mark)]
-    lasting = [event for event in survived if _goes_on(event)]
+    lasting = [event for event in survived if _goes_on(event, events)]
     fatal = [event for event in seen if event not in survived]
     root = _more_telling(_root(fatal), fatal)
     return Story(
@@ -38,9 +38,11 @@ def tell(events: Events, progress: Progress) -> Story:
     )
 
 
-def _goes_on(event: Event) -> bool:
-    """Trouble beside training; what was tried again did no harm once training went on."""
+def _goes_on(event: Event, events: Events) -> bool:
+    """Trouble beside training; what was tried again or only hinted at once did no harm."""
     lasts = event.rule is not None and event.rule.lasting
+    if event.role is Role.HINT and events.count(event) < MANY_RETRIES:
+        return False
     return lasts and not is_retry(event.line.text)
 
 

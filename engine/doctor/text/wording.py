@@ -10,15 +10,38 @@ _PROGRAM = (
     r"\s{4,}(?:[frb]?[\"'`#@]|[\w.\[\]]+ ?=|[\w.]+: \w+[^:]*[=,]|[\w.]+\()",
     r"\s{4,}(?:(?:else|try|finally):$|.*[,({\[]$)",
     r"-+> ?\d+ |\s+\d+ {3,}\S",  # numbered lines of a notebook
+    r"\s*(?:-\w, )?--[\w-]+(?: \S+)?\s{2,}[a-z]",  # an option's help
     r"\s+[\^~]+\s*$",  # marks below a frame
     r"\s*File \"[^\"]*\", line \d+",
 )
+_TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
 _CONFIG = (r"\s*[\[{(]*'[\w./-]+': ", r"\s+\"[\w./-]+\": ")
-_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG)))
+_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG, _TABLE)))
 _RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
-_RETRY = re.compile(r"\bretrying\b|\bwill (?:retry|be retried)\b|\btrying again\b", re.IGNORECASE)
+_RETRY = re.compile(
+    r"\bretrying\b|\bwill (?:retry|be retried)\b|\btrying again\b"
+    r"|\bcontinuing\b(?! (?:training )?from)|\bproceeding with(?:out)?\b",
+    re.IGNORECASE,
+)
 _GAVE_UP = re.compile(
     r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)", re.IGNORECASE
+)
+_HANDLED = re.compile(
+    r"\bfalling back\b|\bfalls? back to\b|\btrying another\b|\bhalving\b|\bskipping\b"
+    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b|[;-] using (?:the )?\w+"
+    r"|\bassign(?:ing|ed) (?:reward|score|0)\b"
+    r"|\busing [\w. /-]{1,50} instead\b",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"\b(?:How (?:can|do|to|should)|Why (?:do|does|is|am|was|did)|What (?:is|does|can))\b.*\?"
+    r"|\b[Mm]y [a-z]+ [a-z]+|\bI(?:'m|'ve| am| get| got| have| keep| ran| tried)\b"
+    r"|\b[Ii]f you (?:still )?(?:get|see)\b"
+    r"|\b(?:said|says|replied|wrote): [\"“]"
+    r"|^\s*\S*\d\S*: (?:failed|incorrect|wrong): "
+    r"|^\s*(?i:\[?(?:(?:model|student|gold|generated|predicted|reference|expected) )?"
+    r"(?:prompt|response|completion|answer|question|user|assistant|ground_truth|chosen|rejected"
+    r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
 )
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
 _TELLS = re.compile(
@@ -29,12 +52,22 @@ _TELLS = re.compile(
 
 
 def is_retry(text: str) -> bool:
-    """Whether the program says that it will try again."""
+    """Whether the program says that it will try again, or goes on without."""
     return _RETRY.search(text) is not None and not _GAVE_UP.search(text)
 
 
+def is_handled(text: str) -> bool:
+    """Whether the program says what it does instead."""
+    return _HANDLED.search(text) is not None and not _GAVE_UP.search(text)
+
+
+def is_conversation(text: str) -> bool:
+    """Whether somebody asks, is told or is tested: programs do not speak of themselves as I."""
+    return _ASKED.search(text) is not None
+
+
 def is_code(text: str) -> bool:
-    """Whether the line shows program text, as below a traceback's frame, or a printed config."""
+    """Whether the line shows program text as below a traceback's frame, a config or a table."""
     return _CODE.match(text) is not None
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.doctor.text.line import frame, read_line
-from engine.doctor.text.wording import is_code, is_prose
+from engine.doctor.text.wording import is_code, is_conversation, is_prose
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,20 @@ def test_a_sentence_before_a_match_is_prose_unless_it_speaks_of_errors() -> None
 )
 def test_frames(text: str, name: str | None) -> None:
     assert frame(text) == name
+
+
+def test_a_level_behind_a_loggers_name_or_a_torch_source_file_is_read() -> None:
+    assert read_line(b"LiteLLM:WARNING: utils.py:501 - slow").level == "WARNING"
+    assert read_line(b"[W socket.cpp:601] [c10d] not yet").level == "WARNING"
+    assert read_line(b"2025-04-01:12:00:01,021 WARNING  [x] no SHA").level == "WARNING"
+
+
+def test_help_texts_and_tables_show_text_that_tells_of_nothing() -> None:
+    assert is_code("  --on_oom       what to do with torch.cuda.OutOfMemoryError")
+    assert is_code("Why was it │ OOMKilled means that the │ 0.50 │")
+
+
+def test_who_speaks_of_himself_or_quotes_is_no_program() -> None:
+    assert is_conversation("My script says RuntimeError: CUDA out of memory. How can I fix this?")
+    assert is_conversation("Model answer: the kernel prints Out of memory: Killed process 1")
+    assert not is_conversation("RuntimeError: CUDA out of memory. Tried to allocate 2 GiB")

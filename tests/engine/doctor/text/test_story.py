@@ -215,3 +215,44 @@ def test_an_error_that_will_be_tried_again_is_told_when_nothing_else_happens() -
     refused = "ERROR judge: Error code: 429 - slow down, retrying in {} s\n"
     assert ids(refused.format(1), refused.format(2)) == []
     assert ids(*(refused.format(n) for n in range(9))) == ["judge_rate_limit"]
+
+
+def counted(first: int, last: int) -> str:
+    return "".join(f"[step {n}0] loss 1.{n} | lr 2.0e-05\n" for n in range(first, last))
+
+
+def test_a_counter_printed_with_its_loss_shows_that_a_run_went_on() -> None:
+    assert ids(counted(1, 3), OOM, counted(3, 6)) == []
+    assert ids(counted(1, 3), OOM) == ["cuda_oom_training.oom"]
+
+
+def test_one_further_count_may_have_been_on_its_way_already() -> None:
+    assert ids(counted(1, 3), OOM, counted(3, 4)) == ["cuda_oom_training.oom"]
+
+
+def test_numbered_steps_of_a_start_up_are_no_training() -> None:
+    assert ids(OOM, "Step 1: loading\nStep 2: warming up\nStep 3: ready\n") != []
+
+
+def test_tests_that_passed_have_expected_what_they_print() -> None:
+    missing = "FileNotFoundError: [Errno 2] No such file or directory: 'train.parquet'\n"
+    assert ids(missing, "====== 4 passed in 1.22s ======\n") == []
+    assert ids(missing, "====== 1 failed, 3 passed in 1.22s ======\n") != []
+
+
+def test_what_the_next_line_tries_again_is_no_finding_unless_it_keeps_happening() -> None:
+    refused = "openai.RateLimitError: Error code: 429 - Rate limit reached\n"
+    assert ids(refused, "Retrying in 4 seconds\n") == []
+    assert ids(*(refused, "Retrying in 4 seconds\n") * 6) != []
+
+
+def test_an_error_with_its_substitute_on_the_same_line_is_handled() -> None:
+    assert ids("Could not import flash_attn: No module named 'flash_attn'; using sdpa\n") == []
+    assert ids("Could not import flash_attn: No module named 'flash_attn'\n") != []
+
+
+def test_an_error_that_keeps_returning_while_the_run_goes_on_is_told_without_alarm() -> None:
+    failed = "Error in reward function: list index out of range\n"
+    [told] = read(failed, failed, counted(1, 4))
+    assert (told.id, told.severity) == ("reward_function_error", Severity.INFO)
+    assert read(failed, counted(1, 4)) == []
