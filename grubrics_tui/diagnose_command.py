@@ -28,7 +28,7 @@ def diagnose(
     if as_json:
         print_json({"findings": [finding_json(finding) for finding in found]})
     else:
-        say("\n".join(finding_lines(found)) or "Nothing wrong was found.")
+        say("\n".join(finding_lines(found)) or "Nothing that the doctor knows is wrong here.")
     raise typer.Exit(int(any(finding.severity.is_alarm for finding in found)))
 
 

@@ -45,7 +45,7 @@ def test_a_healthy_log_ends_with_0(tmp_path: Path) -> None:
     log = tmp_path / "fine.log"
     log.write_text("all is well\n")
     done = CliRunner().invoke(app, ["diagnose", str(log)])
-    assert (done.exit_code, done.stdout) == (0, "Nothing wrong was found.\n")
+    assert (done.exit_code, done.stdout) == (0, "Nothing that the doctor knows is wrong here.\n")
 
 
 def test_a_run_is_found_by_its_id(run: SampleRun, runs: Path) -> None:
