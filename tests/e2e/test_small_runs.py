@@ -76,7 +76,7 @@ def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
     wait_for(lambda: observed_state(run).has_ended)
     twin = project.json("reproduce", "large", seconds=400)
     assert twin["verdict"]["outcome"] == "production config", twin["verdict"]
-    assert "killed by SIGKILL" in twin["verdict"]["text"]
+    assert "job_cancelled_or_interrupted" in twin["verdict"]["text"]
     assert project.json("show", twin["run"])["step"] == 5
 
 

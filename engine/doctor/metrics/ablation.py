@@ -32,7 +32,8 @@ _NAMES = frozenset({"trainer.experiment_name", "trainer.default_local_dir", "gru
 _OUTSIDE = (
     "trainer.total_", "trainer.save_freq", "trainer.test_freq", "trainer.logger", "trainer.val_",
     "trainer.log_val", "trainer.rollout_data_dir", "trainer.max_", "trainer.resume_",
-    "supervision.", "guard.", "judge.max_", "judge.timeout_s", "judge.usd_", "logging.", "training.output_dir",
+    "supervision.", "guard.", "judge.max_", "judge.timeout_s", "judge.usd_", "logging.",
+    "training.output_dir",
     "training.run_name", "training.max_steps", "training.num_train_epochs", "training.save_steps",
     "training.logging_steps", "training.master_port",
 )  # fmt: skip
