@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
+from grubrics_tui.changes import change_json
 from grubrics_tui.options import JsonOption, RunsOption, print_json, say
 
 if TYPE_CHECKING:
@@ -87,10 +88,7 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def _remedy_json(remedy: Remedy) -> dict[str, Any]:
-    changes = [
-        {"kind": one.kind, "key": one.key, "before": one.before, "after": one.after}
-        for one in remedy.changes
-    ]
+    changes = [change_json(one) for one in remedy.changes]
     return {"title": remedy.title, "effect": remedy.effect, "changes": changes}
 
 

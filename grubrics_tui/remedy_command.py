@@ -9,11 +9,13 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
+from grubrics_tui.changes import change_json
+from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
 
 if TYPE_CHECKING:
-    from engine.doctor.finding import Change, Remedy
+    from engine.doctor.finding import Remedy
 
 
 def remedy(
@@ -36,10 +38,10 @@ def remedy(
     told: dict[str, Any] = {
         "parent": sick.id,
         "remedy": chosen.title,
-        "changes": [_json(one) for one in whole],
+        "changes": [change_json(one) for one in whole],
     }
     if not as_json:
-        say("\n".join([chosen.title, *(f"  {_told(one)}" for one in whole)]))
+        say("\n".join([chosen.title, *(f"  {told_of(one)}" for one in whole)]))
     if dry_run:
         answer({**told, "run": None}, "dry run: nothing was launched", as_json)
         return
@@ -61,20 +63,3 @@ def _chosen(run: RunDir, number: int) -> Remedy:
         listed = "; ".join(f"{place} {one.title}" for place, one in enumerate(found, start=1))
         raise UsageError(f"--number {number}: the remedies of '{run.id}' are: {listed}")
     return found[number - 1]
-
-
-def _told(change: Change) -> str:
-    why = f"  ({change.why})" if change.why else ""
-    if change.kind == "command":
-        return f"first: {change.after}"
-    return f"{change.key}: {change.before} -> {change.after}{why}"
-
-
-def _json(change: Change) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "key": change.key,
-        "before": change.before,
-        "after": change.after,
-        "why": change.why,
-    }

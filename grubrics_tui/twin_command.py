@@ -10,6 +10,8 @@ import typer
 
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
+from grubrics_tui.changes import change_json
+from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
 
@@ -69,7 +71,11 @@ def pipeline_check(
     plan, changes = small_run(config or default_config(), runs_root(runs))
     if not as_json:
         _show_changes("changed for the check", changes)
-    told = {"run": plan.run_id, "dir": str(plan.directory), "shrunk": _changes_json(changes)}
+    told = {
+        "run": plan.run_id,
+        "dir": str(plan.directory),
+        "shrunk": [change_json(one) for one in changes],
+    }
     if dry_run:
         answer({**told, "ticks": None}, "dry run: nothing was launched", as_json)
         return
@@ -121,7 +127,7 @@ def _show_twin(twin: Twin) -> None:
 def _show_changes(title: str, changes: Sequence[Change]) -> None:
     say(title)
     for change in changes:
-        say(f"  {change.key}: {change.before} -> {change.after}  ({change.why})")
+        say(f"  {told_of(change)}")
 
 
 def _twin_json(twin: Twin) -> dict[str, Any]:
@@ -130,16 +136,9 @@ def _twin_json(twin: Twin) -> dict[str, Any]:
         "run": twin.plan.run_id,
         "dir": str(twin.plan.directory),
         "parent": {"run": twin.run, "relation": "reproduction"},
-        "shrunk": _changes_json(twin.shrunk),
+        "shrunk": [change_json(one) for one in twin.shrunk],
         "kept": dict(twin.kept),
         "rows": None
         if rows is None
         else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},
     }
-
-
-def _changes_json(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    return [
-        {"key": one.key, "before": one.before, "after": one.after, "why": one.why}
-        for one in changes
-    ]

@@ -11,6 +11,7 @@ from engine.doctor.finding import Change, Remedy
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
+from grubrics_tui.changes import told
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.terminal_text import clean_text
 
@@ -67,12 +68,3 @@ class ConfirmRemedy(Confirm):
             lines += [f"   {told(change)}" for change in whole]
             answers.append(Answer(str(number), f"launch with {number}", clean_text(remedy.effect)))
         self.ask("\n".join(lines), answers)
-
-
-def told(change: Change) -> str:
-    """``data.train_batch_size: 24 -> 16  (why)``."""
-    if change.kind == "command":
-        return clean_text(f"first: {change.after}")
-    before = "" if change.before is None else f"{change.before} -> "
-    why = f"  ({change.why})" if change.why else ""
-    return clean_text(f"{change.key}: {before}{change.after}{why}")

@@ -8,8 +8,8 @@ from textual.message import Message
 from engine.doctor.finding import Change
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
+from grubrics_tui.changes import told
 from grubrics_tui.screens.confirm import Answer, Confirm
-from grubrics_tui.screens.confirm_remedy import told
 
 
 class ConfirmTwin(Confirm):
