@@ -162,7 +162,7 @@ class LiveScreen(ChartScreen):
         if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
             return False
         if action == "stop":
-            return not ended
+            return self.history.state is not None and not ended
         if action in ("verdict", "log_entry"):
             return ended
         if action == "open_rollouts":

@@ -69,7 +69,7 @@ class MetricFinder(ModalScreen[Slot | None]):
     def on_mount(self) -> None:
         self.query_one(Input).focus()
         self._find("")
-        self.set_interval(_REFRESH_S, self._refresh)
+        self.set_interval(_REFRESH_S, self._look_again)
 
     @on(Input.Changed)
     def _type(self, message: Input.Changed) -> None:
@@ -112,6 +112,14 @@ class MetricFinder(ModalScreen[Slot | None]):
     def _find(self, query: str) -> None:
         self._found = ranked(query, [*self._panels, *self._history.columns.names])
         self._selected = 0
+        self._refresh()
+
+    def _look_again(self) -> None:
+        """The run goes on below: metrics may come that were not logged when this was opened."""
+        chosen = self._found[self._selected : self._selected + 1]
+        query = self.query_one(Input).value
+        self._found = ranked(query, [*self._panels, *self._history.columns.names])
+        self._selected = self._found.index(chosen[0]) if chosen and chosen[0] in self._found else 0
         self._refresh()
 
     def _refresh(self) -> None:

@@ -113,8 +113,10 @@ async def settled(driver: Driver, looks: int = 5) -> str:
 
 
 async def _live(driver: Driver, run: RunDir, *texts: str) -> None:
+    """The app may show this run already: its screen is another one than the one asked for."""
+    before = driver.app.screen
     driver.app.post_message(OpenRun(run))
-    await driver.until(lambda: getattr(driver.app.screen, "run", None) == run, run.id)
+    await driver.until(lambda: driver.app.screen is not before, run.id)
     await arrive(driver, LiveScreen, *texts)
 
 
