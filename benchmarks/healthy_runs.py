@@ -34,7 +34,7 @@ from engine.runs.state import observed_state
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOOK_S = 2.0
-PATIENCE_S = 600.0
+PATIENCE_S = 1800.0
 SFT_SHARE = 0.4
 
 
@@ -82,7 +82,7 @@ def _sft(draw: random.Random, number: int) -> Iterator[str]:
 
 
 def _grpo(draw: random.Random, number: int) -> Iterator[str]:
-    steps = draw.choice([8, 12, 20, 30])
+    steps = draw.choice([8, 12, 16, 24])
     yield f"grubrics.seed={number}"
     yield f"data.seed={number}"
     yield f"trainer.default_local_dir=checkpoints/grpo-{number:03}"

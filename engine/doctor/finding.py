@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -98,3 +98,13 @@ class Finding:
     def family(self) -> str:
         """The class of the finding: its id up to the first dot."""
         return self.id.split(".", 1)[0]
+
+
+def launchable(findings: Iterable[Finding]) -> list[Remedy]:
+    """Remedies that a new run can be launched with, each once: its place here, counted from 1, is
+    the number by which a person chooses it, on the screen and in a command."""
+    found: list[Remedy] = []
+    for one in (remedy for finding in findings for remedy in finding.remedies):
+        if one.is_launchable and one not in found:
+            found.append(one)
+    return found

@@ -127,10 +127,10 @@ def _constant(trial: Trial) -> list[Finding]:
         Finding(
             "judge_parse_failure.constant",
             Severity.WARNING,
-            f"the judge gives a right and a wrong answer the same score, {figure(scores[0])}",
+            f"The judge gives a right and a wrong answer the same score, {figure(scores[0])}",
             "Rewards compare the judge's order of the answers with gold's: a judge that does not "
             "tell them apart leaves no signal.",
-            remedies=(Remedy("use a stronger model as the judge, or ask it for JSON"),),
+            remedies=(Remedy("Use a stronger model as the judge, or ask it for JSON"),),
             confidence=0.7,
             source="one call with the run's own settings",
         )

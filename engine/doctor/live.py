@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from engine import jsonl
-from engine.doctor.diagnose import joined
+from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.finding import Finding
+from engine.doctor.fitting import fitting
+from engine.doctor.join import joined
 from engine.doctor.metrics.order import rooted
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import with_end
-from engine.doctor.text.findings import findings
-from engine.doctor.text.reader import LogReader
 from engine.doctor.told import begin_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.columns import Columns
 from engine.watch.live import RunWatch
-
-_READ = 4 * 1024 * 1024
-
-Stopped = Callable[[], bool]
-"""Asked between two parts of a long log: whether nobody waits for the answer any more."""
-
-
-def never() -> bool:
-    return False
 
 
 class LiveDoctor:
@@ -52,7 +40,8 @@ class LiveDoctor:
         path = self._run.attempt(max(1, state.attempt)).console
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
-        text = with_end(self._console.look(ended=state.has_ended, stopped=stopped), state)
+        told = self._console.look(ended=state.has_ended, stopped=stopped)
+        text = with_end(fitting(told, self._run), state)
         numbers = self._numbers.findings(state, columns)
         return joined(text, rooted([*numbers, *data]) if data else numbers)
 
@@ -84,39 +73,10 @@ class RunFollower:
     def _read(self, stopped: Stopped) -> RunState:
         while True:
             update = self._watch.poll()
+            if update.anew:
+                self._columns.forget()
             if (batch := update.batch) is not None:
                 in_vain = (batch.attempts < self._attempt) & (batch.steps > self._begin)
                 self._columns.merge(batch.only(~in_vain) if in_vain.any() else batch)
             if update.read_share >= 1 or stopped():
                 return update.state
-
-
-class ConsoleDiagnosis:
-    """Follows one console log. A file that was cut or replaced is read anew."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._reader, self._read = LogReader(), 0
-        self._node: int | None = None
-
-    def look(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
-        """What the log tells so far; ``ended`` says that its last line is whole."""
-        try:
-            handle = jsonl.open_regular(self.path)
-        except OSError:
-            return []
-        with handle:
-            end = handle.seek(0, os.SEEK_END)
-            self._begin_anew_unless_same(handle.fileno(), end)
-            handle.seek(self._read)
-            while not stopped() and (data := handle.read(_READ)):
-                self._reader.feed(data)
-                self._read += len(data)
-        if ended and self._read >= end:
-            self._reader.finish()
-        return findings(self._reader, str(self.path))
-
-    def _begin_anew_unless_same(self, descriptor: int, end: int) -> None:
-        node = os.fstat(descriptor).st_ino
-        if self._node != node or end < self._read:
-            self._reader, self._read, self._node = LogReader(), 0, node

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Table = dict[str, tuple[Ints, Floats]]
 
-_LARGEST = 1e100  # as in ``jsonl.number``
+LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({float, int, type(None)})
 
 
@@ -59,6 +59,19 @@ class Batch:
         heads = [(step.step, step.attempt, step.time) for step in steps]
         numbers_, attempts, times = np.array(heads, float).reshape(-1, 3).T
         return cls(numbers_, attempts, times, _table([step.metrics for step in steps]))
+
+    @classmethod
+    def woven(cls, parts: Sequence[tuple[Ints, Batch]]) -> Batch:
+        """Several batches as one; with each come the rows that its own become, ascending."""
+        heads = np.empty((3, sum(len(batch) for _, batch in parts)))
+        columns: dict[str, list[tuple[Ints, Floats]]] = {}
+        for places, batch in parts:
+            heads[:, places] = batch.steps, batch.attempts, batch.times
+            for name, (rows, values) in batch.columns.items():
+                columns.setdefault(name, []).append((places[rows], values))
+        steps, attempts, times = heads
+        table = {name: _in_order(found) for name, found in columns.items()}
+        return cls(steps, attempts, times, table)
 
     def only(self, kept: NDArray[np.bool_]) -> Batch:
         """The rows for which ``kept`` is true."""
@@ -117,7 +130,7 @@ def _block(
     except OverflowError:  # an integer beyond any float
         yield from _cell_by_cell(members, rows)
         return
-    block[~(np.abs(block) <= _LARGEST)] = np.nan
+    block[~(np.abs(block) <= LARGEST)] = np.nan
     places = np.array(members, np.int64)
     for name, column in zip(names, block.T, strict=True):
         yield name, places, column

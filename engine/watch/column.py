@@ -71,6 +71,11 @@ class Column:
             self._steps[self._size : size], self._values[self._size : size] = steps, values
         self._size = size
 
+    def clear(self) -> None:
+        """Forget every step; what somebody holds of them stays as it was."""
+        self.rewrites += 1
+        self._steps, self._values, self._size = np.empty(_FIRST_SIZE), np.empty(_FIRST_SIZE), 0
+
     def drop(self, step: float) -> None:
         """Forget a step; nothing happens when it has no value."""
         place = int(np.searchsorted(self.steps, step))

@@ -23,6 +23,7 @@ class Columns:
         self._times = Clock()
         self._attempts = Column()
         self.version = 0
+        self._forgotten = 0
 
     @property
     def names(self) -> list[str]:
@@ -36,7 +37,15 @@ class Columns:
     @property
     def rewrites(self) -> int:
         """Grows when a value changes that was there before, in whichever column."""
-        return sum(column.rewrites for column in (self._times, *self._columns.values()))
+        columns = (self._times, *self._columns.values())
+        return self._forgotten + sum(column.rewrites for column in columns)
+
+    def forget(self) -> None:
+        """Begin anew, as when the history was cut or replaced; ``version`` goes on growing."""
+        self.version += 1
+        self._forgotten += sum(column.rewrites for column in self._columns.values())
+        self._columns, self._attempts = {}, Column()
+        self._times.clear()
 
     def frozen(self) -> Columns:
         """The columns as they are now, for another thread."""

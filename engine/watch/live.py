@@ -35,6 +35,9 @@ class Update:
     """How much of the history has been read; below 1 the next look goes on with it at once."""
     newest: Step | None = None
     """The last step there is, where it was found before the history had been read."""
+    anew: bool = False
+    """The history was cut or replaced: its steps come again from the first, and none that came
+    before counts."""
 
 
 class RunWatch:
@@ -60,15 +63,18 @@ class RunWatch:
         state = self._look()
         self._follow(state.attempt)
         assert self._console is not None and self._system is not None
+        before = self._steps.restarts
         batch = self._read_batch() if self._columns else None
+        steps = [] if self._columns else self._read_steps()
         return Update(
             state=state,
-            steps=[] if self._columns else self._read_steps(),
+            steps=steps,
             console=self._console.lines(),
             system=_records(self._system),
             events=_records(self._events),
             batch=batch,
             read_share=self._read_share(batch),
+            anew=self._steps.restarts != before,
         )
 
     def _read_steps(self) -> list[Step]:

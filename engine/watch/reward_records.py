@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from engine import jsonl
+from engine.watch.growing import GrowingRecords
 
 Split = Literal["train", "val"]
-Cancelled = Callable[[], bool]
 Key = tuple[str, int | None]
 """Group and rollout: what joins a record and a dumped row."""
 
@@ -19,8 +18,6 @@ PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
 
 # How the recorder's own lines begin: their step is known without parsing the texts after it.
 _HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
-_LOOK_UP = 256
-"""Lines between two looks at whether the person still wants the answer."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +61,11 @@ class Verdict:
     place: Place
 
 
-class RewardRecords:
+class RewardRecords(GrowingRecords):
     """Byte ranges by split and step. A growing file is read on from where the last look ended."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read = 0
+    def _forget(self) -> None:
         self._ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
-
-    def look(self, cancelled: Cancelled = bool) -> None:
-        """Index what was appended. Torn last lines wait for the next look."""
-        try:
-            handle = jsonl.open_regular(self.path)
-        except OSError:
-            return
-        with handle:
-            if handle.seek(0, 2) < self._read:
-                self._read, self._ranges = 0, {}
-            handle.seek(self._read)
-            for number, line in enumerate(handle):
-                if not line.endswith(b"\n") or (number % _LOOK_UP == 0 and cancelled()):
-                    return
-                self._add(line)
-                self._read += len(line)
 
     def steps(self, split: Split) -> set[int]:
         return {step for kind, step in self._ranges if kind == split}
@@ -107,7 +86,7 @@ class RewardRecords:
                     start += len(line)
         return found
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, line: bytes, offset: int) -> None:
         if (head := _HEAD.match(line)) is not None:
             key = (head[1].decode(), int(head[2]))
         else:
@@ -117,11 +96,11 @@ class RewardRecords:
                 return
             key = ("val" if record.get("split") == "val" else "train", step)
         ranges = self._ranges.setdefault(key, [])
-        start, end = self._read, self._read + len(line)
-        if ranges and ranges[-1][1] == start:
+        end = offset + len(line)
+        if ranges and ranges[-1][1] == offset:
             ranges[-1] = (ranges[-1][0], end)
         else:
-            ranges.append((start, end))
+            ranges.append((offset, end))
 
 
 def parts_of(record: dict[str, Any]) -> dict[str, float] | None:

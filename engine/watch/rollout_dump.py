@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import jsonl
-from engine.watch.reward_records import Cancelled, Place, parts_of
+from engine.watch.growing import Cancelled
+from engine.watch.reward_records import Place, parts_of
 
 PADDING = "pad"
 

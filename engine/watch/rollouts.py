@@ -17,15 +17,8 @@ from typing import Any
 from engine.errors import UsageError
 from engine.runs.rundir import Attempt, RunDir
 from engine.watch.advantage import Estimator, is_flat, sample_std
-from engine.watch.reward_records import (
-    Cancelled,
-    Failure,
-    Key,
-    Place,
-    RewardRecords,
-    Split,
-    Verdict,
-)
+from engine.watch.growing import Cancelled
+from engine.watch.reward_records import Failure, Key, Place, RewardRecords, Split, Verdict
 from engine.watch.rollout_dump import DumpRow, dump_files, read_rows, read_rows_of
 
 _STEPS_BACK = 4

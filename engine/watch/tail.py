@@ -27,6 +27,7 @@ class Tail:
         self._start = offset
         self._files: list[_OpenFile] = []
         """The file of that name, after the one that had it before, if any."""
+        self._replaced = 0
 
     def lines(self, at_most: int | None = None) -> list[bytes]:
         """The new complete lines, without their line ends.
@@ -45,6 +46,12 @@ class Tail:
         """Bytes of the files that are followed."""
         return sum(file.size() for file in self._files)
 
+    @property
+    def restarts(self) -> int:
+        """How often the file was cut, written anew or replaced: lines from then on begin with the
+        first one that it has."""
+        return self._replaced + (self._files[-1].restarts if self._files else 0)
+
     def _look(self) -> None:
         try:
             # A pipe of that name would block without the flag.
@@ -55,6 +62,7 @@ class Tail:
             os.close(descriptor)
             return
         offset = 0 if self._files else self._start
+        self._replaced = self.restarts + 1 if self._files else 0
         self._files = [*self._files[-1:], _OpenFile(descriptor, offset)]
 
 
@@ -65,6 +73,7 @@ class _OpenFile:
         self._descriptor = descriptor
         self._offset = offset
         self._last_read = b""
+        self.restarts = 0
         weakref.finalize(self, os.close, descriptor)
 
     def is_same(self, descriptor: int) -> bool:
@@ -88,6 +97,7 @@ class _OpenFile:
     def _read(self, at_most: int | None) -> list[bytes]:
         if self._was_rewritten():
             self._offset, self._last_read = 0, b""
+            self.restarts += 1
         parts: list[bytes] = []
         position = self._offset
         while chunk := os.pread(self._descriptor, _CHUNK, position):

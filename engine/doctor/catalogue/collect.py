@@ -82,7 +82,7 @@ def _of_exceptions() -> Iterator[Entry]:
             yield Entry(kind["id"], "error", kind["title"], kind["cause"], (), evidence=seen)
 
 
-_PROPOSED = "the values or the command that the checklist's answer proposes"
+_PROPOSED = "The values or the command that the checklist's answer proposes"
 _LOOKS = ("type", "message", "frames", "innermost")
 
 

@@ -1,6 +1,6 @@
 """Rules that are code, read as text: every ``Finding(...)`` they can make, with holes for numbers.
 
-Nothing is run. A title such as ``f"the loss stays at {figure(last)}"`` reads "the loss stays at …".
+Nothing is run. A title such as ``f"The loss stays at {figure(last)}"`` reads "The loss stays at …".
 So the table has every rule that exists, and cannot say anything else than the rule does.
 """
 

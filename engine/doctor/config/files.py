@@ -25,15 +25,15 @@ from engine.runs.rundir import RunDir
 Question = tuple[Callable[[Subject], Check], str, str]
 
 _DATA: tuple[Question, ...] = (
-    (dataset.check, "data_missing_or_schema.file", "a data file is missing or unusable"),
-    (holdout.check, "validation_is_training", "validation questions are trained on"),
+    (dataset.check, "data_missing_or_schema.file", "A data file is missing or unusable"),
+    (holdout.check, "validation_is_training", "Validation questions are trained on"),
 )
 QUESTIONS: tuple[Question, ...] = (
-    (config.check, "config_error.value", "the recipe has a value that cannot work"),
+    (config.check, "config_error.value", "The recipe has a value that cannot work"),
     *_DATA,
-    (prompt.check, "data_missing_or_schema.prompt", "prompts do not reach the model whole"),
-    (batch.check, "config_error.batch", "batch sizes do not divide each other"),
-    (steps.check, "run_length.epochs_cap", "the data gives fewer steps than asked for"),
+    (prompt.check, "data_missing_or_schema.prompt", "Prompts do not reach the model whole"),
+    (batch.check, "config_error.batch", "Batch sizes do not divide each other"),
+    (steps.check, "config_error.epochs_cap", "The data gives fewer steps than asked for"),
 )
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 

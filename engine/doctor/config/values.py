@@ -36,11 +36,11 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "kl_or_grad_blowup.rate",
         Severity.WARNING,
-        f"a learning rate of {rate:g} breaks the model",
+        f"A learning rate of {rate:g} breaks the model",
         f"{key} is {rate:g}. Language models are trained with 1e-6 to 1e-4, small ones and "
         "adapters with up to 3e-3: at this rate the first updates destroy the weights.",
         (_value(key, rate),),
-        (cures.setting(context, key, wanted, f"set it to {wanted:g}", "updates are small again"),),
+        (cures.setting(context, key, wanted, f"Set it to {wanted:g}", "updates are small again"),),
         onset_step=1,
         confidence=0.9,
         source="common practice",
@@ -56,11 +56,11 @@ def _short(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.cap_too_short",
         Severity.WARNING,
-        f"responses of {length} tokens cannot hold a rubric",
+        f"Responses of {length} tokens cannot hold a rubric",
         f"{cures.RESPONSE} is {length}: a rubric item alone has about ten tokens, so every "
         "response is cut before the judge finds anything in it.",
         (_value(cures.RESPONSE, length),),
-        (cures.setting(context, cures.RESPONSE, _ENOUGH, f"allow {_ENOUGH}", "rubrics fit"),),
+        (cures.setting(context, cures.RESPONSE, _ENOUGH, f"Allow {_ENOUGH}", "rubrics fit"),),
         onset_step=1,
         source="a rubric of four items has about 50 tokens",
     )
@@ -73,11 +73,11 @@ def _cold(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "collapse_entropy_or_length.temperature",
         Severity.WARNING,
-        f"rollouts are sampled at temperature {warmth:g}",
+        f"Rollouts are sampled at temperature {warmth:g}",
         f"{_TEMPERATURE} is {warmth:g}: the rollouts of a group become the same text, their "
         "rewards are equal and no advantage is left.",
         (_value(_TEMPERATURE, warmth),),
-        (cures.setting(context, _TEMPERATURE, 1.0, "sample at 1.0", "rollouts differ"),),
+        (cures.setting(context, _TEMPERATURE, 1.0, "Sample at 1.0", "rollouts differ"),),
         onset_step=1,
         source="GRPO: advantage = reward - group mean",
     )
@@ -90,11 +90,11 @@ def _alone(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.no_group",
         Severity.WARNING,
-        "one rollout per prompt is no group",
+        "One rollout per prompt is no group",
         f"{cures.ROLLOUTS} is 1: there is nothing to compare a rollout with, and verl takes its "
         "reward for its advantage.",
         (_value(cures.ROLLOUTS, 1),),
-        (cures.setting(context, cures.ROLLOUTS, 6, "sample 6 rollouts", "groups to compare"),),
+        (cures.setting(context, cures.ROLLOUTS, 6, "Sample 6 rollouts", "groups to compare"),),
         onset_step=1,
         source="verl 0.9.1: a group of one has mean 0 and std 1",
     )

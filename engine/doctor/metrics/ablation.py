@@ -87,14 +87,14 @@ def _same_numbers(same: list[str], steps: int, changed: list[str]) -> Finding:
     return Finding(
         "ablation_no_effect.same_numbers",
         Severity.ERROR,
-        "both runs gave the very same numbers",
+        "Both runs gave the very same numbers",
         f"{', '.join(same)} are equal to the last digit in all {steps} common steps, although "
         f"the recipes differ in {what}: what was changed never reached the training.",
         (Evidence("equal series", values={"metrics": len(same), "steps": steps}),),
         (
-            Remedy("compare the effective values that both manifests recorded, with their origin"),
+            Remedy("Compare the effective values that both manifests recorded, with their origin"),
             Remedy(
-                "prepare the data again if the change is one of data (reward_config."
+                "Prepare the data again if the change is one of data (reward_config."
                 "use_contrastive is decided there)"
             ),
         ),
@@ -106,11 +106,11 @@ def _same_recipe() -> Finding:
     return Finding(
         "ablation_no_effect.same_recipe",
         Severity.WARNING,
-        "both runs had the same effective recipe",
+        "Both runs had the same effective recipe",
         "No effective value differs between the two runs apart from names: they are repetitions, "
         "and what differs between their curves is chance.",
         (Evidence("no effective value differs"),),
-        (Remedy("check that the override has the right key, and what overrides it in turn"),),
+        (Remedy("Check that the override has the right key, and what overrides it in turn"),),
         confidence=0.9,
         source="grubrics history: an ablation equal to its baseline",
     )

@@ -42,14 +42,14 @@ def _rewards(run: Run) -> Iterator[Finding]:
     yield Finding(
         "reward_function_error.nan",
         Severity.WARNING if passed else Severity.CRITICAL,
-        "the reward is NaN",
+        "The reward is NaN",
         f"The reward function returned NaN or infinity: the mean reward is no number in {count} "
         f"steps since step {onset}. Advantages, loss and gradients made from it are NaN too, so "
         "the model learns nothing and its weights may be lost.",
         (run.seen(f"{reward.name} is not a number", onset, steps=count),),
         (
             Remedy(
-                "make the reward function return a finite number for every response",
+                "Make the reward function return a finite number for every response",
                 (),
                 "look for a division by zero, an empty list or a logarithm of zero in it",
             ),
@@ -82,7 +82,7 @@ def _skipped(run: Run, witness: Series, place: int) -> Finding:
     return Finding(
         "loss_nan.one_step",
         Severity.INFO,
-        "one step had no finite loss",
+        "One step had no finite loss",
         f"{witness.name} was not a number in step {step} alone; the steps after it are sound.",
         (run.seen(f"{witness.name} is not a number", step),),
         onset_step=step,
@@ -106,7 +106,7 @@ def _lost(run: Run, witness: Series, start: int, end: int) -> Finding:
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
             cures.clipped(run.context),
-            Remedy("use bf16 in place of fp16, and look for empty batches at that step"),
+            Remedy("Use bf16 in place of fp16, and look for empty batches at that step"),
         ),
         onset,
         source="classes: nan/inf in loss, gradients or log-probs",

@@ -65,7 +65,7 @@ def _length(run: Run) -> Iterator[Finding]:
     yield Finding(
         "collapse_entropy_or_length.length",
         Severity.CRITICAL,
-        f"responses collapsed to {figure(now)} tokens",
+        f"Responses collapsed to {figure(now)} tokens",
         f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
         f"{onset}: the shortest answer pays best, or training broke the model. It writes nothing "
         "that could earn a reward, so it cannot recover by itself.",
@@ -74,7 +74,7 @@ def _length(run: Run) -> Iterator[Finding]:
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
             cures.held_near_reference(run.context),
-            Remedy("look at what a response of one token earns: a penalty may outweigh the score"),
+            Remedy("Look at what a response of one token earns: a penalty may outweigh the score"),
         ),
         onset,
         source="classes: length to 1 within few steps",
@@ -108,7 +108,7 @@ def _cap(run: Run) -> Iterator[Finding]:
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
             cures.longer(run.context),
-            Remedy("punish overlong answers softly before the cap (DAPO's overlong shaping)"),
+            Remedy("Punish overlong answers softly before the cap (DAPO's overlong shaping)"),
         ),
         onset,
         source="classes: clip ratio to 1",
@@ -133,7 +133,7 @@ def _always_capped(run: Run, capped: Series, first: float) -> Iterator[Finding]:
         f"From its first steps on {percent(first)} of the responses reach the longest length "
         "allowed, so ends are rarely seen. A thinking mode that fills the budget looks like this.",
         (run.seen("share of responses at the cap", capped.step(0), share=first),),
-        (cures.longer(run.context), Remedy("switch thinking off in the chat template")),
+        (cures.longer(run.context), Remedy("Switch thinking off in the chat template")),
         capped.step(0),
         confidence=0.8,
         source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
@@ -171,7 +171,7 @@ def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Seve
     return Finding(
         "collapse_entropy_or_length.entropy",
         severity,
-        f"entropy collapsed to {figure(now)}",
+        f"Entropy collapsed to {figure(now)}",
         f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
         "policy is certain of every token, the rollouts of a group become the same text, and "
         "nothing is explored any more.",
@@ -183,7 +183,7 @@ def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Seve
                 run.context,
                 f"{cures.ACTOR}.clip_ratio_high",
                 0.28,
-                "clip higher (DAPO)",
+                "Clip higher (DAPO)",
                 "unlikely tokens can still gain",
             ),
             cures.gentler(run.context, 0.3),
@@ -197,7 +197,7 @@ def _entropy_bonus(run: Run) -> Remedy:
     key, effect = f"{cures.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
     before = run.context.get(key)
     wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
-    return cures.setting(run.context, key, wanted, "raise the entropy bonus", effect)
+    return cures.setting(run.context, key, wanted, "Raise the entropy bonus", effect)
 
 
 def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
@@ -205,7 +205,7 @@ def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
     return Finding(
         "collapse_entropy_or_length.entropy_explosion",
         Severity.ERROR,
-        f"entropy exploded to {figure(now)}",
+        f"Entropy exploded to {figure(now)}",
         f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
         "policy writes nearly random text. Updates are too large, or the entropy bonus outweighs "
         "the reward.",
@@ -217,7 +217,7 @@ def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
                 run.context,
                 f"{cures.ACTOR}.entropy_coeff",
                 0,
-                "switch the entropy bonus off",
+                "Switch the entropy bonus off",
                 "only the reward drives the policy",
             ),
             cures.held_near_reference(run.context),

@@ -44,13 +44,13 @@ def _dead(run: Run, part: str, series: Series, moving: list[str]) -> Finding:
     return Finding(
         "reward_zero_or_flat.component_zero",
         Severity.WARNING,
-        f"the reward part '{part}' is always 0",
+        f"The reward part '{part}' is always 0",
         f"'{part}' is exactly 0 in all {len(series)} steps while {', '.join(moving[:3])} moves: "
         "its pattern or its condition is never met, so it teaches nothing.",
         (run.seen(f"{series.name} is 0", onset, steps=len(series)),),
         (
-            Remedy(f"run '{part}' by hand on three responses: does its pattern fit the prompt?"),
-            Remedy("say the wanted format in the prompt, with an example"),
+            Remedy(f"Run '{part}' by hand on three responses: does its pattern fit the prompt?"),
+            Remedy("Say the wanted format in the prompt, with an example"),
         ),
         onset,
         confidence=0.85,

@@ -28,7 +28,9 @@ class MetricContext:
 
     ``total_steps`` is what the run can reach, ``asked_steps`` what its recipe asked for.
     ``has_ended`` says that no more steps will come. ``reward_range`` is the lowest and highest
-    reward that can occur, by the reward's own arithmetic.
+    reward that can occur, by the reward's own arithmetic. ``is_whole`` says of another program's
+    log that it ends where it was read to, so that a few records are all there will be.
+    ``is_counted`` says that it does not number its steps: they may be of several trainings.
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -38,6 +40,8 @@ class MetricContext:
     has_ended: bool = False
     starts: tuple[Start, ...] = ()
     reward_range: tuple[float, float] | None = None
+    is_whole: bool = False
+    is_counted: bool = False
     path: str | None = None
     """The file the numbers come from, as evidence names it."""
 

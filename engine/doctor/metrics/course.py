@@ -30,7 +30,7 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
     known = isinstance(epochs, int) and epochs > 0 and reachable > 0
     needed = math.ceil(asked / (reachable / epochs)) if known else None
     size = f" ({epochs} epochs of {reachable / epochs:g} steps)" if known else ""
-    remedy = Remedy("raise trainer.total_epochs")
+    remedy = Remedy("Raise trainer.total_epochs")
     if needed is not None:
         remedy = cures.setting(
             run.context,
@@ -40,9 +40,9 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
             f"all {asked} steps can be reached",
         )
     yield Finding(
-        "run_length.epochs_cap",
+        "config_error.epochs_cap",
         Severity.WARNING,
-        f"the run ends at step {reachable} of {asked}",
+        f"The run ends at step {reachable} of {asked}",
         f"{asked} steps were asked for, and the data gives {reachable}{size}: verl ends with the "
         "epochs, whatever the number of steps, and then writes no last checkpoint.",
         (run.seen("steps", None, asked=asked, reachable=reachable),),
@@ -56,9 +56,9 @@ def _unasked_resume(run: Run) -> Iterator[Finding]:
         if not start.resumed_from or start.asked is not False:
             continue
         yield Finding(
-            "resume_unasked",
+            "checkpoint_corrupt_or_mismatch.resume_unasked",
             Severity.WARNING,
-            f"the run went on from a checkpoint of step {start.resumed_from}",
+            f"The run went on from a checkpoint of step {start.resumed_from}",
             f"Attempt {start.attempt} began at step {start.first_step} with the weights of a "
             f"checkpoint of step {start.resumed_from} that lay in its folder; nobody asked to go "
             "on from one. Its curves are not those of a run from the beginning.",
@@ -68,10 +68,10 @@ def _unasked_resume(run: Run) -> Iterator[Finding]:
                     run.context,
                     "trainer.resume_mode",
                     "disable",
-                    "start from the beginning",
+                    "Start from the beginning",
                     "leftover checkpoints are not loaded",
                 ),
-                Remedy("or give the run a checkpoint folder of its own"),
+                Remedy("Give the run a checkpoint folder of its own instead"),
             ),
             start.first_step,
             source="grubrics history: auto-resume of a leftover checkpoint",

@@ -34,18 +34,18 @@ def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
     """A lower learning rate: the first thing to try when updates are too large."""
     key = LR["sft" if context.kind == "sft" else "grpo"]
     size = f"1/{round(1 / factor)} of it"
-    return scaled(context, key, factor, f"lower the learning rate to {size}", "smaller updates")
+    return scaled(context, key, factor, f"Lower the learning rate to {size}", "smaller updates")
 
 
 def clipped(context: MetricContext) -> Remedy:
     key = CLIP["sft" if context.kind == "sft" else "grpo"]
-    title = "clip gradients at norm 1"
+    title = "Clip gradients at norm 1"
     return setting(context, key, 1.0, title, "one bad batch cannot move the weights far")
 
 
 def held_near_reference(context: MetricContext) -> Remedy:
     """KL towards the starting model; both switches of the recipe are off without it."""
-    title = "add a KL loss towards the starting model"
+    title = "Add a KL loss towards the starting model"
     effect = "the policy stays near the model it started from, at the price of a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
     if use not in context.recipe:
@@ -56,20 +56,20 @@ def held_near_reference(context: MetricContext) -> Remedy:
         changes = (Change("config", use, True, False), Change("config", weight, 0.01, before))
         return Remedy(title, changes, effect)
     return Remedy(
-        f"raise the KL weight to {stronger:g}",
+        f"Raise the KL weight to {stronger:g}",
         (Change("config", weight, stronger, before),),
         effect,
     )
 
 
 def longer(context: MetricContext) -> Remedy:
-    title = "allow longer responses"
+    title = "Allow longer responses"
     return scaled(context, RESPONSE, 2, title, "responses can end; generation takes more time")
 
 
 def earlier_checkpoint(step: int) -> Remedy:
     return Remedy(
-        f"go on from the last checkpoint before step {step}",
+        f"Go on from the last checkpoint before step {step}",
         (),
         "what was learned until then is kept",
     )
@@ -79,7 +79,7 @@ def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
     """The loop with the offline stand-in: whether anything but the judge is at fault."""
     if context.get("judge.provider") in (None, "offline"):
         return ()
-    title = "try the loop with the offline stand-in for the judge"
+    title = "Try the loop with the offline stand-in for the judge"
     effect = "shows whether the rest is sound; its scores say nothing of quality"
     return (setting(context, "judge.provider", "offline", title, effect),)
 
@@ -89,5 +89,5 @@ def own_reward(context: MetricContext) -> tuple[Remedy, ...]:
     key = "reward.custom_reward_function.path"
     if not context.get(key):
         return ()
-    title = "score with the rubric reward in place of that function"
+    title = "Score with the rubric reward in place of that function"
     return (setting(context, key, None, title, "shows whether the function is at fault"),)

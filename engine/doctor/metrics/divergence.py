@@ -116,7 +116,7 @@ def _huge(run: Run, norm: Series) -> Finding:
     return Finding(
         "kl_or_grad_blowup.huge",
         Severity.WARNING,
-        f"the gradient norm is {figure(now)}",
+        f"The gradient norm is {figure(now)}",
         f"The gradient norm is {figure(now)}. Clipped to 1, such a gradient keeps its direction "
         "and loses its size; not clipped, one update ruins the weights. Losses that are summed "
         "and not averaged, or weights that are broken already, look like this.",
@@ -133,16 +133,12 @@ def _risen(run: Run, norm: Series, first: float, onset: int) -> Finding:
     return Finding(
         "kl_or_grad_blowup.gradient",
         Severity.ERROR,
-        f"gradients grew to {figure(now)}",
+        f"Gradients grew to {figure(now)}",
         f"The gradient norm was {figure(first)} at first and is {figure(now)} since about step "
         f"{onset}: training diverges. Clipping hides it from the weights for a while, not for "
         "long.",
         (run.change(norm, onset, "rose"),),
-        (
-            cures.gentler(run.context),
-            cures.clipped(run.context),
-            cures.earlier_checkpoint(onset),
-        ),
+        _smaller_updates(run, onset),
         onset,
         source="classes: grad_norm in the hundreds",
     )
@@ -162,7 +158,7 @@ def _spiky(run: Run, norm: Series, spikes: np.ndarray, middle: float) -> Finding
         (
             cures.clipped(run.context),
             cures.gentler(run.context, 0.3),
-            Remedy("look at the rows of those batches: overlong, empty or duplicated texts?"),
+            Remedy("Look at the rows of those batches: overlong, empty or duplicated texts?"),
         ),
         steps[0],
         confidence=0.8,
@@ -184,15 +180,11 @@ def _loss(run: Run) -> Iterator[Finding]:
     yield Finding(
         "kl_or_grad_blowup.loss",
         Severity.ERROR,
-        f"the loss exploded to {figure(now)}",
+        f"The loss exploded to {figure(now)}",
         f"The loss was {figure(first)} at first and is {figure(now)} since about step {onset}: "
         "the updates are too large for this model.",
         (run.change(loss, onset, "rose"),),
-        (
-            cures.gentler(run.context),
-            cures.clipped(run.context),
-            cures.earlier_checkpoint(onset),
-        ),
+        _smaller_updates(run, onset),
         onset,
         source="own baseline: three times the early loss",
     )
@@ -211,7 +203,7 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
     yield Finding(
         "kl_or_grad_blowup.policy_loss",
         Severity.WARNING,
-        f"the policy loss grew to {figure(float(size[end]))}",
+        f"The policy loss grew to {figure(float(size[end]))}",
         f"The size of the policy loss grew from {figure(float(size[start]))} to "
         f"{figure(float(size[end]))} in {end - start} steps from step {onset} on. Rewards may "
         "still look well: this comes a few steps before a collapse.",
@@ -221,3 +213,8 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
         confidence=0.8,
         source="hardening guide's logs: 6.8, 11, 19, 57, 215, then collapse",
     )
+
+
+def _smaller_updates(run: Run, onset: int) -> tuple[Remedy, ...]:
+    again = cures.earlier_checkpoint(onset)
+    return cures.gentler(run.context), cures.clipped(run.context), again

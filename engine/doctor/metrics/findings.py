@@ -9,6 +9,7 @@ from engine.doctor.metrics import (
     components,
     course,
     divergence,
+    few,
     flat_reward,
     forgetting,
     inputs,
@@ -48,4 +49,5 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     above ``info`` is an answer about a healthy run.
     """
     run = Run(columns, context or MetricContext())
-    return rooted(found for rule in RULES for found in rule(run))
+    found = [one for rule in RULES for one in rule(run)]
+    return rooted(few.with_few(run, found))

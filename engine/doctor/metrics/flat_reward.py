@@ -117,7 +117,7 @@ class _Flat:
         )
 
 
-_NOTHING_LEARNED = "every group has equal rewards: nothing is learned"
+_NOTHING_LEARNED = "Every group has equal rewards: nothing is learned"
 
 
 def _all_right(case: _Flat) -> Finding:
@@ -150,10 +150,10 @@ def _equal(case: _Flat) -> Finding:
                 case.run.context,
                 "actor_rollout_ref.rollout.temperature",
                 1.0,
-                "sample at temperature 1.0",
+                "Sample at temperature 1.0",
                 "the responses of a group differ again",
             ),
-            Remedy("look at three rollouts of one group: do the texts differ, and their scores?"),
+            Remedy("Look at three rollouts of one group: do the texts differ, and their scores?"),
         ),
         not_checked=("why the rewards are equal: the series alone do not show it, rollouts do",),
     )
@@ -185,26 +185,26 @@ def _range(run: Run) -> tuple[float | None, float | None]:
 def _harder(run: Run) -> tuple[Remedy, ...]:
     return (
         Remedy(
-            "train on questions that the model does not solve always",
+            "Train on questions that the model does not solve always",
             (),
             "groups have spread again; filter those it gets right every time",
         ),
-        Remedy("stop here: the last checkpoint is as good as this data makes it"),
+        Remedy("Stop here: the last checkpoint is as good as this data makes it"),
     )
 
 
 def _easier(run: Run) -> tuple[Remedy, ...]:
     return (
-        Remedy("check the answer parser and the gold of three rollouts by hand first"),
+        Remedy("Check the answer parser and the gold of three rollouts by hand first"),
         cures.longer(run.context),
         cures.scaled(
             run.context,
             cures.ROLLOUTS,
             2,
-            "sample more rollouts per prompt",
+            "Sample more rollouts per prompt",
             "a better chance that one of them is right",
         ),
-        Remedy("begin with easier questions, or from an SFT checkpoint"),
+        Remedy("Begin with easier questions, or from an SFT checkpoint"),
     )
 
 
@@ -244,7 +244,7 @@ def _always_zero(run: Run) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.zero",
         Severity.ERROR,
-        "the reward is exactly 0",
+        "The reward is exactly 0",
         f"The mean reward is exactly 0 in all of the last {len(reward) - place} steps, since step "
         f"{onset}: either nothing is right, or nothing reaches the reward (a judge that fails, a "
         "parser that finds no answer, rows without gold).",
@@ -289,7 +289,7 @@ def _many_equal(run: Run) -> Iterator[Finding]:
         "rollouts are generated and judged, and give no advantage. A batch that trains is in fact "
         f"{1 - now:.2f} of what the recipe says.",
         (run.seen("share of groups without spread", onset, share=now),),
-        (_harder(run)[0], Remedy("filter groups without spread before the update (DAPO)")),
+        (_harder(run)[0], Remedy("Filter groups without spread before the update (DAPO)")),
         onset,
         source="DAPO, arXiv 2503.14476",
     )
@@ -313,7 +313,7 @@ def _saturated(run: Run) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.saturated",
         Severity.INFO,
-        "the reward is at its highest nearly always",
+        "The reward is at its highest nearly always",
         f"{percent(share)} of the {count} steps since step {onset} have the highest reward, "
         f"{figure(high)}: little is left to learn from this data, and about {percent(share)} of "
         "the work trains nothing.",

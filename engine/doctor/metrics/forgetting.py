@@ -87,7 +87,7 @@ def _finding(run: Run, reward: Series, onset: int, before: float, after: float) 
     return Finding(
         "collapse_entropy_or_length.reward",
         Severity.ERROR,
-        "what was learned is lost",
+        "What was learned is lost",
         f"The mean reward was about {figure(before)} (best at step {peak}) and is about "
         f"{figure(after)} since step {onset}: the policy got worse and stays so. "
         f"{_boundary(run, onset)}",
@@ -99,7 +99,7 @@ def _finding(run: Run, reward: Series, onset: int, before: float, after: float) 
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context, 0.3),
             cures.held_near_reference(run.context),
-            Remedy("keep the checkpoint with the best validation reward, not the last one"),
+            Remedy("Keep the checkpoint with the best validation reward, not the last one"),
         ),
         onset,
         confidence=0.9,

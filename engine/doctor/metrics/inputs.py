@@ -37,14 +37,14 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
     yield Finding(
         "data_missing_or_schema.empty_prompt",
         Severity.CRITICAL,
-        f"every prompt has {figure(float(values[0]))} tokens: it is empty",
+        f"Every prompt has {figure(float(values[0]))} tokens: it is empty",
         f"The longest prompt of each of {values.size} steps has {figure(float(values[0]))} "
         "tokens: only the chat template's own marks. The question never reaches the model, "
         "usually because the prompt column holds text in place of a list of messages.",
         (run.seen(f"{longest.name} is {figure(float(values[0]))}", longest.step(0)),),
         (
-            Remedy("prepare the data again: prompt must be a list of {role, content}"),
-            Remedy("grubrics-tui check renders one prompt and looks for the question in it"),
+            Remedy("Prepare the data again: prompt must be a list of {role, content}"),
+            Remedy("Render one prompt and look for the question in it: grubrics-tui check does"),
         ),
         longest.step(0),
         source="grubrics history: prompt_length/mean=3.0 in every step",
@@ -69,12 +69,12 @@ def _impossible(run: Run) -> Iterator[Finding]:
         yield Finding(
             "reward_function_error.out_of_range",
             Severity.ERROR,
-            f"a reward of {figure(worst)} cannot be",
+            f"A reward of {figure(worst)} cannot be",
             f"In {places.size} steps, first in step {series.step(first)}, a reward lies outside "
             f"{figure(low)} to {figure(high)}, the range that its formula and weights allow "
             f"(worst {figure(worst)}). One such outlier sets the whole group's advantages.",
             (run.seen(f"{series.name} beyond {figure(limit)}", series.step(first), worst=worst),),
-            (Remedy("look at that rollout's reward parts: which term is too large?"),),
+            (Remedy("Look at that rollout's reward parts: which term is too large?"),),
             series.step(first),
             source="engine.rubrics.reward",
         )
@@ -95,12 +95,12 @@ def _outliers(run: Run) -> Iterator[Finding]:
         yield Finding(
             "reward_function_error.outlier",
             Severity.WARNING,
-            f"single rewards of {figure(worst)} are far from all others",
+            f"Single rewards of {figure(worst)} are far from all others",
             f"In {places.size} steps, first in step {series.step(first)}, a reward lies far from "
             f"all others (9 of 10 are between {figure(float(low))} and {figure(float(high))}). A "
             "term without a limit, such as a latency penalty, sets the whole group's advantages.",
             (run.seen(series.name, series.step(first), worst=worst),),
-            (Remedy("limit each term of the reward, or clip its sum"),),
+            (Remedy("Limit each term of the reward, or clip its sum"),),
             series.step(first),
             confidence=0.7,
             source="hardening guide's logs: rewards of -10 among 2, from one slow generation",

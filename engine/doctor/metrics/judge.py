@@ -47,12 +47,12 @@ def _latency(run: Run) -> Iterator[Finding]:
     yield Finding(
         "judge_timeout_or_connection.slower",
         Severity.WARNING,
-        f"the judge became {now / first:.1f} times slower",
+        f"The judge became {now / first:.1f} times slower",
         f"A judge call took {figure(first)} s at first and takes {figure(now)} s since step "
         f"{onset}; the limit of a call is {run.context.get('judge.timeout_s', 'not known')} s.",
         (run.change(latency, onset, "rose"),),
         (
-            Remedy("test the judge alone; try another deployment or hour"),
+            Remedy("Test the judge alone; try another deployment or hour"),
             _patient(run),
         ),
         onset,
@@ -78,7 +78,7 @@ def _failed(run: Run) -> Iterator[Finding]:
         f"Since step {onset} {percent(mean)} of the samples could not be scored; they are left "
         "out, so batches are smaller and groups incomplete.",
         (run.seen("share of samples without a reward", onset, share=last),),
-        (Remedy("test the judge: grubrics-tui judge-test names the class of the error"),),
+        (Remedy("Test the judge: grubrics-tui judge-test names the class of the error"),),
         onset,
         confidence=0.7,
         not_checked=("why they failed: that stands in the reward records",),
@@ -98,7 +98,7 @@ def _timeouts(run: Run) -> Iterator[Finding]:
         f"Since step {onset} {percent(share)} of the judge's calls take longer than the limit of "
         f"{run.context.get('judge.timeout_s', 'unknown')} s; each is paid for and asked again.",
         (run.seen("calls that timed out", onset, share=share),),
-        (_patient(run), Remedy("fewer calls at once, if the server slows down under load")),
+        (_patient(run), Remedy("Fewer calls at once, if the server slows down under load")),
         onset,
         source="history: 60 s where 300 were needed",
     )
@@ -122,10 +122,10 @@ def _unreadable(run: Run) -> Iterator[Finding]:
                 run.context,
                 "judge.max_tokens",
                 4,
-                "let replies be longer",
+                "Let replies be longer",
                 "the JSON of a reply is no longer cut",
             ),
-            Remedy("ask for JSON mode where the server has it"),
+            Remedy("Ask for JSON mode where the server has it"),
         ),
         onset,
         source="history: 7 % with 2000 tokens, 69 % with a reasoning judge",
@@ -162,6 +162,6 @@ def _patient(run: Run) -> Remedy:
         run.context,
         "judge.timeout_s",
         3,
-        "give a call more time",
+        "Give a call more time",
         "slow replies count in place of being asked for again",
     )

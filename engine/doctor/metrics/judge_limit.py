@@ -26,7 +26,7 @@ def more_calls(run: Run) -> Remedy:
     load, limit = _load(run), run.context.get(LIMIT)
     if load is None or not isinstance(limit, int) or limit < 1:
         return Remedy(
-            "let more judge calls run at once",
+            "Let more judge calls run at once",
             effect="shorter waits, as far as the server's rate limit allows",
         )
     served = allowed(limit, load.refused) if load.refused else None
@@ -35,7 +35,7 @@ def more_calls(run: Run) -> Remedy:
         return Remedy(_not_more(load, limit, served))
     before, after = (figure(pace(load.calls, n, load.latency)) for n in (limit, wanted))
     return Remedy(
-        f"let {wanted} judge calls run at once in place of {limit}",
+        f"Let {wanted} judge calls run at once in place of {limit}",
         (Change("config", LIMIT, wanted, limit),),
         f"{load.told}: {after} s of judging a step in place of {before} s, if the server takes "
         f"{wanted} at once",

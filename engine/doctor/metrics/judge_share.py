@@ -46,7 +46,7 @@ def _queue(run: Run, wait: Series, share: float) -> Finding:
     return Finding(
         "slow_step.judge_queue",
         Severity.WARNING,
-        "most of a step waits for the judge's queue",
+        "Most of a step waits for the judge's queue",
         f"A call waits {figure(_now(wait))} s for one{of} free slots and then takes "
         f"{figure(call)} s; rewards take {percent(share)} of a step.",
         (run.seen("wait for a judge slot", wait.step(-1), wait=_now(wait), call=call),),
@@ -66,7 +66,7 @@ def _judge(run: Run, call: Series, share: float) -> Finding:
         (run.seen("share of rewards in a step", call.step(-1), share=share, call=_now(call)),),
         (
             more_calls(run),
-            Remedy("test the judge alone; a smaller model or fewer answers a question are faster"),
+            Remedy("Test the judge alone; a smaller model or fewer answers a question are faster"),
         ),
         call.step(0),
         source="seed guide: which phase",

@@ -39,16 +39,16 @@ def check(run: Run) -> Iterator[Finding]:
     yield Finding(
         "overfitting",
         Severity.WARNING,
-        "validation loss rises while training loss falls",
+        "Validation loss rises while training loss falls",
         f"Validation loss was lowest at step {onset} ({figure(lowest)}) and is "
         f"{figure(float(last[-1]))} at the end, while training loss fell from "
         f"{figure(float(np.median(before)))} to {figure(float(np.median(after)))}: since then the "
         "model learns the training rows by heart.",
         (run.change(validation, validation.step(best + 1), "rose"),),
         (
-            Remedy(f"use the checkpoint of step {onset}", (), "the best validation loss"),
+            Remedy(f"Use the checkpoint of step {onset}", (), "the best validation loss"),
             cures.scaled(
-                run.context, "training.num_train_epochs", 0.5, "train fewer epochs", "less by heart"
+                run.context, "training.num_train_epochs", 0.5, "Train fewer epochs", "less by heart"
             ),
             cures.gentler(run.context, 0.5),
         ),

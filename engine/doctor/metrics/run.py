@@ -58,6 +58,11 @@ class Run:
     columns: Columns
     context: MetricContext
 
+    @property
+    def records(self) -> int:
+        """How many steps have any metric."""
+        return len(self.columns.times.steps)
+
     def raw(self, name: str) -> Series:
         """The metric, or what trainers of another kind log in its stead; NaN where it was null."""
         for one in (name, *SIBLINGS.get(name, ()), *_ALSO.get(name, ())):

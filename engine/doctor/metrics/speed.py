@@ -94,7 +94,7 @@ def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> F
     return Finding(
         f"slow_step.{_kind(run, phase, onset)}",
         Severity.WARNING,
-        f"steps take {now / before:.1f} times as long as at first",
+        f"Steps take {now / before:.1f} times as long as at first",
         f"A step took {figure(before)} s at first and takes {figure(now)} s since step {onset}."
         f"{where}{detail}{_longer_answers(run, onset)}",
         tuple(evidence),
@@ -144,15 +144,15 @@ def _longer_answers(run: Run, onset: int) -> str:
 def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
     if phase in (metrics.REWARD_DURATION, "timing_s/reward"):
         return (
-            Remedy("test the judge alone: its latency may be its server's"),
+            Remedy("Test the judge alone: its latency may be its server's"),
             more_calls(run),
         )
     if phase == "timing_s/gen":
         return (
-            cures.scaled(run.context, cures.RESPONSE, 0.5, "shorter responses", "less to generate"),
-            Remedy("check the GPU for other processes and for a lower clock"),
+            cures.scaled(run.context, cures.RESPONSE, 0.5, "Shorter responses", "less to generate"),
+            Remedy("Check the GPU for other processes and for a lower clock"),
         )
-    return (Remedy("check the host for other processes, swap and a full disk"),)
+    return (Remedy("Check the host for other processes, swap and a full disk"),)
 
 
 def _throughput(run: Run) -> Iterator[Finding]:
@@ -168,7 +168,7 @@ def _throughput(run: Run) -> Iterator[Finding]:
     yield Finding(
         "slow_step.throughput",
         Severity.WARNING,
-        f"throughput fell to {percent(before / now)} of what it was",
+        f"Throughput fell to {percent(before / now)} of what it was",
         f"{figure(1 / before)} tokens a second at first, {figure(1 / now)} since step {onset}.",
         (run.change(speed, onset, "fell"),),
         _remedies(run, ""),
@@ -188,7 +188,7 @@ def _warm_up(run: Run) -> Iterator[Finding]:
     yield Finding(
         "slow_step.warm_up",
         Severity.INFO,
-        "the first step was slow",
+        "The first step was slow",
         f"The first step took {figure(first)} s and the others take {figure(usual)} s: workers "
         "start and kernels are compiled. It is not counted in the baseline.",
         (run.seen("first step", series.step(0), first=first, usual=usual),),
@@ -210,12 +210,12 @@ def _saving(run: Run) -> Iterator[Finding]:
     yield Finding(
         "slow_step.saving",
         Severity.WARNING,
-        f"saving takes {percent(share)} of the time",
+        f"Saving takes {percent(share)} of the time",
         f"A checkpoint takes {figure(cost)} s every {every:g} steps of {figure(usual)} s.",
         (run.seen("saving", saves.step(0), seconds=cost, every=every),),
         (
             cures.scaled(
-                run.context, "trainer.save_freq", 5, "save less often", "less time spent saving"
+                run.context, "trainer.save_freq", 5, "Save less often", "less time spent saving"
             ),
         ),
         saves.step(0),

@@ -25,7 +25,7 @@ _STEPS = 5
 _ZEROS = 3
 _LR_STEPS = 10
 _TRAINABLE = Remedy(
-    "check which parameters can train: adapter attached, nothing frozen, input gradients on",
+    "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
     (),
     "the gradient is no longer 0",
 )
@@ -59,17 +59,17 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
 def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:
     onset, last = loss.step(place), float(loss.values[-1])
     why = "no parameter that is trained has a gradient"
-    remedies: tuple[Remedy, ...] = (_TRAINABLE, Remedy("check that the labels are not all -100"))
+    remedies: tuple[Remedy, ...] = (_TRAINABLE, Remedy("Check that the labels are not all -100"))
     if preference:
         why = (
             "policy and reference give every answer the same probability (ln 2 = 0.693 is the loss "
             "of a margin of 0)"
         )
-        remedies = (_TRAINABLE, Remedy("check the reference model's set-up (ZeRO-3, adapters)"))
+        remedies = (_TRAINABLE, Remedy("Check the reference model's set-up (ZeRO-3, adapters)"))
     return Finding(
         "loss_flat_no_learning",
         Severity.ERROR,
-        f"the loss stays at {figure(last)}",
+        f"The loss stays at {figure(last)}",
         f"The loss has been {last:.4g} in all of the last {len(loss) - place} steps, since step "
         f"{onset}: {why}.",
         (run.seen("the loss does not change", onset, loss=last, steps=len(loss) - place),),
@@ -93,7 +93,7 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     yield Finding(
         "loss_flat_no_learning.no_gradient",
         Severity.ERROR,
-        "rewards differ, but the gradient is 0",
+        "Rewards differ, but the gradient is 0",
         f"The rewards of a group differ (std {figure(float(np.median(moving)))}), and yet the "
         f"gradient norm is exactly 0 in the last {len(norm) - place} steps, since step {onset}: "
         "no trained parameter takes part in the loss.",
@@ -113,12 +113,12 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     yield Finding(
         "loss_flat_no_learning.rate_zero",
         Severity.ERROR,
-        "the learning rate is 0",
+        "The learning rate is 0",
         f"The learning rate is 0 in all {len(rate)} steps: the weights never change.",
         (run.seen(f"{rate.name} is 0", rate.step(0), steps=len(rate)),),
         (
             cures.setting(
-                run.context, key, wanted, f"set the learning rate, e.g. {wanted:g}", "steps train"
+                run.context, key, wanted, f"Set the learning rate, e.g. {wanted:g}", "steps train"
             ),
         ),
         rate.step(0),
@@ -155,11 +155,11 @@ def _never_warm(run: Run) -> Iterator[Finding]:
     yield Finding(
         "loss_flat_no_learning.never_warm",
         Severity.WARNING,
-        "the learning rate never reaches its value",
+        "The learning rate never reaches its value",
         f"The warm-up takes {steps:g} steps and the run has {total}: the learning rate ends at "
         f"{figure(peak * total / steps)} instead of {figure(peak)}.",
         (run.seen(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),),
-        (cures.setting(run.context, key, after, "warm up over a tenth", "full rate after it"),),
+        (cures.setting(run.context, key, after, "Warm up over a tenth", "full rate after it"),),
         rate.step(0),
         source="warm-up steps >= total steps",
     )

@@ -39,98 +39,98 @@ class Class:
 CLASSES = {
     "auth": Class(
         "judge_auth",
-        "the judge refuses the key",
+        "The judge refuses the key",
         "The judge answers that the caller is not allowed: the key is wrong, expired or missing "
         "in the reward workers' environment.",
     ),
     "not_found": Class(
         "judge_auth.not_found",
-        "the judge's model or deployment does not exist",
+        "The judge's model or deployment does not exist",
         "The judge's server knows no model or deployment of that name (404). On Azure the name is "
         "the deployment's, not the model's.",
     ),
     "no_credentials": Class(
         "judge_auth.missing",
-        "no credentials of the judge are set",
+        "No credentials of the judge are set",
         "The key and, for Azure, the endpoint of the judge are read from the environment or from "
         ".env.",
     ),
     "balance": Class(
         "judge_auth.balance",
-        "the judge's account has no balance",
+        "The judge's account has no balance",
         "The judge's server asks for payment (402): the account's balance is used up, and every "
         "call will fail.",
     ),
     "rate_limit": Class(
         "judge_rate_limit",
-        "the judge limits the rate of calls",
+        "The judge limits the rate of calls",
         "The judge refuses calls because too many arrive at once (429).",
     ),
     "quota": Class(
         "judge_rate_limit.quota",
-        "the judge's quota is used up",
+        "The judge's quota is used up",
         "The account has no credit left (insufficient quota): waiting and asking again is of no "
         "use.",
     ),
     "timeout": Class(
         "judge_timeout_or_connection.timeout",
-        "the judge does not answer in time",
+        "The judge does not answer in time",
         "Calls reach the limit of time before the judge has answered. A reasoning model needs "
         "minutes for a long answer.",
     ),
     "connection": Class(
         "judge_timeout_or_connection.connection",
-        "the judge cannot be reached",
+        "The judge cannot be reached",
         "No connection to the judge's address comes about: server down, wrong address, proxy or "
         "network.",
     ),
     "server": Class(
         "judge_timeout_or_connection.server",
-        "the judge's server fails",
+        "The judge's server fails",
         "The judge's server answers with an error of its own (5xx).",
     ),
     "content_filter": Class(
         "judge_content_filter",
-        "the provider's filter blocks the judge",
+        "The provider's filter blocks the judge",
         "The provider's content policy refuses the prompt or the reply.",
     ),
     "client": Class(
         "judge_timeout_or_connection.client",
-        "the call fails before it reaches the judge",
+        "The call fails before it reaches the judge",
         "The client of the judge raised an exception of its own.",
     ),
     "context": Class(
         "context_length_exceeded.judge",
-        "answers and rubric are longer than the judge's model can read",
+        "Answers and rubric are longer than the judge's model can read",
         "One call holds the question, all of its answers and the rubric, and they exceed the "
         "judge's context.",
     ),
     "request": Class(
         "config_error.judge_request",
-        "the judge's server refuses the request",
+        "The judge's server refuses the request",
         "The server knows the caller but not what is asked for: a parameter that this model does "
         "not take, or an address of another interface.",
     ),
     "parse": Class(
         "judge_parse_failure",
-        "the judge's replies cannot be read",
+        "The judge's replies cannot be read",
         "The judge answers, but its reply holds no scores that can be read: it was cut at its "
         "longest length, or the model does not keep to the format.",
     ),
     "data": Class(
         "data_missing_or_schema.gold",
-        "rows have no usable gold",
+        "Rows have no usable gold",
         "The training rows lack precomputed answers or gold scores, or hold fewer than two, or "
         "gaps in them: there is nothing to compare the judge with.",
     ),
     "nan": Class(
         "reward_function_error.nan",
-        "the reward function returns NaN",
+        "The reward function returns NaN",
         "The reward function returned no finite number.",
     ),
     "other": Class(
         "reward_function_error",
-        "the reward function raises",
+        "The reward function raises",
         "The reward code raised an exception.",
     ),
 }

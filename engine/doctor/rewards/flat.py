@@ -114,10 +114,10 @@ def _empty(case: _Case) -> Finding | None:
         return None
     return case.finding(
         "collapse_entropy_or_length.empty",
-        "the responses are empty",
+        "The responses are empty",
         f"{percent(case.share('empty'))} of the responses hold no text: the model ends at once.",
         (
-            Remedy("look at the prompt and at the end token: does the model begin an answer?"),
+            Remedy("Look at the prompt and at the end token: does the model begin an answer?"),
             cures.gentler(case.context),
             cures.earlier_checkpoint(case.onset),
         ),
@@ -131,12 +131,12 @@ def _flat_gold(case: _Case) -> Finding | None:
         return None
     return case.finding(
         "data_missing_or_schema.flat_gold",
-        "the gold scores do not differ",
+        "The gold scores do not differ",
         "The gold scores of a question are all equal, so no rubric can rank its answers as gold "
         "does: alignment is 0 whatever the model writes.",
         (
-            Remedy("drop questions whose gold scores are equal, or compute their gold again"),
-            Remedy("python -m engine.data.analyze shows how many rows are useful"),
+            Remedy("Drop questions whose gold scores are equal, or compute their gold again"),
+            Remedy("Count the useful rows: python -m engine.data.analyze shows them"),
         ),
         telling=lambda one: one.gold_is_constant,
     )
@@ -151,19 +151,19 @@ def _no_rubric(case: _Case) -> Finding | None:
     if _is_cut(case):
         return case.finding(
             "reward_zero_or_flat.truncated",
-            "responses are cut before they hold a rubric",
+            "Responses are cut before they hold a rubric",
             f"Responses are cut at the longest length allowed ({limit or 'not known'} tokens) and "
             "hold no rubric item yet, so the judge finds nothing to score.",
-            (cures.longer(case.context), Remedy("switch thinking off in the chat template")),
+            (cures.longer(case.context), Remedy("Switch thinking off in the chat template")),
         )
     return case.finding(
         "reward_zero_or_flat.no_rubric",
-        "the responses hold no rubric",
+        "The responses hold no rubric",
         'No rubric items are found in the texts (lines "Points: 2, Item: ..."), so the judge '
         "scores every answer 0: the model does not keep to the format.",
         (
-            Remedy("start from an SFT checkpoint, or put an example into the prompt"),
-            Remedy("compare a text with the parser's format in engine.rubrics.rubric"),
+            Remedy("Start from an SFT checkpoint, or put an example into the prompt"),
+            Remedy("Compare a text with the parser's format in engine.rubrics.rubric"),
         ),
     )
 
@@ -186,13 +186,13 @@ def _constant_judge(case: _Case) -> Finding | None:
     value = next(iter(values))
     return case.finding(
         "judge_parse_failure.constant",
-        f"the judge scores everything {value:.3g}",
+        f"The judge scores everything {value:.3g}",
         f"The judge gives every answer the score {value:.3g}, whatever the rubric says: it does "
         "not judge. A stand-in, a broken prompt, or failures that were turned into a number look "
         "like this.",
         (
-            Remedy("test the judge on an answer that is clearly good and one that is clearly bad"),
-            Remedy("check judge.provider and judge.model: is this the judge that was meant?"),
+            Remedy("Test the judge on an answer that is clearly good and one that is clearly bad"),
+            Remedy("Check judge.provider and judge.model: is this the judge that was meant?"),
             *cures.without_judge(case.context),
         ),
         telling=lambda one: one.judge_is_constant,
@@ -206,7 +206,7 @@ def _one_text(case: _Case) -> Finding | None:
         return None
     return case.finding(
         "collapse_entropy_or_length.one_text",
-        "the rollouts of a group are one and the same text",
+        "The rollouts of a group are one and the same text",
         "The model writes the same text in every rollout of a group: it has lost its variety, or "
         "it is sampled without any.",
         (
@@ -214,11 +214,11 @@ def _one_text(case: _Case) -> Finding | None:
                 case.context,
                 "actor_rollout_ref.rollout.temperature",
                 1.0,
-                "sample at temperature 1.0",
+                "Sample at temperature 1.0",
                 "texts differ again",
             ),
             cures.setting(
-                case.context, f"{cures.ACTOR}.entropy_coeff", 0.003, "add an entropy bonus", ""
+                case.context, f"{cures.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
             ),
             cures.earlier_checkpoint(case.onset),
         ),
@@ -232,11 +232,11 @@ def _all_right(case: _Case) -> Finding | None:
     long = len(case.stretch) >= _TOP_STEPS
     return case.finding(
         "reward_zero_or_flat.all_right",
-        "every rollout gets the highest reward",
+        "Every rollout gets the highest reward",
         "The task has become too easy: everything is right.",
         (
-            Remedy("train on harder questions, or filter groups without spread"),
-            Remedy("stop here and evaluate: there is nothing left to learn from this data"),
+            Remedy("Train on harder questions, or filter groups without spread"),
+            Remedy("Stop here and evaluate: there is nothing left to learn from this data"),
         ),
         severity=Severity.WARNING if long else Severity.INFO,
     )
@@ -252,17 +252,17 @@ def _all_wrong(case: _Case) -> Finding | None:
         return None
     return case.finding(
         "reward_zero_or_flat.all_wrong",
-        "no rollout gets any reward",
+        "No rollout gets any reward",
         "Everything is scored, and nothing is right: the task is too hard for this model, or the "
         "answers are not recognised.",
         (
-            Remedy("compare the three rollouts with their gold by hand: are they really wrong?"),
-            Remedy("begin with easier questions, or from an SFT checkpoint"),
+            Remedy("Compare the three rollouts with their gold by hand: are they really wrong?"),
+            Remedy("Begin with easier questions, or from an SFT checkpoint"),
             cures.scaled(
                 case.context,
                 cures.ROLLOUTS,
                 2,
-                "more rollouts per prompt",
+                "More rollouts per prompt",
                 "a better chance that one is right",
             ),
         ),
@@ -274,25 +274,25 @@ def _equal(case: _Case) -> Finding:
     if constant:
         return case.finding(
             "reward_zero_or_flat.constant",
-            f"the reward is always {case.low:.4g}",
+            f"The reward is always {case.low:.4g}",
             "The reward is one and the same number for different texts and questions: the reward "
             "function does not look at them.",
             (
-                Remedy("call the reward function on a good and on a bad text and compare"),
+                Remedy("Call the reward function on a good and on a bad text and compare"),
                 *cures.own_reward(case.context),
             ),
         )
     return case.finding(
         "reward_zero_or_flat.equal",
-        "the rewards of a group do not differ",
+        "The rewards of a group do not differ",
         "Rewards differ between questions, not between the rollouts of one.",
         (
-            Remedy("look at the three rollouts: do the texts differ where the reward looks?"),
+            Remedy("Look at the three rollouts: do the texts differ where the reward looks?"),
             cures.setting(
                 case.context,
                 "actor_rollout_ref.rollout.temperature",
                 1.0,
-                "sample at temperature 1.0",
+                "Sample at temperature 1.0",
                 "texts differ more",
             ),
         ),

@@ -32,7 +32,7 @@ def findings(steps: Sequence[Tally]) -> Iterator[Finding]:
         (),
         (
             Remedy(
-                "count the useful rows, and drop the others",
+                "Count the useful rows, and drop the others",
                 (Change("command", "data", "python -m engine.data.analyze"),),
                 "at least 90 % of the rows should have a useful signal",
             ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ import orjson
 from engine import jsonl
 from engine.doctor.rewards.outcome import read
 from engine.doctor.rewards.tally import Tally
+from engine.watch.growing import GrowingRecords
 
 _KEPT_STEPS = 2000
 _OPEN_STEPS = 2
@@ -18,39 +18,21 @@ _OPEN_STEPS = 2
 _NO_STEP = 0
 
 
-class RewardTallies:
-    """Counts by step. ``look`` reads on from where the last look ended."""
+class RewardTallies(GrowingRecords):
+    """Counts by step."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read = 0
+    def _forget(self) -> None:
         self._steps: dict[int, Tally] = {}
-
-    def look(self) -> None:
-        """Count what was appended. A torn last line waits; a file written anew is read anew."""
-        try:
-            handle = jsonl.open_regular(self.path)
-        except OSError:
-            return
-        with handle:
-            if handle.seek(0, 2) < self._read:
-                self._read, self._steps = 0, {}
-            handle.seek(self._read)
-            for line in handle:
-                if not line.endswith(b"\n"):
-                    return
-                self._add(line)
-                self._read += len(line)
 
     def steps(self) -> list[Tally]:
         """The tallies of the newest steps, oldest first; validation before step 1 is step 0."""
         return [self._steps[number] for number in sorted(self._steps)]
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, line: bytes, offset: int) -> None:
         record = _parse(line)
         if record is None:
             return
-        one = read(record, self._read)
+        one = read(record, offset)
         number = _NO_STEP if one.step is None else one.step
         tally = self._steps.get(number)
         if tally is None:

@@ -11,7 +11,7 @@ from engine.estimate.concurrency import allowed
 Cures = tuple[Remedy, ...]
 
 _TEST = Remedy(
-    "test the judge with the run's own settings",
+    "Test the judge with the run's own settings",
     (Change("command", "judge", "grubrics-tui judge-test"),),
     "says at once whether the judge answers, and how fast",
 )
@@ -28,37 +28,37 @@ def remedies(kind: str, context: MetricContext, refused: float = 0.5) -> Cures:
 
 
 def _auth(context: MetricContext) -> Cures:
-    key = Remedy("set the key in .env, which the launcher hands to the workers")
+    key = Remedy("Set the key in .env, which the launcher hands to the workers")
     return (key, _TEST, *cures.without_judge(context))
 
 
 def _balance(context: MetricContext) -> Cures:
-    credit = Remedy("pay credit into the account, or use another; retries do not help")
+    credit = Remedy("Pay credit into the account, or use another; retries do not help")
     return (credit, *cures.without_judge(context))
 
 
 def _context(_: MetricContext) -> Cures:
     return (
-        Remedy("fewer or shorter answers a question, or a judge with a longer context"),
+        Remedy("Fewer or shorter answers a question, or a judge with a longer context"),
         _TEST,
     )
 
 
 def _request(context: MetricContext) -> Cures:
     warmth = cures.setting(
-        context, "judge.temperature", 1.0, "leave the temperature out", "some models refuse it"
+        context, "judge.temperature", 1.0, "Leave the temperature out", "some models refuse it"
     )
     other = () if context.get("judge.temperature") == 1.0 else (warmth,)
-    return (*other, Remedy("check judge.model and judge.base_url against the message"), _TEST)
+    return (*other, Remedy("Check judge.model and judge.base_url against the message"), _TEST)
 
 
 def _not_found(context: MetricContext) -> Cures:
-    name = Remedy("set judge.model to a model or deployment that exists")
+    name = Remedy("Set judge.model to a model or deployment that exists")
     return (name, _TEST, *cures.without_judge(context))
 
 
 def _quota(context: MetricContext) -> Cures:
-    credit = Remedy("add credit, or use another account; retries do not help")
+    credit = Remedy("Add credit, or use another account; retries do not help")
     return (credit, *cures.without_judge(context))
 
 
@@ -67,7 +67,7 @@ def _timeout(context: MetricContext) -> Cures:
 
 
 def _connection(context: MetricContext) -> Cures:
-    address = Remedy("check judge.base_url, the proxy and the server")
+    address = Remedy("Check judge.base_url, the proxy and the server")
     return (address, _TEST, *cures.without_judge(context), _more_attempts(context))
 
 
@@ -76,34 +76,34 @@ def _server(context: MetricContext) -> Cures:
 
 
 def _content_filter(_: MetricContext) -> Cures:
-    return (Remedy("adjust the deployment's filter, or drop the blocked rows"),)
+    return (Remedy("Adjust the deployment's filter, or drop the blocked rows"),)
 
 
 def _parse(context: MetricContext) -> Cures:
-    key, title = "judge.max_tokens", "let replies be longer"
+    key, title = "judge.max_tokens", "Let replies be longer"
     longer = cures.scaled(context, key, 4, title, "the JSON of a reply is no longer cut")
     return (longer, _TEST, *cures.without_judge(context))
 
 
 def _data(_: MetricContext) -> Cures:
     command = "python -m engine.data.prepare preset --only-cached"
-    title = "prepare the data again, with only rows that have gold"
+    title = "Prepare the data again, with only rows that have gold"
     return (Remedy(title, (Change("command", "data", command),), "every row can be scored"),)
 
 
 def _nan(context: MetricContext) -> Cures:
-    number = Remedy("return a finite number for every response: look for 0/0 and log 0")
+    number = Remedy("Return a finite number for every response: look for 0/0 and log 0")
     return (number, *cures.own_reward(context))
 
 
 def _code(context: MetricContext) -> Cures:
-    mend = Remedy("run the reward function on that rollout and mend it")
+    mend = Remedy("Run the reward function on that rollout and mend it")
     return (mend, *cures.own_reward(context))
 
 
 def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
     """As many as the server let through."""
-    key, title, effect = "judge.max_concurrent", "fewer calls at once", "what the server serves"
+    key, title, effect = "judge.max_concurrent", "Fewer calls at once", "what the server serves"
     limit = context.get(key)
     if not isinstance(limit, int):
         return Remedy(title, (), effect)
@@ -111,12 +111,12 @@ def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
 
 
 def _more_time(context: MetricContext) -> Remedy:
-    title, effect = "give a call more time", "slow replies count in place of being repeated"
+    title, effect = "Give a call more time", "slow replies count in place of being repeated"
     return cures.scaled(context, "judge.timeout_s", 3, title, effect)
 
 
 def _more_attempts(context: MetricContext) -> Remedy:
-    title = "try more often"
+    title = "Try more often"
     return cures.scaled(context, "judge.max_attempts", 2, title, "a short outage is waited out")
 
 

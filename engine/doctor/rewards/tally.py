@@ -54,7 +54,8 @@ class Tally:
     def add(self, one: Rollout) -> None:
         self.records += 1
         self.tries += one.tries
-        self.failed_tries.update(one.failed_tries)
+        if one.failed_tries:
+            self.failed_tries.update(one.failed_tries)
         if one.failure is not None:
             self.failures[one.failure] += 1
             kept = self.telling.setdefault(one.failure, [])

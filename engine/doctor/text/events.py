@@ -16,6 +16,7 @@ MANY_RETRIES = 5
 MOST_PER_RULE = 20
 """Events kept of one rule; further ones are only counted."""
 _MOST_KINDS = 2000
+_MOST_TRIED_AGAIN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class Event:
     def role(self) -> Role:
         return self.rule.role if self.rule else Role.CAUSE
 
+    @property
+    def is_hopeless(self) -> bool:
+        return self.rule is not None and self.rule.hopeless
+
 
 @dataclass
 class Events:
@@ -42,6 +47,16 @@ class Events:
     kept: list[Event] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
+    tried_again: list[Event] = field(default_factory=list)
+    """What a program says it tries again: no trouble, unless it ends of it."""
+
+    def copied(self) -> Events:
+        return Events(
+            list(self.kept), Counter(self.counts), Counter(self.retried), list(self.tried_again)
+        )
+
+    def held_back(self, event: Event) -> None:
+        self.tried_again = [*self.tried_again[-_MOST_TRIED_AGAIN:], event]
 
     def saw(self, rule: Rule | None, line: Line) -> bool:
         """Count what was seen; whether it is one of those to keep."""
@@ -54,12 +69,12 @@ class Events:
     def take_back(self, line: Line) -> None:
         """The line says that what was just seen is tried again; often enough it stays seen."""
         last = self.kept[-1] if self.kept else None
-        if last is None or not _is_just_after(line, last.line):
+        if last is None or not _is_just_after(line, last.line) or last.is_hopeless:
             return
         key = _key(last.rule, last.line)
         self.retried[key] += 1
         if self.retried[key] < MANY_RETRIES:
-            self.kept.pop()
+            self.held_back(self.kept.pop())
             self.counts[key] -= 1
 
     def count(self, event: Event) -> int:

@@ -11,7 +11,8 @@ from engine.doctor.finding import Evidence, Finding, Severity
 from engine.doctor.text.events import Event
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role
-from engine.doctor.text.story import Story, tell
+from engine.doctor.text.story import NEAR_END, Story, tell
+from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
 
 _READ = 4 * 1024 * 1024
@@ -30,9 +31,14 @@ def read_log(path: Path) -> LogReader:
     return reader
 
 
-def findings(reader: LogReader, path: str | None = None) -> list[Finding]:
-    """Of what has been read until now; may be asked again when there is more."""
-    story = tell(reader.events, reader.progress)
+def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) -> list[Finding]:
+    """Of what has been read until now; may be asked again when there is more.
+
+    What the log ends in, a traceback without its exception or attempts that all failed, counts only
+    once it has ``ended``.
+    """
+    torn = reader.torn() if ended else ()
+    story = tell(reader.events, reader.progress, torn, ended=ended)
     found = [_finding(event, reader, path) for event in story.lasting]
     if story.root is not None:
         found.insert(0, _root_finding(story, reader, path))
@@ -43,7 +49,8 @@ def _got_over(story: Story, reader: LogReader, path: str | None) -> Iterator[Fin
     """What a run met again and again and did not end of: told, but no alarm."""
     first: dict[str, Event] = {}
     for event in story.handled:
-        if event.rule and event.role is Role.CAUSE and reader.events.count(event) > 1:
+        again = reader.events.count(event) > 1 or (event.rule and event.rule.lasting)
+        if event.rule and event.role is Role.CAUSE and again:
             first.setdefault(event.rule.id, event)
     for event in first.values():
         one = _finding(event, reader, path)
@@ -70,7 +77,7 @@ def _finding(
 ) -> Finding:
     evidence = _evidence(event, reader.events.count(event), path)
     if event.rule is None:
-        return _unknown(event, evidence, folded)
+        return _unknown(event, evidence, folded, _is_last(event, reader))
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
@@ -85,14 +92,18 @@ def _finding(
     )
 
 
-def _unknown(event: Event, evidence: tuple[Evidence, ...], folded: tuple[Finding, ...]) -> Finding:
+def _is_last(event: Event, reader: LogReader) -> bool:
+    return reader.progress.mark.offset - event.line.offset <= NEAR_END
+
+
+def _unknown(
+    event: Event, evidence: tuple[Evidence, ...], folded: tuple[Finding, ...], is_last: bool
+) -> Finding:
     assert event.raised is not None
     kind = kind_of(event.raised)
-    # A line without frames may as well be what a tested program or a model has printed.
-    known = kind is not None and bool(event.raised.frames)
     return Finding(
         id=_id(event),
-        severity=Severity.ERROR if known else Severity.WARNING,
+        severity=_severity(event.raised, is_last),
         title=kind.title if kind else "An exception ended the run",
         cause=kind.cause if kind else "No rule knows this exception; its frames are the best lead.",
         evidence=evidence,
@@ -100,6 +111,13 @@ def _unknown(event: Event, evidence: tuple[Evidence, ...], folded: tuple[Finding
         confidence=kind.confidence if kind else 0.2,
         followed_by=folded,
     )
+
+
+def _severity(raised: Raised, is_last: bool) -> Severity:
+    """A line without frames may as well be what a tested program or a model has printed."""
+    if not raised.frames:
+        return Severity.WARNING if is_last else Severity.INFO
+    return Severity.ERROR if kind_of(raised) is not None else Severity.WARNING
 
 
 def _id(event: Event) -> str:
@@ -116,7 +134,8 @@ def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...
         values["seen"] = count
     said = Evidence(line.text.strip()[:_WIDEST], path, line.offset, event.mark.step, values)
     frames = event.raised.frames[-2:] if event.raised else ()
-    return (said, *(Evidence(f"raised in {name}", path) for name in reversed(frames)))
+    raised = dict.fromkeys(reversed(frames))
+    return (said, *(Evidence(f"raised in {name}", path) for name in raised))
 
 
 def _filled(text: str, event: Event) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.doctor.text.tracebacks import exception_in
 from engine.doctor.text.wording import is_conversation, is_handled, is_prose, is_retry
 
-_LOUD = ("ERROR", "CRITICAL", "FATAL")
+LOUD = ("ERROR", "CRITICAL", "FATAL")
 
 
 class Book(NamedTuple):
@@ -24,8 +25,11 @@ class Book(NamedTuple):
 
 
 class Match(NamedTuple):
+    """``is_retried``: the program says that it tries again."""
+
     rule: Rule
     groups: dict[str, str]
+    is_retried: bool = False
 
 
 @cache
@@ -51,6 +55,11 @@ class Matcher:
         self._users = rules.users
         self._retries: Counter[str] = Counter()
 
+    def copied(self) -> Matcher:
+        other = copy(self)
+        other._retries = Counter(self._retries)
+        return other
+
     def matches(self, line: Line, needles: Sequence[int]) -> list[Match]:
         """Every rule one of whose patterns is found, the most telling first."""
         found = []
@@ -64,14 +73,16 @@ class Matcher:
     def believed(
         self, found: Sequence[Match], line: Line, above: Callable[[], str]
     ) -> Match | None:
-        """The first match whose surroundings fit, unless the program only tries again."""
+        """The first match whose surroundings fit, unless the program says what it does instead."""
         best = next((one for one in found if _fits(one.rule, line, above)), None)
         if best is None or not (is_retry(line.text) or is_handled(line.text)):
+            return best
+        if best.rule.hopeless and not is_handled(line.text):
             return best
         if not (best.rule.lasting or is_retry(line.text)):
             return None
         self._retries[best.rule.id] += 1
-        return best if self._retries[best.rule.id] >= MANY_RETRIES else None
+        return best._replace(is_retried=self._retries[best.rule.id] < MANY_RETRIES)
 
 
 def is_boilerplate(found: Sequence[Match]) -> bool:
@@ -84,12 +95,12 @@ def _order(one: Match) -> tuple[int, bool, str, int]:
 
 def _is_said(line: Line, start: int) -> bool:
     """In prompts and answers that are printed anything may be said."""
-    loud = line.level in _LOUD or exception_in(line.text)
+    loud = line.level in LOUD or exception_in(line.text)
     return not loud and (is_prose(line.text[:start]) or is_conversation(line.text))
 
 
 def _fits(rule: Rule, line: Line, above: Callable[[], str]) -> bool:
-    if line.is_quiet and not rule.quiet:
+    if line.is_quiet and not rule.quiet and not (rule.lasting and is_retry(line.text)):
         return False
     needs_frames = rule.above is not None or rule.not_above is not None
     return not needs_frames or rule.stands_below(above())

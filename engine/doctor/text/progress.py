@@ -59,7 +59,7 @@ class Progress:
 
 def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
     bar, step, dicts = mark.bar, mark.step, mark.dicts
-    found = _last(_BAR, block, (b"it/s", b"s/it"))
+    found = _last(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
     if found:
         bar = (int(found[1]), int(found[2]))
     found = _last(_VERL, block, (b"step:",))

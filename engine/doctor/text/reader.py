@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy, deepcopy
 
 from engine.doctor.text.events import Event, Events, shape
 from engine.doctor.text.line import LONGEST, Line, plain, read_line
@@ -11,7 +12,7 @@ from engine.doctor.text.matching import Book, Matcher, book, is_boilerplate
 from engine.doctor.text.progress import Mark, Progress, advanced
 from engine.doctor.text.records import spoken
 from engine.doctor.text.scanner import Scanner
-from engine.doctor.text.series import MARKS, ConsoleSeries
+from engine.doctor.text.series import ConsoleSeries
 from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, lone
 from engine.doctor.text.unknown import is_noise
 from engine.doctor.text.wording import is_code, is_raise, is_retry
@@ -46,12 +47,7 @@ class LogReader:
         self.events = Events()
         self.series = ConsoleSeries()
         self.progress = Progress()
-        self._scanner = Scanner(
-            (*self._needles, *MARKS),
-            self._line,
-            lambda: self._tracebacks.any_open,
-            self._passed,
-        )
+        self._scanner = Scanner(self._needles, self._line, self._is_inside_traceback, self._passed)
         self._lines_before = 1
         self._shapes: Counter[str] = Counter()
 
@@ -61,16 +57,34 @@ class LogReader:
     def finish(self) -> None:
         self._scanner.finish()
 
+    def ended(self) -> LogReader:
+        """What it would be if the log ended here, in the middle of a line maybe; it reads on."""
+        if not self._scanner.is_inside_line:
+            return self
+        other = copy(self)
+        other._matcher, other.events = self._matcher.copied(), self.events.copied()
+        other._tracebacks, other.series = deepcopy(self._tracebacks), deepcopy(self.series)
+        other.progress, other._shapes = copy(self.progress), Counter(self._shapes)
+        other._scanner = self._scanner.calling(
+            other._line, other._is_inside_traceback, other._passed
+        )
+        other.finish()
+        return other
+
+    def torn(self) -> list[Event]:
+        """Tracebacks in the midst of which the log ends."""
+        told = self._tracebacks.torn()
+        return [Event(one.line, None, {}, one, self.progress.mark) for one in told]
+
+    def _is_inside_traceback(self) -> bool:
+        return self._tracebacks.any_open
+
     def _passed(self, block: bytes, offset: int) -> None:
         self.progress.read(block, offset)
+        self.series.read(block)
         self._lines_before += block.count(b"\n")
 
-    def _line(self, raw: bytes, offset: int, hits: Sequence[int]) -> None:
-        needles = [hit for hit in hits if hit < len(self._needles)]
-        if len(needles) < len(hits):
-            self.series.read(raw, self._scanner)
-        if not needles and not self._tracebacks.any_open:
-            return
+    def _line(self, raw: bytes, offset: int, needles: Sequence[int]) -> None:
         for line in spoken(self._read(raw, offset, needles)):
             self._look(line, needles)
 
@@ -101,8 +115,10 @@ class LogReader:
         best = self._matcher.believed(found, line, lambda: self._above(line))
         if best is None and (raised is None or is_noise(raised)):
             return
-        rule, groups = best or (None, {})
-        if self.events.saw(rule, line):
+        rule, groups = (best.rule, best.groups) if best else (None, {})
+        if best is not None and best.is_retried:
+            self.events.held_back(Event(line, rule, groups, raised, self._mark(), quoted))
+        elif self.events.saw(rule, line):
             self.events.kept.append(Event(line, rule, groups, raised, self._mark(), quoted))
 
     def _read(self, raw: bytes, offset: int, needles: Sequence[int]) -> Line:

@@ -40,10 +40,11 @@ class Rule:
     """One cause of trouble and the lines by which programs tell of it.
 
     ``above`` must be found in the frames above the line, ``not_above`` must not; ``unless`` rules
-    the line itself out. ``quiet`` rules also believe lines of level INFO. ``lasting`` trouble is
-    worth a finding although the run goes on. ``times`` is how often it must be seen. ``weight``
-    decides between rules that match the same line. ``yields_to`` names families that explain more
-    when they are seen as well, also later.
+    the line itself out. ``quiet`` rules also believe lines of level INFO. ``times`` is how often it
+    must be seen. ``lasting`` trouble is worth a finding although the run goes on, where it is seen
+    ``often``. ``hopeless`` trouble stays although it is tried again. ``at_end`` counts only among
+    the last words of a log. ``weight`` decides between rules that match the same line.
+    ``yields_to`` names families that explain more when they are seen as well, also later.
     """
 
     id: str
@@ -58,6 +59,9 @@ class Rule:
     quiet: bool = False
     lasting: bool = False
     times: int = 1
+    often: int = 3
+    hopeless: bool = False
+    at_end: bool = False
     weight: int = 0
     yields_to: tuple[str, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -121,7 +125,8 @@ def _read_file(path: Path) -> Iterator[Rule]:
 
 _KEYS = (
     "id", "title", "cause", "patterns", "role", "severity", "above", "not_above", "unless", "quiet",
-    "lasting", "times", "weight", "yields_to", "remedies", "source", "examples", "counterexamples",
+    "lasting", "times", "often", "hopeless", "at_end", "weight", "yields_to", "remedies", "source",
+    "examples", "counterexamples",
 )  # fmt: skip
 
 

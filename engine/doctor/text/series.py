@@ -3,66 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine.doctor.text.scanner import Scanner
-from engine.watch.foreign.hf_console import HfConsole
-from engine.watch.foreign.verl_console import VerlConsole
-from engine.watch.train_log import Step
-
 if TYPE_CHECKING:
+    from engine.doctor.text.steps import HfSteps, VerlSteps
+    from engine.watch.batch import Batch
     from engine.watch.columns import Columns
 
-_DICTS = (b"'loss'", b"'grad_norm'", b"'learning_rate'", b"'reward'", b"'rewards/")
-MARKS = (*(b"step:%d" % digit for digit in range(10)), *_DICTS)
-"""Only lines with one of these are parsed."""
 _VERL = re.compile(rb"step:\d")
-_BAR_REACH = 4096
-_HELD = 1000
-"""Steps held as they are; more are packed into columns."""
 
 
 class ConsoleSeries:
-    """The steps of a console, from the lines that hold them."""
+    """The steps of a console, block by block; every block ends with a line's end."""
 
     def __init__(self) -> None:
-        self._verl, self._hf = VerlConsole(), HfConsole()
-        self._steps: list[Step] = []
-        self._packed: Columns | None = None
+        self._verl: VerlSteps | None = None
+        self._hf: HfSteps | None = None
+        self._columns: Columns | None = None
 
     @property
     def total_steps(self) -> int | None:
-        return self._verl.about().total_steps or self._hf.about().total_steps
+        totals = (steps.total_steps for steps in (self._verl, self._hf) if steps)
+        return next((total for total in totals if total), None)
 
     def columns(self) -> Columns | None:
         """Every metric until now; None where no step was printed."""
-        if self._steps:
-            self._pack()
-        return self._packed
+        return self._columns
 
-    def read(self, raw: bytes, scanner: Scanner) -> None:
-        """Parse a line; the last bar above it tells the number of an HF step."""
-        if _VERL.search(raw):
-            self._steps += self._verl.feed([raw])
-        if b"{'" in raw:
-            self._steps += self._hf.feed([_last_bar(scanner.before(_BAR_REACH)), raw])
-        if len(self._steps) >= _HELD:
-            self._pack()
-
-    def _pack(self) -> None:
+    def read(self, block: bytes) -> None:
         # numpy: a log without numbers is read without it.
-        from engine.watch.batch import Batch
+        if self._verl is None and b"step:" in block and _VERL.search(block):
+            from engine.doctor.text.steps import VerlSteps
+
+            self._verl = VerlSteps()
+        if self._hf is None and b"{'" in block:
+            from engine.doctor.text.steps import HfSteps
+
+            self._hf = HfSteps()
+        for steps in (self._verl, self._hf):
+            if steps is not None:
+                self._take(steps.read(block))
+
+    def _take(self, batches: Iterable[Batch]) -> None:
         from engine.watch.columns import Columns
 
-        self._packed = self._packed or Columns()
-        self._packed.merge(Batch.from_steps(self._steps))
-        self._steps = []
-
-
-def _last_bar(before: bytes) -> bytes:
-    at = before.rfind(b"%|")
-    if at < 0:
-        return b""
-    start = max(before.rfind(b"\n", 0, at), before.rfind(b"\r", 0, at)) + 1
-    end = before.find(b"\n", at)
-    return before[start : end if end >= 0 else len(before)]
+        for batch in batches:
+            self._columns = self._columns or Columns()
+            self._columns.merge(batch)

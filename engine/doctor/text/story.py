@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.doctor.text.events import MANY_RETRIES, Event, Events
+from engine.doctor.text.matching import LOUD
 from engine.doctor.text.progress import Progress
 from engine.doctor.text.rules import Role
-from engine.doctor.text.wording import is_retry
+from engine.doctor.text.tracebacks import exception_in
+from engine.doctor.text.unknown import is_telling, kind_of
+from engine.doctor.text.wording import is_complaint, is_retry
+
+NEAR_END = 2000
+"""Bytes before the end of a log that its last words take."""
+_FEW_WORDS = 200
+"""Bytes of a log that may be the rest of what is said on a line."""
+_MORE_THAN_CHANCE = 3
 
 
 @dataclass(frozen=True)
@@ -21,15 +30,26 @@ class Story:
     handled: tuple[Event, ...] = ()
 
 
-def tell(events: Events, progress: Progress) -> Story:
-    """The first telling event wins over what followed from it and over what a run got over."""
-    seen = [event for event in events.kept if not _too_few(event, events)]
+def tell(
+    events: Events, progress: Progress, torn: Sequence[Event] = (), *, ended: bool = True
+) -> Story:
+    """The first telling event wins over what followed from it and over what a run got over.
+
+    ``torn`` are the tracebacks in the midst of which a log has ``ended``.
+    """
+    end = progress.mark.offset
+    seen = [event for event in events.kept if _counts(event, events, end)]
     raised = [event for event in seen if not event.is_quoted]
-    seen = raised or seen
+    seen = [*(raised or seen), *(event for event in torn if _is_telling(event))]
     survived = [event for event in seen if progress.went_on_since(event.mark)]
     lasting = [event for event in survived if _goes_on(event, events)]
     fatal = [event for event in seen if event not in survived]
+    if all(_is_in_passing(event, events, end) for event in fatal):
+        survived, fatal = [*survived, *fatal], []
     root = _more_telling(_root(fatal), fatal)
+    if ended and (root is None or _is_unexplained(root)):
+        unexplained = root or next(iter(torn), None)
+        root = _ended_of(events.tried_again, progress, unexplained) or root
     return Story(
         root,
         tuple(event for event in fatal if event is not root),
@@ -43,11 +63,50 @@ def _goes_on(event: Event, events: Events) -> bool:
     lasts = event.rule is not None and event.rule.lasting
     if event.role is Role.HINT and events.count(event) < MANY_RETRIES:
         return False
+    if event.rule is not None and events.count(event) < event.rule.often:
+        return False
     return lasts and not is_retry(event.line.text)
 
 
-def _too_few(event: Event, events: Events) -> bool:
-    return event.rule is not None and events.count(event) < event.rule.times
+def _counts(event: Event, events: Events, end: int) -> bool:
+    if event.rule is None:
+        return True
+    if event.rule.at_end and end - event.line.offset > NEAR_END:
+        return False
+    return events.count(event) >= event.rule.times
+
+
+def _is_in_passing(event: Event, events: Events, end: int) -> bool:
+    """Whether a line that does not complain was said a few times, and the log goes on after it."""
+    line = event.line
+    if event.rule is None or event.raised or line.level in LOUD or exception_in(line.text):
+        return False
+    said_often = events.count(event) >= max(event.rule.often, event.rule.times)
+    goes_on = end - line.offset - len(line.text.encode()) > _FEW_WORDS
+    return goes_on and not said_often and not is_complaint(line.text)
+
+
+def _is_telling(torn: Event) -> bool:
+    return torn.raised is not None and is_telling(torn.raised)
+
+
+def _is_unexplained(root: Event) -> bool:
+    if root.role is Role.ECHO:
+        return True
+    return root.rule is None and (root.raised is None or kind_of(root.raised) is None)
+
+
+def _ended_of(
+    tried: Sequence[Event], progress: Progress, unexplained: Event | None
+) -> Event | None:
+    """What was tried again without success until the log ended, with an error or without."""
+    open_ = [event for event in tried if not progress.went_on_since(event.mark)]
+    if unexplained is not None:
+        open_ = [event for event in open_ if _place(event) < _place(unexplained)]
+    elif open_ and progress.mark.offset - _place(open_[-1]) > NEAR_END:
+        return None
+    is_many = len(open_) >= (_MORE_THAN_CHANCE if unexplained is None else 1)
+    return open_[0] if is_many else None
 
 
 def _root(fatal: Sequence[Event]) -> Event | None:

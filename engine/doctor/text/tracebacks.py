@@ -13,17 +13,22 @@ _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _WORDS = ("Error", "Exception", "Warning", "Timeout", "Failed", "Invalid", "NotFound", "Abort")
 """Names that anybody may begin a line with."""
 _MOST_LINES = 400
+_LAST_LINES = 8
+"""A traceback that so few lines follow is where the log ends."""
 _MOST_OPEN = 64
 _EXCEPTION = re.compile(
-    r"^(?:E\s+|\| )?(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|timeout|gaierror))"
+    r"^(?:E\s+|\| )?(?P<type>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*|timeout|gaierror))"
     r"(?::\s*(?P<message>.*))?$"
 )
 _NAMED_SO = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Iteration|Warning|Failure|Found|Died|Empty|Full|Killed"
     r"|Abort|Denied|Refused|Expired|Unavailable|Violation|Invalid|InvalidURL|Overflow|timeout|gaierror"
     r"|NotFound|Misuse|Failed|Fault|Duplicate|Closed|Missing\w*|Unsupported\w*|Unserializable|Cancelled"
+    r"|Exhausted|Exceeded|Disconnected|Throttled|Unauthorized|Forbidden|OutOfResources|Interrupted"
+    r"|InvalidArgument|TooManyRequests|Unauthenticated|TooLarge|Stopped"
     r"|\w*Unpickling\w*|\w*Arrow\w+|Group)\Z"
 )
+_OF_A_MODULE = re.compile(r"(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*(?=: |$)")
 _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 
@@ -47,6 +52,10 @@ class _Open:
     frames: list[str] = field(default_factory=list)
     lines: int = 0
     is_ignored: bool = False
+    type: str = ""
+    last: Line | None = None
+    since: int = 0
+    """Lines after the last frame, of any process."""
 
 
 class Tracebacks:
@@ -81,10 +90,20 @@ class Tracebacks:
             if block is None:
                 block = self._begin(line.source)
             block.frames.append(named)
+            block.last, block.since = line, 0
+            block.type = _implied(line.text) or block.type
             return None
         if block is None or not block.frames:
             return None
         return self._close(line, block)
+
+    def torn(self) -> list[Raised]:
+        """Tracebacks at which the log ends, before their exceptions."""
+        return [
+            Raised(one.last, one.type, "", tuple(one.frames[-200:]))
+            for one in self._open.values()
+            if one.last and one.since <= _LAST_LINES
+        ]
 
     def _begin(self, source: str) -> _Open:
         if len(self._open) >= _MOST_OPEN:
@@ -93,7 +112,7 @@ class Tracebacks:
         return self._open[source]
 
     def _close(self, line: Line, block: _Open) -> Raised | None:
-        found = exception_in(line.text)
+        found = exception_in(line.text, below_frames=True)
         if found is None:
             return None
         del self._open[line.source]
@@ -103,14 +122,21 @@ class Tracebacks:
         self._ignored = {source: left - 1 for source, left in self._ignored.items() if left > 1}
         for source, block in list(self._open.items()):
             block.lines += 1
+            block.since += 1
             if block.lines > _MOST_LINES:
                 del self._open[source]
 
 
-def exception_in(text: str) -> tuple[str, str] | None:
-    """Type and message of a line such as ``ValueError: too long``; None for other lines."""
+def exception_in(text: str, *, below_frames: bool = False) -> tuple[str, str] | None:
+    """Type and message of a line such as ``ValueError: too long``; None for other lines.
+
+    Below frames a class is an exception by whatever name, where its module is named with it.
+    """
     found = _EXCEPTION.match(text[:2000])
-    if found is None or not _NAMED_SO.search(found["type"]):
+    if found is None:
+        return None
+    is_named_so = _NAMED_SO.search(found["type"]) is not None
+    if not is_named_so and not (below_frames and _OF_A_MODULE.match(text)):
         return None
     return found["type"], found["message"] or ""
 
@@ -118,8 +144,8 @@ def exception_in(text: str) -> tuple[str, str] | None:
 def lone(line: Line) -> Raised | None:
     """An exception whose traceback is not in the log."""
     found = exception_in(line.text)
-    if found is None or found[0] in _WORDS:
-        return None
+    if found is None or found[0] in _WORDS or line.text.startswith("E "):
+        return None  # Behind the E of a test's report stands what the test has tried out.
     return Raised(line, *found, ())
 
 
@@ -128,3 +154,9 @@ def _frame_or_implied(text: str) -> str | None:
     if named is None and _IMPLIED.search(text[:400]) and exception_in(text):
         return "ray:task"
     return named
+
+
+def _implied(text: str) -> str:
+    """The type that Ray names ahead of the frames."""
+    found = _IMPLIED.search(text[:400])
+    return (found["type"] or "") if found else ""

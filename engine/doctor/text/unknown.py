@@ -40,6 +40,20 @@ def _kinds() -> tuple[Kind, ...]:
     return tuple(Kind(**entry) for entry in entries)
 
 
+_WRAPPERS = re.compile(
+    r"/click/|/typer/|/fire/|/absl/|runpy\.py|torch/distributed/(?:launcher|elastic|run\.py)"
+    r"|accelerate/commands|/hydra/(?:main|_internal/utils)\.py|/ray/_private/(?:worker|client_mode_hook|auto_init_hook)\.py|/ray/_raylet|^ray:task"
+    r"|concurrent/futures|/asyncio/|threading\.py|multiprocessing/process\.py|/tqdm/|contextlib\.py"
+)
+"""Frames between the program and whoever started it: alone they tell of nothing."""
+
+
+def is_telling(raised: Raised) -> bool:
+    """Whether the frames come down to the place of the trouble."""
+    told = bool(raised.frames) and not _WRAPPERS.search(raised.innermost)
+    return told and not is_noise(raised)
+
+
 def is_noise(raised: Raised) -> bool:
     kind = kind_of(raised)
     return kind is not None and kind.id.startswith("healthy_noise")

@@ -16,7 +16,8 @@ _PROGRAM = (
 )
 _TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
 _CONFIG = (r"\s*[\[{(]*'[\w./-]+': ", r"\s+\"[\w./-]+\": ")
-_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG, _TABLE)))
+_METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
+_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG, _TABLE, _METRICS)))
 _RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
 _RETRY = re.compile(
     r"\bretrying\b|\bwill (?:retry|be retried)\b|\btrying again\b"
@@ -27,8 +28,10 @@ _GAVE_UP = re.compile(
     r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)", re.IGNORECASE
 )
 _HANDLED = re.compile(
-    r"\bfalling back\b|\bfalls? back to\b|\btrying another\b|\bhalving\b|\bskipping\b"
-    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b|[;-] using (?:the )?\w+"
+    r"\bignor(?:e|ing) (?:import|optional|missing) \w+"
+    r"|\bwill use\b|\bnot using\b|\bnot an error\b|\bworks fine\b"
+    r"|\bfalling back\b|\bfalls? back to\b|\btrying another\b|\bhalving\b|\bskipping\b"
+    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b|[,;-] using (?:the )?\w+"
     r"|\bassign(?:ing|ed) (?:reward|score|0)\b"
     r"|\busing [\w. /-]{1,50} instead\b",
     re.IGNORECASE,
@@ -51,6 +54,20 @@ _TELLS = re.compile(
 )
 
 
+_COMPLAINS = re.compile(
+    r"error|exception|fail|fatal|cannot|can't|could ?n.t|could not|unable|refus|denied|kill|abort"
+    r"|death|died|dead|exceed|exhaust|out of|time(?:d )?-?out|lost|crash|corrupt|invalid|unhandled"
+    r"|unauthorized|forbidden|missing|stuck|terminat|cancel|interrupt|caught|\b[45]\d\d\b"
+    r"|mismatch|not (?:found|registered|reachable|supported|installed|in struct)|no space|\bOOM",
+    re.IGNORECASE,
+)
+
+
+def is_complaint(text: str) -> bool:
+    """Whether the words are those of trouble; what a rule knows may be said in passing, too."""
+    return _COMPLAINS.search(text) is not None
+
+
 def is_retry(text: str) -> bool:
     """Whether the program says that it will try again, or goes on without."""
     return _RETRY.search(text) is not None and not _GAVE_UP.search(text)
@@ -67,7 +84,8 @@ def is_conversation(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Whether the line shows program text as below a traceback's frame, a config or a table."""
+    """Whether the line shows program text as below a traceback's frame, a config, a table or a
+    step's metrics."""
     return _CODE.match(text) is not None
 
 

@@ -6,9 +6,11 @@ The dicts name no step. A progress bar in the same log tells it; without one the
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.watch.foreign.hf_names import HfNames
+from engine.watch.foreign.layout import NUMBER, Layout
 from engine.watch.foreign.numbering import Numbering
 from engine.watch.foreign.source import LONGEST_LINE, About, Sample
 from engine.watch.train_log import Step
@@ -17,8 +19,11 @@ _DICT = re.compile(rb"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(rb"'([^'{}]{1,200})': (?:'([^'{}]{0,100})'|([^',{}]{1,100}))")
 # The Trainer's own bar has no words in front of it, unlike those that load or map something.
 _BAR = re.compile(rb"(?:^|[\r\n]|\x1b\[A) *\d{1,3}%\|[^|\r\n]{0,200}\| *(\d{1,12})/(\d{1,12}) \[")
-_MARKS = frozenset({"loss", "eval_loss", "learning_rate", "grad_norm", "train_runtime"})
+MARKS = frozenset({"loss", "eval_loss", "learning_rate", "grad_norm", "train_runtime"})
 _SUMMARIES = ("train_runtime", "eval_runtime", "eval_loss")
+_COUNTED = frozenset({"loss", "learning_rate", "grad_norm"})
+_ODD = frozenset({*_SUMMARIES, "step", "global_step"})
+_ENTRY = re.compile(rb"(?P<before>'[^'{}]{1,200}': (?P<quote>'?))" + NUMBER + rb"(?P=quote)")
 
 
 class HfConsole:
@@ -37,19 +42,34 @@ class HfConsole:
     def about(self) -> About:
         return self._about
 
+    def names(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Canonical names of a dict's keys, as they are from that dict on."""
+        return tuple(self._names.metrics((key, 0.0) for key in keys))
+
+    def next_steps(self, count: int) -> range:
+        """Count dicts that name no step and were read by their layout, with no bar between."""
+        first = self._following()
+        if count:
+            self._step = first + count - 1
+        return range(first, first + count)
+
+    @property
+    def is_rewarded(self) -> bool:
+        return self._names.is_rewarded
+
     def _line(self, line: bytes) -> list[Step]:
         found, place = [], 0
         if b"{'" in line:
             for match in _DICT.finditer(line):
-                self._look_at_bars(line[place : match.start()])
+                self.look_at_bars(line[place : match.start()])
                 place = match.end()
                 if (step := self._entry(_pairs(match[0]))) is not None:
                     found.append(step)
-        self._look_at_bars(line[place:])
+        self.look_at_bars(line[place:])
         return found
 
     def _entry(self, pairs: dict[str, str]) -> Step | None:
-        if not _MARKS & pairs.keys():
+        if not MARKS & pairs.keys():
             return None
         if not any(name in pairs for name in _SUMMARIES):
             self._step = self._next(pairs)
@@ -61,11 +81,14 @@ class HfConsole:
         said = pairs.get("step") or pairs.get("global_step") or ""
         if said.isdecimal() and len(said) <= 15:
             return int(said)
-        following = self._step + 1
-        # A bar is drawn ten times a second at most: it may be behind, never ahead.
-        return max(following, self._bar or 0)
+        return self._following()
 
-    def _look_at_bars(self, text: bytes) -> None:
+    def _following(self) -> int:
+        # A bar is drawn ten times a second at most: it may be behind, never ahead.
+        return max(self._step + 1, self._bar or 0)
+
+    def look_at_bars(self, text: bytes) -> None:
+        """Learn from the Trainer's bars how many steps there are and which one is under way."""
         if b"%|" not in text:
             return
         for match in _BAR.finditer(text):
@@ -78,11 +101,23 @@ class HfConsole:
 
 def is_it(sample: Sample) -> bool:
     return any(
-        _MARKS & _pairs(match[0]).keys()
+        MARKS & _pairs(match[0]).keys()
         for line in sample.lines()
         if b"{'" in line
         for match in _DICT.finditer(line)
     )
+
+
+def layout_of(line: bytes) -> Layout | None:
+    """The layout of a line's last dict; None unless that holds the numbers of a step."""
+    text = next((match[0] for match in reversed([*_DICT.finditer(line)])), b"")
+    entries = [_ENTRY.fullmatch(entry) for entry in text[1:-1].split(b", ")]
+    keys = tuple(_pairs(text))
+    distinct = len(HfNames().metrics((key, 0.0) for key in keys)) == len(entries)
+    if None in entries or not distinct or not _COUNTED & {*keys} or _ODD & {*keys}:
+        return None
+    written = (re.escape(one["before"]) + NUMBER + one["quote"] for one in entries if one)
+    return Layout(keys, re.compile(rb"\{" + b", ".join(written) + rb"\}"))
 
 
 def _pairs(text: bytes) -> dict[str, str]:

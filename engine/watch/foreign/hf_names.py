@@ -29,7 +29,8 @@ class HfNames:
     """Whether a run learns from rewards shows in its first lines, and then stays so."""
 
     def __init__(self) -> None:
-        self._rewarded = False
+        self.is_rewarded = False
+        """Whether a reward has been seen."""
 
     def metrics(self, pairs: Iterable[tuple[str, object]]) -> Metrics:
         """Canonical names and numbers; what is no number is left out.
@@ -37,8 +38,8 @@ class HfNames:
         W&B's callback puts ``train/`` before the names; a reading without it means the same.
         """
         known = [(name.removeprefix("train/"), value) for name, value in pairs]
-        self._rewarded = self._rewarded or any(name == "reward" for name, _ in known)
-        table = _RL if self._rewarded else _SFT
+        self.is_rewarded = self.is_rewarded or any(name == "reward" for name, _ in known)
+        table = _RL if self.is_rewarded else _SFT
         found: Metrics = {}
         for name, value in known:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from engine import jsonl
 from engine.watch import metrics
@@ -14,6 +14,7 @@ from engine.watch.train_log import Metrics
 _VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
 _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
+_Value = TypeVar("_Value")
 _REWARD = {metrics.REWARD_MEAN: "mean", metrics.REWARD_MIN: "min", metrics.REWARD_MAX: "max"}
 
 
@@ -52,7 +53,7 @@ def with_rewards(values: Metrics) -> Metrics:
     return with_validation(with_scores(values))
 
 
-def with_scores(values: Metrics) -> Metrics:
+def with_scores(values: dict[str, _Value]) -> dict[str, _Value]:
     """verl's score is our reward; its ``critic/rewards`` is the score less a KL penalty, if any."""
     for name, part in _REWARD.items():
         for source in (f"critic/score/{part}", f"critic/rewards/{part}"):

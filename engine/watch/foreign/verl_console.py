@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import orjson
 
+from engine.watch.foreign.layout import NUMBER, Layout
 from engine.watch.foreign.names import (
     all_bounded,
     bounded,
@@ -28,6 +29,11 @@ _STEP = re.compile(rb"(?:^|[\s\r\])>:|]|\x1b\[[0-9;]*m)step:(\d{1,15}) - (?=[^\s
 # ``name:np.float64(0.5)`` and ``name:tensor(0.5, device='cuda:0')``
 _WRAPPED = re.compile(rb":(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\(([^(),]{1,40})[^()]{0,80}\)")
 _NUMPY = (b":np.float64(", b":np.float32(", b":np.int64(", b":np.int32(")
+_SLOT = re.compile(
+    rb"(?P<before>(?P<name>.+):(?P<wrapping>(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\()?)"
+    + NUMBER
+    + rb"(?P<after>(?(wrapping)\)))"
+)
 _COLOURS, _COLOUR_REACH = 4, 12
 _REPEATED_REACH = 100
 _TOTAL = re.compile(rb"(?:Total training steps|'total_training_steps'): ([1-9]\d{0,14})")
@@ -43,6 +49,30 @@ def is_it(sample: Sample) -> bool:
 def may_become(sample: Sample) -> bool:
     """Whether a log without any step looks like one that verl has begun to write."""
     return any(mark in sample.head for mark in _BEGINNING)
+
+
+def layout_of(line: bytes) -> Layout | None:
+    """The layout of a step's line; None unless all of it are plain numbers of training."""
+    match = _STEP.search(line)
+    if match is None or b"val-" in line:
+        return None
+    lead, text = match[0].partition(b"step:")[0], line[match.end() :].rstrip(b"\r\n")
+    said = _trimmed(text)
+    parts = [_SLOT.fullmatch(part) for part in said.split(b" - ")]
+    if None in parts:
+        return None
+    names = tuple(clean_name(part["name"]) for part in parts if part)
+    slots = (
+        re.escape(part["before"]) + NUMBER + re.escape(part["after"]) for part in parts if part
+    )
+    before = rb"(?<=%bstep:)" % re.escape(lead) if lead else rb"(?<![^\r\n]step:)"
+    pattern = b"".join(
+        (
+            *(b"step:", before, rb"(\d{1,15}+) - ", b" - ".join(slots)),
+            *(re.escape(text[len(said) :]), rb"(?=[\r\n]|\Z)"),
+        )
+    )
+    return Layout(names, re.compile(pattern))
 
 
 class VerlConsole:

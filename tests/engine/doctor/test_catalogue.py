@@ -11,6 +11,7 @@ import pytest
 from engine.doctor.catalogue.__main__ import markdown
 from engine.doctor.catalogue.collect import entries
 from engine.doctor.catalogue.source import Source
+from engine.doctor.families import FAMILIES
 from engine.doctor.finding import Finding
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.rewards.failures import CLASSES
@@ -88,6 +89,16 @@ def test_every_rule_has_a_symptom_and_a_cause() -> None:
         assert one.symptom.strip("… ") and one.cause.strip("… "), one
         assert one.severity, one
         assert one.evidence or one.shape, one
+
+
+def test_what_a_person_reads_begins_as_a_sentence() -> None:
+    """But for names of metrics and commands, which are written as they are."""
+    titles = {text for one in ROWS for text in (one.symptom, *one.remedies)}
+    assert [text for text in titles if re.match(r"[a-z]+[ ,:]", text)] == []
+
+
+def test_every_id_begins_with_a_class_and_every_class_has_a_rule() -> None:
+    assert {one.family for one in ROWS} == set(FAMILIES)
 
 
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:

@@ -36,6 +36,16 @@ def test_a_guess_stands_before_what_is_only_worth_knowing() -> None:
     assert ids(joined([guess], [finding("slow_step", Severity.INFO)]))[0] == "training_setup_error"
 
 
+def test_alarms_stand_before_what_is_only_worth_knowing() -> None:
+    got_over = finding("port_in_use", Severity.INFO)
+    assert ids(joined([got_over], [finding("loss_nan")])) == ["loss_nan", "port_in_use"]
+
+
+def test_a_root_is_as_bad_as_what_is_told_below_it() -> None:
+    [one] = joined([finding("loss_nan.text", Severity.INFO)], [finding("loss_nan.series")])
+    assert one.severity is Severity.ERROR
+
+
 def test_the_same_trouble_is_told_once() -> None:
     [one] = joined([finding("loss_nan.text")], [finding("loss_nan.series")])
     assert ids(list(one.followed_by)) == ["loss_nan.series"]

@@ -143,12 +143,34 @@ def test_the_variable_of_an_address_must_be_known_as_a_secret(tmp_path: Path, va
         load_recipe(str(path))
 
 
-@pytest.mark.parametrize("name", ["critcal", "info"])
-def test_a_name_that_no_finding_has_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("critcal", "did you mean 'critical'"),
+        ("info", "severities are critical, error and warning"),
+        ("judge_atuh", "did you mean 'judge_auth'"),
+        ("healthy_noise", "severities are"),
+        ("loss_nan.onestep", "did you mean 'loss_nan.one_step'"),
+    ],
+)
+@pytest.mark.parametrize("key", ["stop_on", "notify_on"])
+def test_a_name_that_no_finding_has_is_refused(
+    tmp_path: Path, key: str, name: str, hint: str
+) -> None:
     path = tmp_path / "try.yaml"
-    path.write_text(f"grubrics: {{kind: sft}}\nguard: {{stop_on: [loss_nan, {name}]}}\n")
-    with pytest.raises(UsageError, match=rf"guard\.stop_on.*no finding is called '{name}'"):
+    path.write_text(f"grubrics: {{kind: sft}}\nguard: {{{key}: [loss_nan, {name}]}}\n")
+    with pytest.raises(UsageError, match=rf"guard\.{key}.*no finding is called '{name}'; {hint}"):
         load_recipe(str(path))
+
+
+def test_severities_classes_and_ids_may_be_guarded(tmp_path: Path) -> None:
+    path = tmp_path / "try.yaml"
+    names = ["warning", "slow_step", "slow_step.judge", "loss_nan.one_step"]
+    path.write_text(
+        "grubrics: {kind: sft}\nmodel: {path: m}\ndata: {train_file: t}\n"
+        f"training: {{output_dir: o}}\nguard: {{stop_on: {json.dumps(names)}}}\n"
+    )
+    assert load_recipe(str(path)).get("guard.stop_on") == names
 
 
 def test_a_resumed_run_is_known_for_what_its_history_shows(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def test_batch_sizes_that_do_not_fit_come_with_their_changes(root: Path) -> None
 
 def test_steps_that_cannot_be_reached(root: Path) -> None:
     found = diagnose(root, "trainer.total_training_steps=5000")
-    (change,) = next(one for one in found if one.family == "run_length").remedies[0].changes
+    capped = next(one for one in found if one.id == "config_error.epochs_cap")
+    (change,) = capped.remedies[0].changes
     assert (change.key, change.before) == ("trainer.total_epochs", 2)
     assert isinstance(change.after, int) and change.after >= 5000 / 3
 

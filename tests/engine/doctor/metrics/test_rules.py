@@ -248,13 +248,16 @@ def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
     (one,) = metric_findings(columns({"reward/mean": [0.1]}), context)
     (change,) = one.remedies[0].changes
     assert (one.id, change.key, change.after) == (
-        "run_length.epochs_cap",
+        "config_error.epochs_cap",
         "trainer.total_epochs",
         667,
     )
 
 
-@pytest.mark.parametrize(("asked", "ids"), [(False, ["resume_unasked"]), (True, []), (None, [])])
+@pytest.mark.parametrize(
+    ("asked", "ids"),
+    [(False, ["checkpoint_corrupt_or_mismatch.resume_unasked"]), (True, []), (None, [])],
+)
 def test_going_on_from_a_leftover_checkpoint(asked: bool | None, ids: list[str]) -> None:
     start = Start(1, first_step=6, resumed_from=5, asked=asked)
     assert found({"reward/mean": [0.1]}, starts=(start,)) == ids

@@ -1,0 +1,46 @@
+"""The classes of findings, with which every id begins. Plain names: a recipe is checked by them."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cache
+
+ALARMS = ("critical", "error", "warning")
+
+FAILURES = (
+    "checkpoint_corrupt_or_mismatch", "checkpoint_disk_full", "collapse_entropy_or_length",
+    "config_error", "context_length_exceeded", "cuda_device_assert", "cuda_oom_rollout",
+    "cuda_oom_training", "data_missing_or_schema", "driver_toolkit_mismatch",
+    "dtype_or_attention_error", "host_oom", "job_cancelled_or_interrupted", "judge_auth",
+    "judge_content_filter", "judge_parse_failure", "judge_rate_limit",
+    "judge_timeout_or_connection", "kl_or_grad_blowup", "lora_adapter_error",
+    "loss_flat_no_learning", "loss_nan", "model_not_found_or_hub", "nccl_timeout_or_error",
+    "permission_or_fd_limit", "port_in_use", "python_env_import", "ray_start_or_worker_died",
+    "reward_function_error", "reward_zero_or_flat", "tokenizer_or_chat_template",
+    "training_setup_error", "vllm_init_failure", "wandb_auth", "wandb_network",
+    "wandb_teardown_or_crash",
+)  # fmt: skip
+"""What failing logs of post-training are commonly sorted into."""
+
+WITHOUT_FAILURE = ("ablation_no_effect", "overfitting", "slow_step", "validation_is_training")
+"""Of runs that fail in no such way: in vain, slow, or with numbers that mislead."""
+
+FAMILIES = (*FAILURES, *WITHOUT_FAILURE)
+
+
+def instead_of(name: str) -> tuple[str, ...]:
+    """The names to choose from where no finding can have this one; empty where one can."""
+    if name in ALARMS or name in FAMILIES:
+        return ()
+    if name.partition(".")[0] not in FAMILIES:
+        return (*ALARMS, *FAMILIES)
+    ids = _ids()
+    return () if any(fnmatchcase(name, id) for id in ids) else ids
+
+
+@cache
+def _ids() -> tuple[str, ...]:
+    """Of every rule. Read from the rules themselves, which takes a second."""
+    from engine.doctor.catalogue.collect import entries
+
+    return tuple(dict.fromkeys(one.id for one in entries()))

@@ -1,0 +1,57 @@
+"""What the console tells and what the numbers show, joined: the root cause first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.doctor.finding import Finding, Severity
+
+_NAMES_A_CAUSE = 0.4
+"""From this confidence on what ended a run stands before what its numbers show."""
+
+
+def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
+    """What the console tells and what the numbers show, root first, each trouble once."""
+    families = {one.family for one in text}
+    same = tuple(one for one in numbers if one.family in families)
+    others = [one for one in numbers if one.family not in families]
+    told = _with_records(text, same) or [*_with(text[:1], same), *text[1:]]
+    if told and (told[0].confidence >= _NAMES_A_CAUSE or not _alarms(others)):
+        return alarms_first([*told, *others])
+    return alarms_first([*others, *told])
+
+
+def alarms_first(found: Iterable[Finding]) -> list[Finding]:
+    """What is only worth knowing comes last; else the order stays, root before what is else."""
+    return sorted(found, key=lambda one: not one.severity.is_alarm)
+
+
+def _with_records(text: Sequence[Finding], same: Sequence[Finding]) -> list[Finding]:
+    """The console repeats what a reward said; its record has the class, the texts and the cure."""
+    recorded = [one for one in same if _is_recorded(one)]
+    if not text or not recorded or recorded[0].family != text[0].family:
+        return []
+    others = (text[0], *(one for one in same if one is not recorded[0]))
+    return [*_with(recorded[:1], others), *text[1:]]
+
+
+def _is_recorded(one: Finding) -> bool:
+    return any(Path(seen.path or "").name == "reward.jsonl" for seen in one.evidence)
+
+
+def _with(first: Sequence[Finding], folded: tuple[Finding, ...]) -> list[Finding]:
+    """A root is at least as bad as what is folded below it."""
+    return [
+        replace(one, severity=_worst((one, *folded)), followed_by=(*one.followed_by, *folded))
+        for one in first
+    ]
+
+
+def _worst(found: Iterable[Finding]) -> Severity:
+    return min((one.severity for one in found), key=lambda severity: severity.rank)
+
+
+def _alarms(found: Iterable[Finding]) -> bool:
+    return any(one.severity.is_alarm for one in found)

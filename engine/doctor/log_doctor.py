@@ -1,0 +1,182 @@
+"""The doctor of what another program writes: a console, a file of numbers, or both."""
+
+from __future__ import annotations
+
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.doctor.console import ConsoleDiagnosis, Stopped, never
+from engine.doctor.excerpts import fuller
+from engine.doctor.finding import Finding
+from engine.doctor.framework import framework_of, in_terms_of, is_ours
+from engine.doctor.join import joined
+from engine.doctor.text.findings import findings
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from engine.watch.columns import Columns
+    from engine.watch.foreign.detect import Found
+    from engine.watch.foreign.watch import ForeignRun
+    from engine.watch.train_log import Step
+
+_AT_ONCE = 4 * 1024 * 1024
+_SETTLED_S = 5.0
+"""What has not grown for so long is read to its last byte, though no line ends there."""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """What there is to read. ``path`` is what a person named, or the file that was found there."""
+
+    path: Path
+    console: Path | None
+    numbers: Found | None = None
+
+
+def source_of(path: Path) -> LogSource:
+    """Of a file of any kind, or of a folder with one known run in it.
+
+    Raises OSError, or UsageError for what is no file and for a folder that tells of no run.
+    """
+    from engine.watch.foreign.watch import open_foreign
+
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        return source_of_foreign(open_foreign(path))
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"{path}: not a regular file")
+    try:
+        return source_of_foreign(open_foreign(path))
+    except UsageError:
+        return LogSource(path, path)  # No trainer's log, or of several: its text is still read.
+
+
+def source_of_foreign(run: ForeignRun) -> LogSource:
+    """A console holds its own numbers."""
+    from engine.watch.foreign.detect import Found
+
+    numbers = None if run.format.is_console else Found(run.path, run.format)
+    return LogSource(run.path, run.console, numbers)
+
+
+class LogDoctor:
+    """Asked again and again; each look reads only what is new. Memory is bounded."""
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+        self._console = ConsoleDiagnosis(source.console) if source.console else None
+        self._numbers = _Numbers(source.numbers) if source.numbers else None
+        self._sizes: tuple[tuple[int, int], ...] = ()
+        self._was_settled = False
+        self._found: list[Finding] = []
+
+    def look(self, stopped: Stopped = never, *, whole: bool = False) -> list[Finding]:
+        """The findings now, root causes first; OSError when nothing can be read.
+
+        ``whole`` says that no more will come. Else a last line without an end is read once
+        nothing was added to it for a while.
+        """
+        sizes, settled = self._grown(whole)
+        if sizes == self._sizes and settled == self._was_settled:
+            return self._found
+        found = self._look(stopped, settled, whole)
+        if not stopped():
+            self._sizes, self._was_settled, self._found = sizes, settled, found
+        return found
+
+    def _grown(self, whole: bool) -> tuple[tuple[tuple[int, int], ...], bool]:
+        """Size and time of each file, and whether they have come to rest."""
+        found = [self._source.path.stat()]
+        if self._source.console is not None:
+            with suppress(OSError):
+                found.append(self._source.console.stat())
+        sizes = tuple((one.st_size, one.st_mtime_ns) for one in found)
+        age = time.time() - max(one.st_mtime for one in found)
+        return sizes, whole or sizes == self._sizes or age > _SETTLED_S
+
+    def _look(self, stopped: Stopped, settled: bool, whole: bool) -> list[Finding]:
+        text: list[Finding] = []
+        columns, total, reader = None, None, None
+        if self._numbers is not None:
+            columns = self._numbers.read(ended=settled, stopped=stopped)
+            total = self._numbers.total_steps
+        if self._console is not None:
+            reader = self._console.read(ended=settled, stopped=stopped)
+        if reader is not None:
+            text = findings(reader, str(self._source.console), ended=settled)
+            columns = columns or reader.series.columns()
+            total = total or reader.series.total_steps
+        found = joined(text, self._of_series(columns, total, whole))
+        files = [path for path in (self._source.console, self._source.path) if path]
+        return in_terms_of(framework_of(files, found), found)
+
+    def _of_series(self, columns: Columns | None, total: int | None, whole: bool) -> list[Finding]:
+        path, console = self._source.path, self._source.console
+        is_whole = whole and not is_ours(path)
+        is_printed = is_whole and console is not None and console.is_file()
+        excerpt = fuller(columns, console) if console and is_printed else None
+        columns = excerpt.columns if excerpt else columns
+        if columns is None:
+            return []
+        from engine.doctor.metrics import MetricContext, metric_findings
+
+        context = MetricContext(
+            total_steps=total,
+            path=str(path),
+            is_whole=is_whole,
+            is_counted=excerpt is not None and excerpt.is_counted,
+        )
+        return metric_findings(columns, context)
+
+
+class _Numbers:
+    """Follows a file of numbers, or a folder in which the newest of them counts."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._seen = (0, 0)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._reader = self._found.open()
+        self._columns: Columns | None = None
+
+    @property
+    def total_steps(self) -> int | None:
+        return self._reader.about().total_steps
+
+    def read(self, *, ended: bool, stopped: Stopped) -> Columns | None:
+        """Every metric until now; None before the first step."""
+        from engine.watch.foreign.lines import LineReader
+
+        self._begin_anew_unless_same()
+        while not stopped():
+            news = self._reader.poll(_AT_ONCE)
+            self._take(news.steps)
+            if news.read_share >= 1 and not news.steps:
+                break
+        if ended and isinstance(self._reader, LineReader):
+            self._take(self._reader.rest())
+        return self._columns
+
+    def _begin_anew_unless_same(self) -> None:
+        """A file that was cut or replaced tells of nothing that it told before."""
+        now = self._found.path.stat()
+        node, size = self._seen
+        if node and (now.st_ino != node or now.st_size < size):
+            self._begin()
+        self._seen = (now.st_ino, now.st_size)
+
+    def _take(self, steps: list[Step]) -> None:
+        if not steps:
+            return
+        # numpy: a log without numbers is diagnosed without it.
+        from engine.watch.batch import Batch
+        from engine.watch.columns import Columns
+
+        self._columns = self._columns or Columns()
+        self._columns.merge(Batch.from_steps(steps))

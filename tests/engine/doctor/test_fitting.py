@@ -1,0 +1,74 @@
+"""What a run is offered can be set in its recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.doctor.diagnose import diagnose_run
+from engine.doctor.finding import Change, Finding, Remedy, Severity
+from engine.doctor.fitting import fitting
+from engine.doctor.live import LiveDoctor
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from engine.watch.columns import Columns
+
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+RECOMPUTE = "actor_rollout_ref.model.enable_gradient_checkpointing"
+ADVICE = Remedy("buy memory")
+REMEDIES = (
+    Remedy("smaller", (Change("config", MICRO, 1),)),
+    Remedy("elsewhere", (Change("environment", "MASTER_PORT", "0"),)),
+    Remedy("half", (Change("config", "lora.r", 8), Change("config", MICRO, 1))),
+    ADVICE,
+)
+SICK = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", remedies=REMEDIES)
+
+
+def launched(folder: Path, *keys: str) -> RunDir:
+    run = RunDir(folder)
+    run.attempt(1).path.mkdir(parents=True)
+    config = {key: {"value": None if key.endswith("init") else 1} for key in keys}
+    jsonl.write_json(run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": config})
+    return run
+
+
+def titles(found: Finding) -> list[str]:
+    return [one.title for one in found.remedies]
+
+
+def test_remedies_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
+    (one,) = fitting([SICK], launched(tmp_path, "lora.r"))
+    assert titles(one) == ["elsewhere", "buy memory"]
+
+
+def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
+    root = replace(SICK, remedies=(), followed_by=(SICK,))
+    (one,) = fitting([root], launched(tmp_path, "lora.r"))
+    assert titles(one.followed_by[0]) == ["elsewhere", "buy memory"]
+
+
+def test_all_stay_where_the_recipe_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
+    known = launched(tmp_path / "known", "lora.r", MICRO)
+    assert fitting([SICK], known) == fitting([SICK], RunDir(tmp_path / "foreign")) == [SICK]
+
+
+@pytest.mark.parametrize(("key", "offered"), [(RECOMPUTE, True), ("training.n_gpus", False)])
+def test_the_doctor_of_a_run_offers_what_fits(tmp_path: Path, key: str, offered: bool) -> None:
+    run = launched(tmp_path, key)
+    run.attempt(1).console.write_bytes(b"in update_actor\n" + OOM)
+    live = LiveDoctor(run).look(RunState("failed", attempt=1, ended=1.0), Columns())
+    for (one,) in (diagnose_run(run), live):
+        assert any(remedy.is_launchable for remedy in one.remedies) is offered
+
+
+def test_a_supervised_run_out_of_memory_is_offered_its_own_keys(tmp_path: Path) -> None:
+    own = ("training.per_device_train_batch_size", "training.gradient_checkpointing")
+    run = launched(tmp_path, *own)
+    run.attempt(1).console.write_bytes(OOM)
+    changed = [change.key for one in diagnose_run(run)[0].remedies for change in one.changes]
+    assert changed == list(own)

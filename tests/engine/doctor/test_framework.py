@@ -1,0 +1,120 @@
+"""Remedies of a log from elsewhere are told in the terms of the trainer that wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.diagnose import diagnose_file
+from engine.doctor.finding import Change, Finding, Remedy, Severity
+from engine.doctor.framework import Framework, framework_of, in_terms_of
+from engine.doctor.text.rules import load_rules
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in step\n'
+
+
+def keys(found: Finding) -> set[str]:
+    changes = (change for one in found.remedies for change in one.changes)
+    return {change.key for change in changes if change.kind == "config"}
+
+
+def oom_in(folder: Path, before: str, name: str = "night.log") -> Finding:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(before + OOM)
+    return diagnose_file(folder / name)[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "framework"),
+    [
+        ("step:7 - actor/pg_loss:0.1\n", Framework.VERL),
+        (FRAME.format("verl/workers/fsdp_workers.py"), Framework.VERL),
+        (FRAME.format("trl/trainer/grpo_trainer.py"), Framework.TRL),
+        ("{'loss': '0.1', 'reward': '0.5', 'reward_std': '0.1'}\n", Framework.TRL),
+        (FRAME.format("transformers/trainer.py"), Framework.HF),
+        ("{'loss': 0.1, 'grad_norm': 0.5, 'learning_rate': 1e-05}\n", Framework.HF),
+        (FRAME.format("openrlhf/trainer/ppo_trainer.py"), Framework.OTHER),
+        ("all is well\n", Framework.OTHER),
+    ],
+)
+def test_the_trainer_is_known_by_what_it_prints(
+    tmp_path: Path, said: str, framework: Framework
+) -> None:
+    path = tmp_path / "night.log"
+    path.write_text(said)
+    assert framework_of([path]) is framework
+
+
+def test_it_is_known_by_the_last_lines_of_a_long_log(tmp_path: Path) -> None:
+    path = tmp_path / "night.log"
+    path.write_text("chatter\n" * 200_000 + FRAME.format("trl/trainer/sft_trainer.py"))
+    assert framework_of([path]) is Framework.TRL
+
+
+def test_what_cannot_be_read_is_of_no_known_trainer(tmp_path: Path) -> None:
+    assert framework_of([tmp_path / "none.log", tmp_path]) is Framework.OTHER
+
+
+def test_verl_is_told_its_own_keys(tmp_path: Path) -> None:
+    assert MICRO in keys(oom_in(tmp_path, "step:7 - actor/pg_loss:0.1\n"))
+
+
+def test_trl_is_told_the_arguments_of_its_config(tmp_path: Path) -> None:
+    assert keys(oom_in(tmp_path, FRAME.format("trl/trainer/grpo_trainer.py"))) == {
+        "per_device_train_batch_size",
+        "gradient_checkpointing",
+        "vllm_gpu_memory_utilization",
+    }
+
+
+def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> None:
+    assert keys(oom_in(tmp_path, FRAME.format("transformers/trainer.py"))) == {
+        "per_device_train_batch_size",
+        "gradient_checkpointing",
+    }
+
+
+def test_an_unknown_trainer_is_advised_in_plain_words(tmp_path: Path) -> None:
+    found = oom_in(tmp_path, "")
+    assert keys(found) == set()
+    assert "Smaller micro batches" in [one.title for one in found.remedies]
+
+
+def test_the_console_of_a_run_that_was_launched_here_keeps_all(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    assert MICRO in keys(oom_in(tmp_path / "attempt_1", "", "console.log"))
+
+
+@pytest.mark.parametrize("framework", [Framework.TRL, Framework.HF, Framework.OTHER])
+def test_no_rule_tells_another_trainer_a_key_of_ours(framework: Framework) -> None:
+    rules = (
+        Finding(rule.id, Severity.ERROR, "title", "cause", remedies=rule.remedies)
+        for rule in load_rules()
+    )
+    named = {key for one in in_terms_of(framework, rules) for key in keys(one)}
+    assert not {key for key in named if "." in key}
+
+
+def test_our_own_tools_are_not_offered_for_it() -> None:
+    ours = Remedy("Test it", (Change("command", "judge-test", "grubrics-tui judge-test RUN"),))
+    other = Remedy("Work offline", (Change("environment", "WANDB_MODE", "offline"),))
+    found = Finding("judge_auth", Severity.ERROR, "title", "cause", remedies=(ours, other))
+    [told] = in_terms_of(Framework.OTHER, [found])
+    assert told.remedies == (other,)
+
+
+def test_what_followed_is_told_in_the_same_terms() -> None:
+    below = Finding(
+        "a", Severity.ERROR, "t", "c", remedies=(Remedy("x", (Change("config", MICRO, 1),)),)
+    )
+    above = Finding("b", Severity.ERROR, "t", "c", followed_by=(below,))
+    [told] = in_terms_of(Framework.OTHER, [above])
+    assert told.followed_by[0].remedies == (Remedy("x"),)
+
+
+def test_what_is_set_by_another_key_in_another_recipe_is_said_once(tmp_path: Path) -> None:
+    titles = [one.title for one in oom_in(tmp_path, "").remedies]
+    assert len(titles) == len(set(titles))

@@ -1,0 +1,90 @@
+"""What sounds like trouble and is none: said in passing, tried again, printed by others."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.doctor.text.findings import findings
+from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, reader_of
+
+MORE = "2025-01-01 00:00:00 the program goes on with what it does\n" * 8
+HTTP_503 = "judge: HTTP Error 503: Service Unavailable"
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Engine: FlashInfer requires JIT compilation but nvcc is absent",
+        "tiny-model does not have a padding token! Will use pad_token = <|pad|>",
+        "Ignore import error when loading models.foo: No module named 'foo.bar'",
+        "foo 1.0 requires bar==2.0, but you have bar 3.0 which is incompatible.",
+        "Not using flash_attn: No module named 'flash_attn'",
+        "No module named 'apex', using torch AdamW",
+        "No checkpoint found, training from scratch",
+        "config check: batch size must be a multiple of 4: ok",
+        "WARNING:judge:Rate limit reached, sleeping 2s",
+        "jax: Unable to initialize backend 'tpu': no libtpu.so",
+        "Registered signal handler for SIGTERM; saving on preemption",
+    ],
+)
+def test_a_remark_that_complains_of_nothing_is_no_alarm_where_the_log_goes_on(remark: str) -> None:
+    assert alarms("starting\n", f"{remark}\n", MORE) == []
+
+
+def test_the_same_words_are_an_alarm_where_they_complain_or_are_the_last() -> None:
+    said = "No module named 'apex'"
+    assert alarms(f"{said}\n") == ["python_env_import"]
+    assert alarms(f"ModuleNotFoundError: {said}\n", MORE) == ["python_env_import"]
+
+
+def test_a_bare_killed_counts_only_among_the_last_words_of_a_log() -> None:
+    story = "The dragon was\nKilled\nby the knight, and they lived happily ever after.\n"
+    assert alarms(story, MORE * 10) == []
+    assert alarms(MORE * 10, "Killed\n") == ["job_cancelled_or_interrupted.bare"]
+
+
+def test_an_exception_among_what_a_tested_program_prints_is_no_alarm() -> None:
+    assert alarms("ZeroDivisionError: division by zero\n", MORE * 10) == []
+
+
+def test_what_a_tests_report_shows_behind_its_e_is_no_symptom() -> None:
+    assert ids("E   AssertionError: assert 3 == 4\n", "E   ValueError: no\n") == []
+
+
+def test_a_queue_that_breaks_while_the_process_ends_is_noise() -> None:
+    feeder = frames("/usr/lib/python3.11/multiprocessing/queues.py:_feed")
+    assert ids(HEADER, feeder, "BrokenPipeError: [Errno 32] Broken pipe\n") == []
+
+
+def test_a_judge_that_is_given_up_once_by_a_run_that_trains_on_is_no_alarm() -> None:
+    gave_up = f"ERROR {HTTP_503}, giving up after 4 attempts\n"
+    assert alarms(STEPS, gave_up, STEPS.replace("step ", "step 1")) == []
+    assert alarms(STEPS, gave_up * 3, STEPS.replace("step ", "step 1")) == [
+        "judge_timeout_or_connection"
+    ]
+
+
+def test_attempts_that_failed_explain_an_end_that_nothing_else_does() -> None:
+    attempt = f"WARNING {HTTP_503}. Retrying...\n"
+    end = HEADER + frames("/w/mine/run.py:main", "/v/site-packages/click/core.py:invoke")
+    assert ids(attempt, end) == ["judge_timeout_or_connection"]
+    assert ids(attempt, MORE) == []
+
+
+def test_attempts_that_are_the_last_words_of_a_log_have_not_come_through() -> None:
+    attempt = f"Retrying in {{}} s as it raised {HTTP_503}\n"
+    assert ids(*(attempt.format(2**n) for n in range(3))) == ["judge_timeout_or_connection"]
+    assert ids(*(attempt.format(2**n) for n in range(3)), MORE * 10) == []
+
+
+def test_attempts_of_a_run_that_may_yet_come_through_are_no_finding() -> None:
+    attempt = f"Retrying in {{}} s as it raised {HTTP_503}\n"
+    reader = reader_of(*(attempt.format(2**n) for n in range(3)))
+    assert findings(reader, ended=False) == []
+
+
+def test_what_cannot_be_cured_by_trying_again_stays_a_finding() -> None:
+    refused = "WARNING: openai.BadRequestError: Error code: 400 - {'code': 'content_filter'}\n"
+    assert ids(refused, "It may be a rate limit, so we are retrying...\n") == [
+        "judge_content_filter"
+    ]
