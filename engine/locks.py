@@ -33,6 +33,17 @@ def take(
         time.sleep(_LOOK_S)
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """One user of a folder at a time, for files in it that every write replaces."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        take(descriptor, folder, fcntl.flock)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _taken(descriptor: int, how: Lock) -> bool:
     try:
         how(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

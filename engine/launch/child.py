@@ -10,7 +10,14 @@ from pathlib import Path
 from engine.doctor.finding import Change
 from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
 from engine.errors import UsageError
-from engine.launch.launcher import LaunchPlan, Parent, checkpoint_dir, launch, plan
+from engine.launch.launcher import (
+    LaunchPlan,
+    Parent,
+    checkpoint_dir,
+    free_name,
+    launch,
+    plan,
+)
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.preflight.checklist import require_launchable
@@ -47,7 +54,7 @@ def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     waits, ray = not observed_state(run).has_ended, manifest.get("ray")
     if waits and ray:
         raise UsageError(f"run '{run.id}' goes on on a Ray cluster, which has no queue; stop it")
-    recipe, name = recipe_of(run), _free_name(run)
+    recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-remedy")
     whole = (*completed(run, changes), _own_folder(recipe, name))
     changed = with_overrides(recipe, as_overrides(whole))
     return plan(
@@ -103,9 +110,3 @@ def _of_recipe(change: Change, recipe: Recipe) -> Change:
 
 def _variables(changes: Sequence[Change]) -> Mapping[str, str]:
     return {one.key: str(one.after) for one in changes if one.kind == "environment"}
-
-
-def _free_name(run: RunDir) -> str:
-    stem = f"{run.id[:85]}-remedy"
-    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
-    return next(name for name in names if not (run.path.parent / name).exists())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.doctor.console import Stopped, never
 from engine.doctor.finding import Finding
-from engine.doctor.live import RunFollower, Stopped, never
+from engine.doctor.live import RunFollower
 from engine.errors import UsageError
 from engine.launch.twin_verdict import verdict
 from engine.runs.rundir import RunDir, check_id

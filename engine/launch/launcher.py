@@ -75,7 +75,7 @@ def plan(
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``recipe``. Nothing is written. UsageError for a name that cannot be used."""
-    run_id = check_id(name) if name else _free_id(runs, recipe.name)
+    run_id = check_id(name) if name else _timed_name(runs, recipe.name)
     directory = runs / run_id
     if directory.exists():
         raise _name_taken(run_id, runs)
@@ -273,7 +273,11 @@ def _changes(recipe: Recipe) -> list[dict[str, Any]]:
     ]
 
 
-def _free_id(runs: Path, name: str) -> str:
-    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
-    return next(c for c in candidates if not os.path.lexists(runs / c))
+def free_name(runs: Path, stem: str) -> str:
+    """``stem``, with a number where ``runs`` has a run of that name already."""
+    candidates = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
+    return next(name for name in candidates if not os.path.lexists(runs / name))
+
+
+def _timed_name(runs: Path, name: str) -> str:
+    return free_name(runs, f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")

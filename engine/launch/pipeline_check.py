@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.doctor.finding import Change
 from engine.errors import UsageError
-from engine.launch.launcher import LaunchPlan, plan
+from engine.launch.launcher import LaunchPlan, free_name, plan
 from engine.launch.recipe import load_recipe
 from engine.launch.shrink import Size, shrunk
 from engine.records.environment import gpus
@@ -50,7 +50,7 @@ def small_run(
     recipe = load_recipe(config, ())
     if recipe.kind != "grpo":
         raise UsageError(f"{recipe.path}: the pipeline check is about GRPO recipes")
-    name = _free_name(runs)
+    name = free_name(runs, "pipeline-check")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
     small, changes = shrunk(recipe, size, os.environ if env is None else env)
     return plan(small, name, runs), changes
@@ -100,8 +100,3 @@ def _parsing(steps: Sequence[Step]) -> Tick:
 
 def _values(steps: Sequence[Step], name: str) -> list[float | None]:
     return [step.metrics.get(name) for step in steps]
-
-
-def _free_name(runs: Path) -> str:
-    names = ("pipeline-check", *(f"pipeline-check-{number}" for number in range(2, 1000)))
-    return next(name for name in names if not (runs / name).exists())

@@ -22,6 +22,7 @@ from engine.launch.keys import (
     verl_defaults,
 )
 from engine.launch.null_defaults import null_complaint
+from engine.launch.references import require_short
 from engine.launch.schema import Kind, own_defaults, own_sections
 from engine.launch.secrets import refuse_secret
 from engine.launch.yaml_size import require_bounded
@@ -233,9 +234,12 @@ def _unknown_key(where: str, key: str, known: Iterable[str]) -> UsageError:
 def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in ``${...}`` references."""
     try:
+        require_short(str(path), values)
         tree = OmegaConf.to_container(OmegaConf.create(unflatten(values)), resolve=True)
     except OmegaConfBaseException as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: its ${{...}} references form too long a chain") from error
     assert isinstance(tree, dict)
     return dict(flatten({str(key): value for key, value in tree.items()}))
 

@@ -117,6 +117,17 @@ def resume_step(run: RunDir) -> int:
     return starting_point(run, _whole_manifest(run), state, None)[0]
 
 
+def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
+    """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
+    refuse; what only its own look at the defaults and at a cluster finds is not known before."""
+    state, manifest = _require_ended(run), _whole_manifest(run)
+    step, checkpoint = starting_point(run, manifest, state, from_step)
+    attempt = _next_attempt(run, manifest, step, checkpoint)
+    found = (*_changed(run, manifest, attempt["surroundings"]), *_gap(run, step))
+    warnings = tuple(jsonl.line(warning) or "" for warning in found)
+    return Resumed(step, attempt["number"], warnings), attempt["argv"]
+
+
 def _require_ended(run: RunDir) -> RunState:
     state = settled_state(run)
     if not state.has_ended:
@@ -186,7 +197,14 @@ def _surroundings_before(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
     """What a person may not expect of this attempt. Writes the recipe that it will read."""
-    now = attempt["surroundings"]
+    yield from _changed(run, manifest, attempt["surroundings"])
+    if manifest.get("config"):
+        jsonl.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
+        yield from _moved_defaults(run, manifest)
+
+
+def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """The files that are not what they were at the launch."""
     for path in changed_files(manifest, now, "recipe_file"):
         yield (
             f"{path} changed since the launch; the run keeps the values it was launched with "
@@ -194,9 +212,6 @@ def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) ->
         )
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run goes on with its new content"
-    if manifest.get("config"):
-        jsonl.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
-        yield from _moved_defaults(run, manifest)
 
 
 def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:

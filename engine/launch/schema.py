@@ -7,10 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from engine.doctor.families import ALARMS, instead_of
+from engine.errors import nearest
 from engine.records.masking import is_secret_name
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 
 Kind = Literal["sft", "grpo"]
+_SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
 
 
 class Section(BaseModel):
@@ -114,14 +117,12 @@ class GuardSection(Section):
     @field_validator("stop_on", "notify_on")
     @classmethod
     def _can_fire(cls, names: list[str]) -> list[str]:
-        """The names of classes have an underscore, which a misspelt severity has not."""
         for name in names:
-            if "_" not in name and name not in ("critical", "error", "warning"):
-                raise PydanticCustomError(
-                    "never_fires",
-                    "no finding is called {name}; severities are critical, error and warning",
-                    {"name": repr(name)},
-                )
+            if options := instead_of(name):
+                close = nearest(name, options)
+                hint = f"did you mean '{close}'?" if close else f"severities are {_SEVERITIES}"
+                told = "no finding is called {name}; {hint}"
+                raise PydanticCustomError("never_fires", told, {"name": repr(name), "hint": hint})
         return names
 
     @field_validator("webhook_variable")

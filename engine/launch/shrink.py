@@ -53,10 +53,10 @@ def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, 
     UsageError when no small model is there or no valid small recipe exists.
     """
     has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
-    wishes = (_grpo if recipe.kind == "grpo" else _sft)(recipe, size, env, has_gpu)
+    sizes = (_grpo if recipe.kind == "grpo" else _sft)(recipe, size, env, has_gpu)
     asked = {
         key: Change("config", key, value, recipe.get(key), why)
-        for key, value, why in wishes
+        for key, value, why in (*sizes, *_unguarded())
         if recipe.get(key) != value and (has_gpu or not _implied(recipe, key))
     }
     whole = complete(recipe, list(asked.values()))
@@ -108,6 +108,12 @@ def _own_folder(size: Size) -> Wanted:
     yield "trainer.test_freq", -1, "training only"
     yield "trainer.save_freq", size.steps, "saves once, at the end"
     yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
+
+
+def _unguarded() -> Wanted:
+    """A small run is made to show its trouble: nothing stops it early, nobody is called."""
+    for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None)):
+        yield f"guard.{key}", value, "runs to its end, and notifies nobody"
 
 
 def _implied(recipe: Recipe, key: str) -> bool:

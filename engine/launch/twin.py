@@ -16,15 +16,13 @@ from engine.data.contract import read_facts, read_rows, write_rows
 from engine.doctor.finding import Change
 from engine.errors import UsageError
 from engine.launch.child import recipe_of
-from engine.launch.launcher import LaunchPlan, Parent, launch, plan
+from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.recipe import Recipe
 from engine.launch.shrink import Size, shrunk
 from engine.launch.steps import step_plan
+from engine.launch.telling_step import telling_step
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
-from engine.watch.reward_records import RewardRecords
-from engine.watch.train_log import read_steps
 
 STEPS, BATCH = 5, 4
 FOLDER = Path("checkpoints/twins")
@@ -64,13 +62,12 @@ class Twin:
         return self.plan.recipe
 
 
-def twin_of(run: RunDir, env: Mapping[str, str] | None = None) -> Twin:
-    """Plan the twin of a run. Nothing is written. UsageError where none can be made."""
-    cwd = run.read_manifest().get("cwd")
-    if cwd and Path(str(cwd)) != Path.cwd():
-        raise UsageError(f"run '{run.id}' was launched in {cwd}; reproduce it there")
-    recipe, name = recipe_of(run), _free_name(run)
-    rows, found = rows_of(run), 0
+def twin_of(run: RunDir, env: Mapping[str, str] | None = None, step: int | None = None) -> Twin:
+    """Plan the twin of a run, on the rows of ``step``. Nothing is written. UsageError where none
+    can be made."""
+    require_here(run)
+    recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-twin")
+    rows, found = rows_of(run, step), 0
     if rows is not None and (found := len(_matching(recipe, rows))) < 1:
         rows = None
     file = FOLDER / name / "rows.parquet" if rows else None
@@ -108,30 +105,19 @@ def prepare(twin: Twin) -> LaunchPlan:
     return replace(twin.plan, total_steps=steps.total if steps else None)
 
 
-def rows_of(run: RunDir) -> Rows | None:
-    """The rows of the step that failed first; without one, of the first step that is recorded."""
-    attempts = run.attempts()
-    if not attempts:
-        return None
-    records = RewardRecords(attempts[-1].reward)
-    records.look()
-    steps = sorted(records.steps("train"))
-    if not steps:
-        return None
-    step, why = _failing(run, records, steps)
-    questions = dict.fromkeys(one.question_id for one in records.at("train", step).values())
-    return Rows(step, why, tuple(name for name in questions if name))
+def require_here(run: RunDir) -> None:
+    """UsageError for a run of another folder: its recipe's paths mean nothing here."""
+    cwd = run.read_manifest().get("cwd")
+    if cwd and Path(str(cwd)) != Path.cwd():
+        raise UsageError(f"run '{run.id}' was launched in {cwd}; reproduce it there")
 
 
-def _failing(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> tuple[int, str]:
-    for step in steps:
-        failed = [one for one in records.at("train", step).values() if one.error is not None]
-        if failed:
-            return step, f"the first step with a reward that failed ({len(failed)} did)"
-    logged = max((one.step for one in read_steps(run.train_log)), default=0)
-    if observed_state(run).state == "failed" and steps[-1] > logged:
-        return steps[-1], "the step in which the run failed"
-    return steps[0], "no step failed, so the first one"
+def rows_of(run: RunDir, step: int | None = None) -> Rows | None:
+    """The rows of the step that tells most; None where no rewards are recorded."""
+    if (found := telling_step(run, step)) is None:
+        return None
+    questions = dict.fromkeys(one.question_id for one in found.records)
+    return Rows(found.step, found.why, tuple(name for name in questions if name))
 
 
 def _matching(recipe: Recipe, rows: Rows) -> list[dict[str, Any]]:
@@ -160,9 +146,3 @@ def _kept(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:
                 yield key, value
 
     return dict(shown())
-
-
-def _free_name(run: RunDir) -> str:
-    stem = f"{run.id[:85]}-twin"
-    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
-    return next(name for name in names if not (run.path.parent / name).exists())

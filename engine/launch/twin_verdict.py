@@ -29,6 +29,11 @@ class Verdict:
     shared: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
+    @property
+    def exit_code(self) -> int:
+        """Of the command: it fails in small too, 1; nobody can say, 3; it does not, 0."""
+        return {"infrastructure": 1, "undecided": 3}.get(self.outcome, 0)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

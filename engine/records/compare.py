@@ -17,6 +17,7 @@ from engine.records.differences import (
     environment_differences,
 )
 from engine.records.measures import Found, Measure, findings, measures
+from engine.records.reward_scale import reward_differences
 from engine.records.run_record import RunRecord, common_step
 from engine.runs.rundir import RunDir
 from engine.watch.metrics import canonical
@@ -50,6 +51,8 @@ class Comparison:
     config: tuple[Difference, ...]
     environment: tuple[Difference, ...]
     no_effect: tuple[NoEffect, ...] = ()
+    reward_keys: tuple[str, ...] = ()
+    """What makes the runs' rewards different quantities."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,6 +64,7 @@ class Comparison:
             "config": [self._difference(one) for one in self.config],
             "environment": [self._difference(one) for one in self.environment],
             "no_effect": [one.to_json() for one in self.no_effect],
+            "reward_scale": list(self.reward_keys),
         }
 
     def _difference(self, one: Difference) -> dict[str, Any]:
@@ -88,6 +92,7 @@ class Comparer:
         self._manifests: list[Mapping[str, Any]] = []
         self._config: tuple[Difference, ...] = ()
         self._environment: tuple[Difference, ...] = ()
+        self._reward_keys: tuple[str, ...] = ()
         self._no_effect: tuple[object, tuple[NoEffect, ...]] = (None, ())
 
     def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
@@ -104,6 +109,7 @@ class Comparer:
             self._config,
             self._environment,
             self._without_effect(baseline),
+            self._reward_keys,
         )
 
     def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
@@ -134,6 +140,7 @@ class Comparer:
             self._manifests = manifests
             self._config = tuple(config_differences(manifests))
             self._environment = tuple(environment_differences(manifests))
+            self._reward_keys = reward_differences(manifests)
 
 
 def metric_names(records: Sequence[RunRecord]) -> list[str]:

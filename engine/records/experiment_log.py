@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +36,7 @@ def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
         raise UsageError(f"{path}: not a regular file; nothing was written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.parent):
+        with locks.held(path.parent):
             return _append(path, entry, force)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text; nothing was written") from error
@@ -69,14 +65,3 @@ def _entry_of_run(text: str, run: str) -> str | None:
         elif run and line.startswith(f"- **Run:** `{run}`"):
             return current
     return None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time. The folder is locked: the file itself is replaced by every write."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        locks.take(descriptor, folder, fcntl.flock)
-        yield
-    finally:
-        os.close(descriptor)

@@ -8,11 +8,9 @@ saved it. Nothing is ever deleted.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +126,7 @@ def claim(run: RunDir) -> str | None:
     attempt = manifest["attempts"][-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with locks.held(folder):
             _refuse_copy(run, folder, stamp)
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
@@ -231,14 +229,3 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
 def _unused(path: Path) -> Path:
     names = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
     return path if not path.exists() else next(other for other in names if not other.exists())
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One claim at a time; a file system without locks is trusted to have one user."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        locks.take(descriptor, folder, fcntl.flock)
-        yield
-    finally:
-        os.close(descriptor)

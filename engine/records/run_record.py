@@ -29,7 +29,8 @@ class Look:
 
     @property
     def is_news(self) -> bool:
-        return bool(self.update.batch or self.update.events) or self.manifest is not None
+        news = self.update.batch or self.update.events or self.update.anew
+        return bool(news) or self.manifest is not None
 
 
 class RunReader:
@@ -82,6 +83,8 @@ class RunRecord:
         self.manifest = look.manifest if look.manifest is not None else self.manifest
         for event in look.update.events:
             self._note(event)
+        if look.update.anew:
+            self.columns.forget()
         if look.update.batch:
             self._last_line = max(self._last_line, float(look.update.batch.times.max()))
             self.columns.merge(look.update.batch)

@@ -6,8 +6,6 @@ Nothing of a run reads or writes that file, so it can be changed at any time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -108,12 +106,8 @@ def _changing(run: RunDir) -> Iterator[Notes]:
     The folder is locked, since the file is replaced by every change. A file system without locks
     is trusted to have one user.
     """
-    descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        locks.take(descriptor, run.path, fcntl.flock)
+    with locks.held(run.path):
         yield read_notes(run)
-    finally:
-        os.close(descriptor)
 
 
 def _is_tag(value: Any) -> bool:

@@ -93,44 +93,61 @@ def generate(
     The batch runs as one left-padded block with a KV cache. Rows that are done keep their place:
     dropping them would copy the cache, which costs more than it saves at these sizes.
     """
-    sampling = requests[0].sampling
-    device = next(model.parameters()).device
-    inputs, mask = _left_padded([request.prompt for request in requests], pad_token, device)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    seen = inputs
-    budgets = torch.tensor([request.budget for request in requests], device=device)
-    numbers = _random_numbers(requests).to(device)
-    stops = torch.tensor(list(stop_tokens), device=device)
-    padded = not bool(mask.all())
-    done = torch.zeros(len(requests), dtype=torch.bool, device=device)
+    block = _Block(model, requests, pad_token)
+    stops = torch.tensor(list(stop_tokens), device=block.device)
+    budgets = torch.tensor([request.budget for request in requests], device=block.device)
+    done = torch.zeros(len(requests), dtype=torch.bool, device=block.device)
     lengths = torch.zeros_like(budgets)
-    tokens: list[torch.Tensor] = []
-    log_probs: list[torch.Tensor] = []
-    cache = None
+    drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
     for step in range(1, int(budgets.max()) + 1):
-        output = model(
-            input_ids=inputs,
-            attention_mask=mask if padded else None,
-            position_ids=positions,
-            past_key_values=cache,
+        drawn.append(block.draw(step))
+        lengths += ~done
+        done |= torch.isin(drawn[-1][0][:, 0], stops) | (budgets <= step)
+        if bool(done.all()):
+            break
+    tokens, log_probs = (torch.cat(parts, -1) for parts in zip(*drawn, strict=True))
+    return _split(tokens, log_probs, lengths)
+
+
+class _Block:
+    """The rows of a batch, as far as they have been drawn; all have one length."""
+
+    def __init__(self, model: Any, requests: Sequence[Request], pad_token: int) -> None:
+        self.device = next(model.parameters()).device
+        self._model, self._sampling = model, requests[0].sampling
+        self._numbers = _random_numbers(requests).to(self.device)
+        prompts = [request.prompt for request in requests]
+        self._inputs, self._mask = _left_padded(prompts, pad_token, self.device)
+        self._positions = (self._mask.cumsum(-1) - 1).clamp(min=0)
+        self._padded = not bool(self._mask.all())
+        self._seen = self._inputs
+        self._cache: Any = None
+
+    def draw(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The ``step``-th new token of every row and its log-probability, both ``[batch, 1]``."""
+        if step > 1:
+            self._extend()
+        output = self._model(
+            input_ids=self._inputs,
+            attention_mask=self._mask if self._padded else None,
+            position_ids=self._positions,
+            past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        cache = output.past_key_values
-        distribution = log_distribution(output.logits[:, -1].float(), sampling, seen)
-        inputs = _draw(distribution, sampling.temperature, numbers[:, step - 1])
-        tokens.append(inputs)
-        log_probs.append(distribution.gather(-1, inputs))
-        lengths += ~done
-        done |= torch.isin(inputs[:, 0], stops) | (budgets <= step)
-        if bool(done.all()):
-            break
-        positions = positions[:, -1:] + 1
-        if padded:
-            mask = torch.cat([mask, torch.ones_like(inputs)], dim=-1)
-        if sampling.repetition_penalty != 1.0:
-            seen = torch.cat([seen, inputs], dim=-1)
-    return _split(torch.cat(tokens, -1), torch.cat(log_probs, -1), lengths)
+        self._cache = output.past_key_values
+        distribution = log_distribution(output.logits[:, -1].float(), self._sampling, self._seen)
+        numbers = self._numbers[:, step - 1]
+        self._inputs = _draw(distribution, self._sampling.temperature, numbers)
+        return self._inputs, distribution.gather(-1, self._inputs)
+
+    def _extend(self) -> None:
+        """By the tokens that were drawn last; what nobody asks for is not kept."""
+        self._positions = self._positions[:, -1:] + 1
+        if self._padded:
+            self._mask = torch.cat([self._mask, torch.ones_like(self._inputs)], dim=-1)
+        if self._sampling.repetition_penalty != 1.0:
+            self._seen = torch.cat([self._seen, self._inputs], dim=-1)
 
 
 def _left_padded(

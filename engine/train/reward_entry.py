@@ -8,8 +8,6 @@ that happens too often.
 
 from __future__ import annotations
 
-import inspect
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine import jsonl
+from engine.rubrics.custom import custom_score
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
@@ -95,34 +94,17 @@ class RecordingRewardManager(RewardManagerBase):
 
     async def _score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:
         if self.custom is not None:
-            return await self._custom_score(rollout)
+            return await custom_score(
+                self.custom,
+                rollout.text,
+                data_source=rollout.data_source,
+                ground_truth=rollout.ground_truth,
+                extra_info=rollout.extra_info,
+            )
         item = RewardItem.from_extra_info(rollout.data_source, rollout.extra_info)
         score = await score_rollout(rollout.text, item, self.judge, self.settings)
         parts = {} if score.parts is None else vars(score.parts)
         return score, {**parts, "n_chars": float(len(rollout.text))}
-
-    async def _custom_score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:
-        """verl's ``compute_score`` contract: a number, or a mapping with ``score``."""
-        started = time.perf_counter()
-        question = str(rollout.extra_info.get("question_id", rollout.extra_info.get("index", "")))
-        reward, error, numbers = None, None, {}
-        try:
-            result = self.custom(
-                data_source=rollout.data_source,
-                solution_str=rollout.text,
-                ground_truth=rollout.ground_truth,
-                extra_info=dict(rollout.extra_info),
-            )
-            result = await result if inspect.isawaitable(result) else result
-            numbers = {k: float(v) for k, v in result.items()} if isinstance(result, dict) else {}
-            reward = _finite(numbers["score"] if numbers else float(result))
-        except Exception as failure:
-            error = ScoringError("other", f"{type(failure).__name__}: {failure}")
-        duration = time.perf_counter() - started
-        score = RolloutScore(
-            question, rollout.text, (), reward=reward, duration_s=duration, error=error
-        )
-        return score, numbers
 
     def _record(self, rollout: Rollout, score: RolloutScore) -> None:
         if self.record_path is None:
@@ -141,13 +123,6 @@ class RecordingRewardManager(RewardManagerBase):
 
 def _section(config: Any, name: str) -> Any:
     return OmegaConf.to_container(config[name], resolve=True) if name in config else {}
-
-
-def _finite(reward: float) -> float:
-    """verl would train on a NaN, skip the update and end with exit code 0."""
-    if not math.isfinite(reward):
-        raise ValueError(f"the reward function returned {reward}")
-    return reward
 
 
 def _whole(value: Any) -> int | None:

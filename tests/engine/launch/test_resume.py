@@ -15,7 +15,7 @@ from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.pinned import pinned_recipe
 from engine.launch.recipe import load_recipe
-from engine.launch.resume import resume
+from engine.launch.resume import resume, resume_plan
 from engine.records.ownership import claim
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
@@ -129,6 +129,21 @@ def test_a_run_that_was_moved_reads_its_recipe_where_it_is(
     moved = RunDir(run.path.rename(tmp_path / "elsewhere" / "mine"))
     resume(moved)
     assert newest(moved)["argv"][:4] == ["true", "--config", str(moved.recipe), "--no-env"]
+
+
+def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
+    run: RunDir, folder: Path, tmp_path: Path
+) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    (tmp_path / "train.jsonl").write_text('{"changed": 1}\n')
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    planned, argv = resume_plan(run)
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+    with pytest.raises(UsageError, match="step 7"):
+        resume_plan(run, 7)
+    assert resume(run) == planned
+    assert newest(run)["argv"] == argv
 
 
 def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:

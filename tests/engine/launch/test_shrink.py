@@ -65,6 +65,16 @@ def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
     assert after.get("data.train_files") == before.get("data.train_files")
 
 
+@pytest.mark.parametrize("name", ["verl_grpo", "sft_healthbench"])
+def test_nothing_guards_a_small_run_and_that_is_shown(project: Project, name: str) -> None:
+    guard = ("guard.stop_on=[critical]", "guard.command=[notify]", "guard.webhook_variable=WEBHOOK")
+    data = ("data.train_file=data/sft/train.jsonl",) if name == "sft_healthbench" else ()
+    found, changes = shrunk(load_recipe(name, (*guard, *data), {}), SIZE, {})
+    cleared = {change.key: change.after for change in changes if change.key.startswith("guard.")}
+    assert cleared == {"guard.stop_on": [], "guard.command": [], "guard.webhook_variable": None}
+    assert found.get("guard.stop_on") == []
+
+
 def test_a_small_model_of_its_own_is_kept(project: Project) -> None:
     found = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
     assert found.get("actor_rollout_ref.model.path") == "models/base"

@@ -74,6 +74,13 @@ def test_where_nothing_failed_they_are_those_of_the_first_step(project: Project)
     assert found is not None and found.step == 3
 
 
+def test_the_rows_may_be_those_of_another_step(project: Project) -> None:
+    run = launched(project, record(1, "q1"), record(2, "q2", "timeout"))
+    assert twin_of(run, {}, step=1).rows == rows_of(run, 1)
+    with pytest.raises(UsageError, match="step 7 has no recorded rewards; 2 has"):
+        twin_of(run, {}, step=7)
+
+
 def test_a_run_without_rewards_has_the_rows_of_its_file(project: Project) -> None:
     twin = twin_of(launched(project), {})
     assert twin.rows is None

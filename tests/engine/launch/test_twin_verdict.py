@@ -42,15 +42,17 @@ def test_a_twin_that_fails_without_a_finding_is_infrastructure() -> None:
 
 def test_a_finding_that_is_only_worth_knowing_accuses_nobody() -> None:
     noise = found("wandb_network", severity=Severity.INFO)
-    assert verdict(DONE, noise, DONE, noise).outcome == "nothing wrong"
+    given = verdict(DONE, noise, DONE, noise)
+    assert (given.outcome, given.exit_code) == ("nothing wrong", 0)
 
 
 @pytest.mark.parametrize("state", [STOPPED, RunState("lost"), RunState("running")])
 def test_a_twin_that_did_not_run_to_its_end_says_nothing(state: RunState) -> None:
-    assert verdict(FAILED, [], state, found("judge_auth")).outcome == "undecided"
+    given = verdict(FAILED, [], state, found("judge_auth"))
+    assert (given.outcome, given.exit_code) == ("undecided", 3)
 
 
 def test_a_sick_run_that_ended_well_is_still_explained_by_its_findings() -> None:
     given = verdict(DONE, found("reward_zero_or_flat"), DONE, found("reward_zero_or_flat"))
-    assert given.outcome == "infrastructure"
+    assert (given.outcome, given.exit_code) == ("infrastructure", 1)
     assert "the reward" in given.text

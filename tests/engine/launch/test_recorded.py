@@ -1,0 +1,173 @@
+"""A step's recorded rollouts scored again say whether the reward is at fault."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.data.contract import read_rows
+from engine.errors import UsageError
+from engine.launch.launcher import manifest, plan
+from engine.launch.pinned import pinned_recipe
+from engine.launch.recorded import Replay, recorded, replay
+from engine.rubrics.judge.offline import OfflineKeywordJudge
+from engine.rubrics.scoring import RewardItem, score_rollout
+from engine.rubrics.settings import RewardSettings
+from engine.runs.rundir import RunDir
+from tests.engine.preflight.project import Project, make_project
+
+RUBRIC = "Points: 10, Item: Mentions answer."
+FAILED = {"reward": None, "parts": None, "error": {"kind": "timeout", "message": "too slow"}}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return make_project(tmp_path)
+
+
+async def scored(project: Project, question: str, step: int = 1, **other: Any) -> dict[str, Any]:
+    """What a run records of one rollout, made with the reward itself."""
+    rows = read_rows(project.root / "data/train.parquet")
+    row = next(one for one in rows if one["extra_info"]["question_id"] == question)
+    item = RewardItem.from_extra_info(row["data_source"], row["extra_info"])
+    found = await score_rollout(RUBRIC, item, OfflineKeywordJudge(), RewardSettings())
+    place = {"v": 1, "t": 1.0, "split": "train", "step": step, "group": question, "rollout": 0}
+    return {**place, **found.to_record(), **other}
+
+
+def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:
+    run = RunDir(project.root / "runs" / "sick")
+    run.attempt(1).path.mkdir(parents=True)
+    contents = manifest(plan(project.recipe("grpo", *overrides), "other", project.root / "runs"))
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    for one in records:
+        jsonl.append(run.attempt(1).reward, one)
+    return run
+
+
+def again(run: RunDir, step: int | None = None) -> Replay:
+    return replay(recorded(run, step), {})
+
+
+class TestOutcomes:
+    @pytest.fixture
+    async def sound(self, project: Project) -> list[dict[str, Any]]:
+        return [await scored(project, "q1"), await scored(project, "q2")]
+
+    def test_the_same_rewards_clear_the_reward(self, project: Project, sound: list[Any]) -> None:
+        found = again(launched(project, *sound))
+        assert found.outcome == "same" and found.is_clean
+        assert found.text.startswith("all 2 rewards come out the same")
+
+    def test_what_failed_then_and_works_now_has_passed(
+        self, project: Project, sound: list[Any]
+    ) -> None:
+        found = again(launched(project, {**sound[0], **FAILED}, sound[1]))
+        assert found.outcome == "works now" and found.is_clean
+        assert "1 of 2 failed then and work now" in found.text
+        assert found.rollouts[0].failed_then == "timeout"
+
+    def test_a_judge_that_answers_otherwise_is_named(
+        self, project: Project, sound: list[Any]
+    ) -> None:
+        other = {"reward": 9.0, "judge_scores": [0.25] * len(sound[0]["judge_scores"])}
+        found = again(launched(project, {**sound[0], **other}))
+        assert not found.is_clean
+        assert "1 of 1 rewards differ, by judge scores (1)" in found.text
+
+    def test_gold_that_was_changed_since_is_named(self, project: Project, sound: list[Any]) -> None:
+        gold = [0.5] * len(sound[0]["gold_scores"])
+        found = again(launched(project, {**sound[0], "reward": 9.0, "gold_scores": gold}))
+        assert [one.moved for one in found.rollouts] == ["gold"]
+
+    def test_a_formula_that_is_not_what_it_was_is_named(
+        self, project: Project, sound: list[Any]
+    ) -> None:
+        found = again(launched(project, {**sound[0], "reward": 9.0}))
+        assert [one.moved for one in found.rollouts] == ["formula"]
+
+
+class TestOwnFunction:
+    """A reward function of the recipe's own is called as the run called it."""
+
+    @pytest.fixture
+    def run(self, project: Project) -> RunDir:
+        (project.root / "own.py").write_text(
+            "def score(data_source, solution_str, ground_truth, extra_info):\n"
+            "    if 'bad' in solution_str:\n"
+            "        raise KeyError('unit')\n"
+            "    return {'score': len(solution_str) + 0.5}\n"
+        )
+        keys = "reward.custom_reward_function"
+        own = (f"{keys}.path=own.py", f"{keys}.name=score")
+        base = {"v": 1, "t": 1.0, "split": "train", "question_id": "q1", "gold_scores": []}
+        failed = {"reward": None, "error": {"kind": "other", "message": "KeyError: 'unit'"}}
+        return launched(
+            project,
+            {**base, "step": 1, "group": "a", "rollout": 0, "rubric": "good", "reward": 4.5},
+            {**base, "step": 2, "group": "a", "rollout": 0, "rubric": "good", "reward": 4.5},
+            {**base, "step": 2, "group": "a", "rollout": 1, "rubric": "bad", **failed},
+            overrides=own,
+        )
+
+    def test_it_fails_again_on_the_step_that_failed_first(self, run: RunDir) -> None:
+        plan = recorded(run)
+        assert (plan.step, plan.judge) == (2, None)
+        found = replay(plan, {})
+        assert (found.outcome, found.is_clean) == ("fails again", False)
+        assert [one.outcome for one in found.rollouts] == ["same", "fails again"]
+        assert found.rollouts[1].failed == "other: KeyError: 'unit'"
+
+    def test_another_step_may_be_asked_for(self, run: RunDir) -> None:
+        assert again(run, step=1).outcome == "same"
+
+    def test_a_function_that_was_changed_is_named(self, run: RunDir) -> None:
+        Path("own.py").write_text("def score(**given):\n    return 1.0\n")
+        assert again(run, step=1).rollouts[0].moved == "reward function"
+
+    def test_a_function_that_is_gone_is_told_in_one_line(self, run: RunDir) -> None:
+        Path("own.py").write_text("other = 1\n")
+        with pytest.raises(UsageError, match="has no such function"):
+            again(run)
+        Path("own.py").write_text("import no_such_package\n")
+        with pytest.raises(UsageError, match="cannot be run: ModuleNotFoundError"):
+            again(run)
+        Path("own.py").unlink()
+        with pytest.raises(UsageError, match="no Python file"):
+            again(run)
+
+
+async def test_rollouts_whose_question_is_gone_are_left_out(project: Project) -> None:
+    gone = {**await scored(project, "q1"), "question_id": "nobody", "group": "n"}
+    plan = recorded(launched(project, await scored(project, "q1"), gone))
+    assert (len(plan.rollouts), plan.gone) == (1, 1)
+
+
+async def test_nothing_can_be_scored_where_no_question_is_left(project: Project) -> None:
+    gone = {**await scored(project, "q1"), "question_id": "nobody"}
+    with pytest.raises(UsageError, match=r"train\.parquet: none of the questions of step 1"):
+        recorded(launched(project, gone))
+
+
+async def test_a_step_without_records_is_refused_with_the_nearest(project: Project) -> None:
+    run = launched(project, await scored(project, "q1", step=3))
+    with pytest.raises(UsageError, match="step 9 has no recorded rewards; 3 has"):
+        recorded(run, 9)
+
+
+async def test_a_judge_without_credentials_is_told_in_one_line(project: Project) -> None:
+    asked = ("judge.provider=openai",)
+    plan = recorded(launched(project, await scored(project, "q1"), overrides=asked))
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        await asyncio.to_thread(replay, plan, {})
+
+
+def test_a_run_without_records_has_nothing_to_score(project: Project) -> None:
+    with pytest.raises(UsageError, match="no reward of a training step is recorded"):
+        recorded(launched(project))
