@@ -261,7 +261,7 @@ class GrubricsApp(App[None]):
     def _open_findings(self, message: OpenFindings) -> None:
         from grubrics_tui.screens.findings import FindingsScreen
 
-        self.push_screen(FindingsScreen(message.run))
+        self.push_screen(FindingsScreen(message.run, message.known))
 
     @on(OpenLeftovers)
     def _open_leftovers(self) -> None:

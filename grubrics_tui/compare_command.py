@@ -51,7 +51,13 @@ def compare(
     if as_json:
         print_json({**found.to_json(), "series": curves})
         return
-    parts = (_summary(found), _no_effect(found), _differences(found), _curves(records, curves))
+    parts = (
+        _scale(found),
+        _summary(found),
+        _no_effect(found),
+        _differences(found),
+        _curves(records, curves),
+    )
     say("\n".join(line for part in parts for line in part))
 
 
@@ -107,6 +113,13 @@ def _place(root_run: RunDir | None, among: Sequence[RunDir]) -> int:
     if root_run.id not in ids:
         raise UsageError(f"baseline '{root_run.id}' is none of the compared runs")
     return ids.index(root_run.id)
+
+
+def _scale(found: Comparison) -> Iterable[str]:
+    from engine.records.reward_scale import told
+
+    if found.reward_keys:
+        yield f"WARNING: {told(found.reward_keys)}\n"
 
 
 def _summary(found: Comparison) -> Iterable[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,24 +27,59 @@ def diagnose(
     as_json: JsonOption = False,
 ) -> None:
     """Name what went wrong, why, and what to change. Exit code 1 when there are findings."""
-    found = [finding for name in source for finding in _findings(name, runs)]
+    diagnoses = [_diagnosis(name, runs) for name in source]
     if as_json:
-        print_json({"findings": [finding_json(finding) for finding in found]})
+        found = [finding_json(one, each.choices) for each in diagnoses for one in each.findings]
+        print_json({"findings": found})
     else:
-        say("\n".join(finding_lines(found)) or "Nothing that the doctor knows is wrong here.")
-    raise typer.Exit(int(any(finding.severity.is_alarm for finding in found)))
+        told = [line for each in diagnoses for line in _told(each, of_many=len(source) > 1)]
+        say("\n".join(told) or "Nothing that the doctor knows is wrong here.")
+    alarms = [one for each in diagnoses for one in each.findings if one.severity.is_alarm]
+    raise typer.Exit(int(bool(alarms)))
 
 
-def _findings(name: str, runs: str | None) -> list[Finding]:
+@dataclass(frozen=True)
+class _Diagnosis:
+    """``choices`` are the remedies that ``remedy`` takes, in the order of their numbers; none of a
+    log, which has no recipe."""
+
+    name: str
+    findings: Sequence[Finding]
+    choices: Sequence[Remedy] = ()
+    apply: str = ""
+
+
+def _diagnosis(name: str, runs: str | None) -> _Diagnosis:
     from engine.doctor.diagnose import diagnose_file, diagnose_run
+    from engine.doctor.finding import launchable
 
     run = _run(name, runs)
-    if run is not None:
-        return diagnose_run(run)
-    path = Path(name)
-    if path.is_dir():
-        raise UsageError(f"{name}: a folder that is no run; name the log file in it")
-    return diagnose_file(path)
+    if run is None:
+        return _Diagnosis(name, diagnose_file(Path(name)))
+    found = diagnose_run(run)
+    return _Diagnosis(name, found, launchable(found), _applying(run))
+
+
+def _applying(run: RunDir) -> str:
+    """The command that launches the run again with a remedy, as typed here."""
+    folder = run.path.parent
+    elsewhere = folder.resolve() != runs_root(None).resolve()
+    words = ["grubrics-tui", "remedy", run.id, *(("--runs", str(folder)) if elsewhere else ())]
+    return f"{shlex.join(words)} --number N"
+
+
+def _told(one: _Diagnosis, *, of_many: bool) -> Iterator[str]:
+    """The diagnosis as a person reads it; of many, each below its name."""
+    lines = list(finding_lines(one.findings, one.choices))
+    if of_many:
+        yield (
+            f"== {one.name}" if lines else f"== {one.name}: nothing that the doctor knows is wrong"
+        )
+    yield from lines
+    if one.choices:
+        yield f"\napply: {one.apply}   (N: the number after try)"
+    if of_many:
+        yield ""
 
 
 def _run(name: str, runs: str | None) -> RunDir | None:
@@ -60,8 +97,11 @@ def _run(name: str, runs: str | None) -> RunDir | None:
         raise
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as programs read it, with all that is folded below it."""
+def finding_json(finding: Finding, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
+    """A finding as programs read it, with all that is folded below it.
+
+    Of its remedies those have a number that ``remedy --number`` takes.
+    """
     return {
         "id": finding.id,
         "severity": str(finding.severity),
@@ -69,7 +109,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "onset_step": finding.onset_step,
         "cause": finding.cause,
         "evidence": [_evidence_json(one) for one in finding.evidence],
-        "remedies": [_remedy_json(one) for one in finding.remedies],
+        "remedies": [_remedy_json(one, choices) for one in finding.remedies],
         "confidence": finding.confidence,
         "not_checked": list(finding.not_checked),
         "followed_by": [finding_json(one) for one in finding.followed_by],
@@ -87,13 +127,17 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _remedy_json(remedy: Remedy) -> dict[str, Any]:
-    changes = [change_json(one) for one in remedy.changes]
-    return {"title": remedy.title, "effect": remedy.effect, "changes": changes}
+def _remedy_json(remedy: Remedy, choices: Sequence[Remedy]) -> dict[str, Any]:
+    return {
+        "title": remedy.title,
+        "effect": remedy.effect,
+        "changes": [change_json(one) for one in remedy.changes],
+        "number": choices.index(remedy) + 1 if remedy in choices else None,
+    }
 
 
-def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """The findings as a person reads them."""
+def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -> Iterator[str]:
+    """The findings as a person reads them; remedies among the ``choices`` with their number."""
     for number, finding in enumerate(findings):
         if number:
             yield ""
@@ -101,7 +145,7 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{str(finding.severity).upper()}{since}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (f"  seen: {_seen(one)}" for one in finding.evidence[:_MOST_EVIDENCE])
-        yield from (line for remedy in finding.remedies for line in _remedy(remedy))
+        yield from (line for remedy in finding.remedies for line in _remedy(remedy, choices))
         yield from (f"  then: {one.title}  [{one.id}]" for one in finding.followed_by)
         yield from (f"  not checked: {one}" for one in finding.not_checked)
 
@@ -114,8 +158,9 @@ def _seen(evidence: Evidence) -> str:
     return f"{place}{evidence.text}{times}"
 
 
-def _remedy(remedy: Remedy) -> Iterator[str]:
+def _remedy(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
     effect = f" ({remedy.effect})" if remedy.effect else ""
-    yield f"  try: {remedy.title}{effect}"
+    number = f" {choices.index(remedy) + 1}" if remedy in choices else ""
+    yield f"  try{number}: {remedy.title}{effect}"
     for change in remedy.changes:
         yield f"       {change.key}={change.after}"

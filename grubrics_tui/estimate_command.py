@@ -10,8 +10,9 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.launch_command import ConfigArgument, OverridesArgument
+from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
+from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    config: ConfigArgument,
+    source: SourceArgument,
     overrides: OverridesArgument = None,
     gpu_memory: Annotated[
         float | None,
@@ -32,19 +33,20 @@ def estimate(
     """Say what a run will need: memory, disk, judge, hours. Exit code 1 when it does not fit."""
     from engine.estimate.breakdown import GIB
     from engine.estimate.report import estimate as estimated
-    from engine.launch.recipe import load_recipe
 
     if gpu_memory is not None and not 0 < gpu_memory < 10_000:
         raise UsageError(f"--gpu-memory {gpu_memory:g}: GiB of one GPU, such as 80")
-    recipe = load_recipe(config, overrides or [])
+    root, changed = runs_root(runs), list(overrides or [])
+    recipe, run = recipe_of_source(source, changed, root)
     if gpus is not None:
         key = "training.n_gpus" if recipe.kind == "sft" else "trainer.n_gpus_per_node"
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: at least 1")
-        recipe = load_recipe(config, [*(overrides or []), f"{key}={gpus}"])
+        recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
     card = None if gpu_memory is None else int(gpu_memory * GIB)
-    found = estimated(recipe, os.environ, runs_root(runs), card)
-    answer({"recipe": recipe.name, **found.to_json()}, "\n".join(_lines(found)), as_json)
+    found = estimated(recipe, os.environ, root, card)
+    told = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
+    answer(told, "\n".join(_lines(found)), as_json)
     raise typer.Exit(1 if found.fits is False else 0)
 
 
@@ -67,7 +69,9 @@ def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
     )
     for phase in sizes.memory.phases:
         yield ""
-        yield from _parts(f"{phase.name}, on each of {training.gpus} GPUs", phase)
+        where = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
+        where = "the CPU" if found.device == "cpu" else where
+        yield from _parts(f"{phase.name}, on {where}", phase)
     yield ""
     yield from _parts("host memory of a node, beyond Python's and Ray's own", sizes.memory.host)
     yield f"\n{_verdict(found, sizes)}"

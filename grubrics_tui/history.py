@@ -77,6 +77,8 @@ class History:
         self.state = update.state
         self.read_share = update.read_share
         self._newest = update.newest
+        if update.anew:
+            self.columns.forget()
         for step in update.steps:
             self.columns.add(step)
         if update.batch is not None:

@@ -7,27 +7,26 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
+from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.diagnose_command import finding_json, finding_lines
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
+from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
-    from engine.launch.recipe import Recipe
     from engine.rubrics.judge.trial import Trial
 
 _MOST_CALLS = 1000
 
 
 def judge_test(
-    source: Annotated[str, typer.Argument(metavar="RUN|CONFIG", help="A run, or a recipe")],
+    source: SourceArgument,
     overrides: OverridesArgument = None,
     calls: Annotated[
         int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
@@ -43,8 +42,8 @@ def judge_test(
 
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
-    recipe, run = _recipe(source, overrides or [], runs_root(runs))
-    with _quiet(logging.getLogger("engine.rubrics.judge")):
+    recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
+    with quiet():
         found = run_test(recipe, os.environ, calls)
     note = _moved(run) if run is not None else None
     told = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
@@ -54,33 +53,14 @@ def judge_test(
 
 
 @contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """What a failed call logs is told as a finding; unhandled it would be printed as it is."""
-    handler = logging.NullHandler()
+def quiet() -> Iterator[None]:
+    """What a failed call logs is told in other words; unhandled it would be printed as it is."""
+    logger, handler = logging.getLogger("engine.rubrics.judge"), logging.NullHandler()
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def _recipe(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:
-    """A recipe of that name comes first: the ids of its runs often begin with it.
-
-    A run keeps the values that were in effect at its launch, so the environment changes nothing.
-    """
-    from engine.launch.child import recipe_of
-    from engine.launch.recipe import find_config, load_recipe
-
-    try:
-        find_config(source)
-    except UsageError as no_config:
-        if not run_ids(root):
-            raise no_config
-        run = find_run(root, source)
-        kept = recipe_of(run)
-        return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run
-    return load_recipe(source, overrides), None
 
 
 def _moved(run: RunDir) -> str | None:

@@ -97,6 +97,7 @@ def resume(
         int | None, typer.Option("--from", help="Step of a complete checkpoint [default: the last]")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be resumed")] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,6 +105,9 @@ def resume(
     from engine.launch.resume import resume as go_on
 
     found = find_run(runs_root(runs), run)
+    if dry_run:
+        _show_resume(found, from_step, as_json)
+        return
     resumed = go_on(found, from_step)
     _warn(resumed.warnings)
     state = followed(found, as_json) if wait else observed_state(found)
@@ -117,6 +121,20 @@ def resume(
     answer(told, f"from step {resumed.step}: {_outcome(found, state)}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
+
+
+def _show_resume(run: RunDir, from_step: int | None, as_json: bool) -> None:
+    from engine.launch.resume import resume_plan
+
+    planned, argv = resume_plan(run, from_step)
+    _warn(planned.warnings)
+    told = {"run": run.id, "from_step": planned.step, "attempt": planned.attempt, "argv": argv}
+    more = {"state": None, "warnings": list(planned.warnings)}
+    text = (
+        f"$ {shlex.join(argv)}\nattempt {planned.attempt} of {run.id} from step {planned.step}\n"
+        "dry run: nothing was resumed"
+    )
+    answer({**told, **more}, text, as_json)
 
 
 def _planned(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine import jsonl, locks
 
 DEFAULT_PANELS: Mapping[str, tuple[str, ...]] = {
     "grpo": ("reward", "judge", "time", "policy", "machine", "log", "validation"),
@@ -17,6 +19,7 @@ DEFAULT_PANELS: Mapping[str, tuple[str, ...]] = {
 JOIN = "+"
 _VERSION = 1
 _MOST = 60
+_PATIENCE_S = 5.0
 
 _LOWEST_PANEL = 10
 _WIDE, _WIDER = 100, 165
@@ -131,29 +134,52 @@ class LayoutFile:
     """Layouts by kind of run. A file that is missing, torn or foreign is an empty one.
 
     A layout that was made from other ``panels`` settings than today's is not used: who edits the
-    settings file wants to see it.
+    settings file wants to see it. Several screens may have the file open: who only turned to
+    another panel leaves the panels that somebody else chose meanwhile as they are.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or layout_path()
+        self._known: dict[str, tuple[Slot, ...]] = {}
+        """The slots by kind of run as they were read or written last."""
 
     def load(self, kind: str, wanted: Sequence[str] = ()) -> Layout:
-        first = first_layout(kind, wanted)
-        kept = self._kinds().get(kind)
-        if not isinstance(kept, dict) or kept.get("settings", []) != list(wanted):
-            return first
-        return _merged(_slots(kept.get("slots")), str(kept.get("current")), first)
+        layout = self._kept(kind, wanted) or first_layout(kind, wanted)
+        self._known[kind] = layout.slots
+        return layout
 
     def save(self, kind: str, layout: Layout, wanted: Sequence[str] = ()) -> None:
         """Keep a layout; OSError when there is no room or no right to."""
-        slots = [_plain(slot) for slot in layout.slots]
-        kept = {"settings": list(wanted), "slots": slots, "current": layout.current}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        jsonl.write_json(self._path, {"v": _VERSION, "kinds": {**self._kinds(), kind: kept}})
+        with _alone(self._path):
+            others = self._kept(kind, wanted)
+            changed = self._known.get(kind) != layout.slots
+            slots = layout.slots if changed or others is None else others.slots
+            plain = [_plain(slot) for slot in slots]
+            kept = {"settings": list(wanted), "slots": plain, "current": layout.current}
+            jsonl.write_json(self._path, {"v": _VERSION, "kinds": {**self._kinds(), kind: kept}})
+        self._known[kind] = layout.slots
+
+    def _kept(self, kind: str, wanted: Sequence[str]) -> Layout | None:
+        """The layout in the file, if it was made from these settings."""
+        kept = self._kinds().get(kind)
+        if not isinstance(kept, dict) or kept.get("settings", []) != list(wanted):
+            return None
+        first = first_layout(kind, wanted)
+        return _merged(_slots(kept.get("slots")), str(kept.get("current")), first)
 
     def _kinds(self) -> dict[str, Any]:
         kinds = (jsonl.read_json(self._path) or {}).get("kinds")
         return kinds if isinstance(kinds, dict) else {}
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While no other screen reads and writes the file; the lock lies beside it, as the file itself
+    is replaced."""
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        locks.take(lock.fileno(), path, fcntl.flock, _PATIENCE_S)
+        yield
 
 
 def _plain(slot: Slot) -> dict[str, Any]:

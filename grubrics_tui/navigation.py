@@ -12,6 +12,7 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.marks import Marks
 
 if TYPE_CHECKING:
+    from engine.doctor.finding import Finding
     from grubrics_tui.watched import Watched
 
 
@@ -68,11 +69,14 @@ class OpenLog(Message):
 
 
 class OpenFindings(Message):
-    """Show what the doctor says of a run, or of a log that was not launched here."""
+    """Show what the doctor says of a run, or of a log that was not launched here.
 
-    def __init__(self, run: Watched) -> None:
+    ``known`` is what it said last, if somebody knows.
+    """
+
+    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
         super().__init__()
-        self.run = run
+        self.run, self.known = run, known
 
 
 class OpenLogEntry(Message):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.errors import UsageError
-from engine.runs.rundir import archive_root, find_run, runs_root
+from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.formats import memory
 from grubrics_tui.options import JsonOption, RunsOption, answer, on_terminal, say
 
@@ -25,8 +26,7 @@ def archive(
     from engine.runs import housekeeping
 
     root = runs_root(runs)
-    source = archive_root(root) if undo else root
-    found = [find_run(source, name) for name in dict.fromkeys(run)]
+    found = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
     if not undo:
         for one in found:
             housekeeping.require_settled(one)
@@ -35,6 +35,18 @@ def archive(
     verb = "brought back" if undo else "archived"
     text = "\n".join(f"{verb} {one.id}  {one.path}" for one in moved)
     answer({"runs": [{"id": one.id, "dir": str(one.path)} for one in moved]}, text, as_json)
+
+
+def _archived(root: Path, name: str) -> RunDir:
+    """UsageError that says of a run in the list that it is there."""
+    try:
+        return find_run(archive_root(root), name)
+    except UsageError as error:
+        if listed := [one for one in run_ids(root) if name and one.startswith(name)]:
+            raise UsageError(f"run '{listed[0]}' is not archived: it is in the list") from error
+        if not run_ids(archive_root(root)):
+            raise UsageError(f"run '{name}': no run is archived") from error
+        raise UsageError(f"the archive: {error}") from error
 
 
 def delete(

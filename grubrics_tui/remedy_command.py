@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def remedy(
     run: RunArgument,
-    number: Annotated[int, typer.Option(help="Which remedy, as they are listed")] = 1,
+    number: Annotated[int, typer.Option(help="Which remedy, as diagnose numbers them")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change")] = False,
     wait: Annotated[bool, typer.Option(help="Follow the new run to its end")] = False,
     runs: RunsOption = None,
@@ -55,8 +55,9 @@ def remedy(
 
 def _chosen(run: RunDir, number: int) -> Remedy:
     from engine.doctor.diagnose import diagnose_run
+    from engine.doctor.finding import launchable
 
-    found = [one for finding in diagnose_run(run) for one in finding.remedies if one.is_launchable]
+    found = launchable(diagnose_run(run))
     if not found:
         raise UsageError(f"run '{run.id}': no finding has a remedy that changes its recipe")
     if not 1 <= number <= len(found):

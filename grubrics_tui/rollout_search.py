@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.watch.reward_records import Cancelled
+from engine.watch.growing import Cancelled
 from engine.watch.rollout_query import Filter, chosen
 from engine.watch.rollouts import Answer, Group
 from grubrics_tui.terminal_text import clean_text

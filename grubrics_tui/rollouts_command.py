@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from engine.watch.reward_records import Split
     from engine.watch.rollout_query import Filter
     from engine.watch.rollouts import Answer, Group, RolloutStore, StepRollouts, Visit
+
+    Shown = tuple[int, Group, tuple[Answer, ...]]
 
 
 def rollouts(
@@ -46,28 +49,51 @@ def rollouts(
     from engine.watch.rollouts import RolloutStore, require_step
 
     ordered((), sort)
-    wanted = Filter.parse(only)
+    asked = _Asked(group, sort, Filter.parse(only), only, search)
     path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
     store, split = RolloutStore(path), _split(validation)
     steps = store.steps(split)
     if across_steps and search and group is None:
-        _tell_hits(store, split, steps, sort, wanted, search, as_json)
+        _tell_hits(store, split, steps, asked, as_json)
         return
     read = store.load(split, require_step(steps, step, path))
     groups = [(1 + read.groups.index(one), one) for one in _named(read, group)]
     if across_steps:
         _tell_visits(store, split, [one for _, one in groups], as_json)
         return
-    shown = [(number, one, _kept(one, sort, wanted, search)) for number, one in groups]
-    shown = [entry for entry in shown if entry[2]]
-    texts = group is not None or bool(search)
-    value = {
-        "run": path.name, "split": split, "step": read.step, "attempt": read.attempt,
-        "dumped": read.dumped, "steps": list(steps), "advantage": store.estimator.formula,
-        "groups": [_group_json(number, one, answers) for number, one, answers in shown],
-    }  # fmt: skip
-    lines = [line for entry in shown for line in _group_lines(*entry, texts)]
-    answer(value, "\n".join([_head(read, store), *lines]), as_json)
+    shown = [(number, one, kept) for number, one in groups if (kept := asked.kept(one))]
+    value = {"run": path.name, "steps": list(steps), **_step_json(read, store, shown)}
+    answer(value, "\n".join(_step_lines(read, store, shown, asked)), as_json)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which answers a person wants to see, in which order. ``typed`` is the filter's own text."""
+
+    group: str | None
+    sort: str
+    only: Filter
+    typed: str
+    search: str
+
+    def kept(self, group: Group) -> tuple[Answer, ...]:
+        from engine.watch.rollout_query import chosen
+        from grubrics_tui.rollout_search import holds
+
+        wanted = self.search.casefold()
+        found = chosen(group, self.sort, self.only)
+        return tuple(one for one in found if not wanted or holds(one, wanted))
+
+    def nothing(self, read: StepRollouts) -> str:
+        """Why no answer is told; it may be another step that has it."""
+        if not read.groups:
+            return "no answer is recorded"
+        wishes = [f"has '{self.search}'"] * bool(self.search)
+        wishes += [f"passes '{self.typed}'"] * bool(self.typed)
+        of = f"step {read.step}" if self.group is None else "the group"
+        more = self.search and self.group is None
+        hint = "; --across-steps looks in every step" if more else ""
+        return f"no answer of {of} {' and '.join(wishes)}{hint}"
 
 
 def _split(validation: bool) -> Split:
@@ -89,12 +115,12 @@ def _named(read: StepRollouts, name: str | None) -> tuple[Group, ...]:
     )
 
 
-def _kept(group: Group, sort: str, only: Filter, search: str) -> tuple[Answer, ...]:
-    from engine.watch.rollout_query import chosen
-    from grubrics_tui.rollout_search import holds
-
-    wanted = search.casefold()
-    return tuple(one for one in chosen(group, sort, only) if not wanted or holds(one, wanted))
+def _step_lines(
+    read: StepRollouts, store: RolloutStore, shown: list[Shown], asked: _Asked
+) -> list[str]:
+    texts = asked.group is not None or bool(asked.search)
+    lines = [line for entry in shown for line in _group_lines(*entry, texts)]
+    return [_head(read, store), *(lines or [asked.nothing(read)])]
 
 
 def _head(read: StepRollouts, store: RolloutStore) -> str:
@@ -132,6 +158,13 @@ def _line(one: Answer, *, best: bool) -> str:
     )
 
 
+def _step_json(read: StepRollouts, store: RolloutStore, shown: list[Shown]) -> dict[str, Any]:
+    return {
+        "split": read.split, "step": read.step, "attempt": read.attempt, "dumped": read.dumped,
+        "advantage": store.estimator.formula, "groups": [_group_json(*one) for one in shown],
+    }  # fmt: skip
+
+
 def _group_json(number: int, group: Group, answers: tuple[Answer, ...]) -> dict[str, Any]:
     return {
         "number": number, "id": group.id, "question_id": group.question_id,
@@ -152,19 +185,13 @@ def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
 
 
 def _tell_hits(
-    store: RolloutStore,
-    split: Split,
-    steps: tuple[int, ...],
-    sort: str,
-    only: Filter,
-    search: str,
-    as_json: bool,
+    store: RolloutStore, split: Split, steps: tuple[int, ...], asked: _Asked, as_json: bool
 ) -> None:
     found = [
         (step, number, group, one)
         for step in steps
         for number, group in enumerate(store.load(split, step).groups, 1)
-        for one in _kept(group, sort, only, search)
+        for one in asked.kept(group)
     ]
     lines = [
         f"step {step:>6}  group {number}  answer {one.rollout}  score {fixed(one.score)}"
@@ -174,8 +201,9 @@ def _tell_hits(
         {"step": step, "group": number, "id": group.id, "rollout": one.rollout, "score": one.score}
         for step, number, group, one in found
     ]
-    value = {"split": split, "search": search, "steps": list(steps), "found": told}
-    answer(value, "\n".join(lines) or f"no answer of {len(steps)} steps has '{search}'", as_json)
+    value = {"split": split, "search": asked.search, "steps": list(steps), "found": told}
+    nothing = f"no answer of {len(steps)} steps has '{asked.search}'"
+    answer(value, "\n".join(lines) or nothing, as_json)
 
 
 def _tell_visits(store: RolloutStore, split: Split, groups: list[Group], as_json: bool) -> None:

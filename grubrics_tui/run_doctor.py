@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _FIRST_S, _LOOK_S, _LIVE_SHARE, _ASKED_SHARE = 1.0, 5.0, 0.003, 0.02
 """The first picture comes first. A look that takes longer is taken less often: it may cost this
-share of a core, and more while a person reads the answer."""
+share of a core, and more while a person reads the answer. The first look, which reads all that
+there is, is followed by the second as soon as by any other."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,13 @@ def post_from_thread(
 
 
 class RunDoctor:
-    """The live screen tells it what it has read; a thread asks it for findings."""
+    """The live screen tells it what it has read; a thread asks it for findings.
 
-    def __init__(self, run: RunDir) -> None:
+    Of a log that was not launched here it reads itself, from when it is first told: until then the
+    screen reads the history, and two that read at once take each other's time.
+    """
+
+    def __init__(self, run: Watched) -> None:
         self._run = run
         self._left = threading.Event()
         self._seen: tuple[RunState, Columns] | None = None
@@ -70,20 +75,34 @@ class RunDoctor:
 
     def findings(self) -> Iterator[Sequence[Finding]]:
         """Every change, until ``leave``. Blocks: for a thread."""
-        from engine.doctor.live import LiveDoctor  # Its rules are read after the first picture.
-
-        self._left.wait(_FIRST_S)
-        doctor, before = LiveDoctor(self._run), None
+        while not self._left.wait(_FIRST_S) and self._seen is None:
+            pass
+        look, before, share = _live_look(self._run), None, 1.0
         while not self._left.is_set():
             started, seen = time.thread_time(), self._seen
             found = None
             if seen is not None:
                 with suppress(Exception):  # A folder that is being deleted, a rule that breaks.
-                    found = doctor.look(*seen, self._left.is_set)
+                    found = look(*seen, self._left.is_set)
             if found is not None and found != before and not self._left.is_set():
                 yield found
                 before = found
-            self._left.wait(max(_LOOK_S, (time.thread_time() - started) / _LIVE_SHARE))
+            cost, share = (time.thread_time() - started) / share, _LIVE_SHARE
+            self._left.wait(max(_LOOK_S, cost))
+
+
+def _live_look(
+    run: Watched,
+) -> Callable[[RunState, Columns, Callable[[], bool]], Sequence[Finding]]:
+    # The doctor's rules are read after the first picture.
+    if isinstance(run, RunDir):
+        from engine.doctor.live import LiveDoctor
+
+        return LiveDoctor(run).look
+    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+
+    log = LogDoctor(source_of_foreign(run))
+    return lambda state, columns, stopped: log.look(stopped)
 
 
 def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
@@ -91,7 +110,7 @@ def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
 
     Blocks: for a thread.
     """
-    look, before = _looker(run, left.is_set), None
+    look, before, share = _looker(run, left.is_set), None, 1.0
     while not left.is_set():
         started = time.thread_time()
         try:
@@ -103,7 +122,8 @@ def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
         if found != before and not left.is_set():
             yield found
         before = found
-        left.wait(max(_LOOK_S, (time.thread_time() - started) / _ASKED_SHARE))
+        cost, share = (time.thread_time() - started) / share, _ASKED_SHARE
+        left.wait(max(_LOOK_S, cost))
 
 
 def _looker(run: Watched, stopped: Callable[[], bool]) -> Callable[[], Diagnosis]:
@@ -118,7 +138,7 @@ def _looker(run: Watched, stopped: Callable[[], bool]) -> Callable[[], Diagnosis
             return Diagnosis(found, kin.told(state, found, stopped))
 
         return look
-    from engine.doctor.diagnose import diagnose_file
+    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
 
-    path = run.console or run.path
-    return lambda: Diagnosis(diagnose_file(path))
+    log = LogDoctor(source_of_foreign(run))
+    return lambda: Diagnosis(log.look(stopped))

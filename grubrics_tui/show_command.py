@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from engine.runs.rundir import archive_root, find_run, runs_root
 from engine.runs.state import describe
 from grubrics_tui.formats import clock, duration, memory, step_of
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, print_json, say
+
+if TYPE_CHECKING:
+    from engine.doctor.finding import Finding
 
 
 def list_runs(
@@ -48,14 +51,28 @@ def list_runs(
 
 def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
     """Say everything about one run; --json gives every value as it is kept."""
+    from engine.doctor.sick import sick_phrase, sickness
     from engine.runs.details import details
 
-    found = details(find_run(runs_root(runs), run))
+    chosen = find_run(runs_root(runs), run)
+    sick = sickness(chosen)
+    found = {**details(chosen), "sick": None if sick is None else _sick_json(sick)}
     if as_json:
         print_json(found)
         return
+    if sick is not None:
+        found["phrase"] = f"{found['phrase']}, {sick_phrase(sick)}"
     for label, text in _facts(found):
         say(f"{label:<12} {jsonl.line(text)}")
+
+
+def _sick_json(sick: Finding) -> dict[str, Any]:
+    return {
+        "id": sick.id,
+        "severity": str(sick.severity),
+        "onset_step": sick.onset_step,
+        "title": sick.title,
+    }
 
 
 def _how_to_start(root: Path) -> str:
@@ -72,6 +89,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is known, in words; what is not known is left out."""
     yield "run", found["id"]
     yield "state", found["phrase"]
+    if found["sick"]:
+        yield "doctor", "{title} [{id}]; grubrics-tui diagnose says why".format(**found["sick"])
     yield "step", step_of(found["step"], found["total_steps"])
     yield "recipe", f"{found['recipe']} ({found['kind']})"
     yield "time", _time(found)

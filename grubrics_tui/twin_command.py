@@ -14,6 +14,7 @@ from grubrics_tui.changes import change_json
 from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
+from grubrics_tui.recorded_command import reproduce_recorded
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Change
@@ -30,14 +31,26 @@ def reproduce(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Follow it to its end, for the verdict")
     ] = True,
+    recorded: Annotated[
+        bool, typer.Option("--recorded", help="Only score a step's recorded rollouts again")
+    ] = False,
+    step: Annotated[
+        int | None, typer.Option(help="Whose rows or rollouts [default: the first that failed]")
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a shrunken twin of a run: does it fail in small too? Exit code 1 when it does."""
+    """Run a shrunken twin of a run: does it fail in small too?
+
+    Exit code 1 when it does, 3 when it was stopped or lost and so says nothing.
+    """
     from engine.launch.twin import prepare, twin_of
 
     original = find_run(runs_root(runs), run)
-    twin = twin_of(original)
+    if recorded:
+        reproduce_recorded(original, step, dry_run, as_json)
+        return
+    twin = twin_of(original, step=step)
     if not as_json:
         _show_twin(twin)
     told = _twin_json(twin)
@@ -51,8 +64,7 @@ def reproduce(
     followed(small, as_json)
     found = _verdict(original, small)
     answer({**told, "verdict": found.to_json()}, f"verdict: {found.text}", as_json)
-    if found.outcome == "infrastructure":
-        raise typer.Exit(1)
+    raise typer.Exit(found.exit_code)
 
 
 def pipeline_check(

@@ -11,6 +11,7 @@ from engine.doctor.finding import Severity
 from engine.records.compare import Comparison, NoEffect
 from engine.records.differences import SHELL, Cell, Difference, text_of
 from engine.records.measures import Measure, Value
+from engine.records.reward_scale import told as scale_told
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.values import short
 from grubrics_tui.drawing.wrap import clipped
@@ -75,6 +76,8 @@ def table_lines(
     """Every row, whatever the width. With ``deltas`` numbers are what a run has more than the
     baseline; ``star`` marks the best. ``shell`` unfolds what cannot change training."""
     found = [_no_effect(one) for one in comparison.no_effect]
+    if comparison.reward_keys:
+        found.append(TableLine(f"! {scale_told(comparison.reward_keys)}", ink="warning"))
     found.append(TableLine("how they did"))
     for row in comparison.summary:
         cells = _deltas(row, comparison.baseline) if deltas else _values(row, comparison, star)

@@ -22,6 +22,7 @@ LOOKS = {
 _INDENT = 4
 _LINE = "line"
 _LONGEST_VALUE = 60
+_MARKS = ".,;:()'\""
 
 
 def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
@@ -41,16 +42,17 @@ def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
     return [*head, Span(" " * room, "", paper), Span(tail, "quiet", paper)]
 
 
-def detail(finding: Finding, width: int) -> list[Row]:
-    """Everything about one finding, in the order in which a person asks."""
+def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list[Row]:
+    """Everything about one finding, in the order in which a person asks.
+
+    Remedies that are among the ``choices`` have their number there, counted from 1.
+    """
     shape, ink = LOOKS[finding.severity]
     rows = wrapped([Span(f"{shape} {clean_text(finding.title)}", ink, bold=True)], width)
     rows += wrapped([Span(_facts(finding), "quiet")], width)
     rows += [[], *wrapped([Span(clean_text(finding.cause))], width)]
     rows += _section("evidence", (_evidence(one, width) for one in finding.evidence))
-    rows += _section(
-        "remedies", (_remedy(n, one, width) for n, one in enumerate(finding.remedies, start=1))
-    )
+    rows += _section("remedies", (_remedy(one, choices, width) for one in finding.remedies))
     rows += _section(
         "what followed from it", (_followed(one, width) for one in finding.followed_by)
     )
@@ -76,7 +78,7 @@ def _section(title: str, blocks: Iterable[list[Row]]) -> Iterator[Row]:
 
 
 def _evidence(one: Evidence, width: int) -> list[Row]:
-    told = {name: value for name, value in one.values.items() if name != _LINE}
+    told = {name: value for name, value in one.values.items() if _is_news(name, value, one.text)}
     values = "   ".join(f"{clean_text(name)} {_value(value)}" for name, value in told.items())
     rows = _indented([Span(clean_text(one.text))], width)
     rows += _indented([Span(values, "accent")], width) if values else []
@@ -84,9 +86,20 @@ def _evidence(one: Evidence, width: int) -> list[Row]:
     return rows + (_indented([Span(place, "quiet")], width) if place else [])
 
 
+def _is_news(name: str, value: object, text: str) -> bool:
+    """Whether a value says more than the text does, in which most numbers stand already."""
+    if name == _LINE:
+        return False
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    forms = {_value(value), *((f"{value:.3g}", f"{value:,.0f}") if numeric else ())}
+    words = f" {' '.join(word.strip(_MARKS) for word in text.replace('=', ' ').split())} "
+    return not any(f" {form} " in words for form in forms)
+
+
 def where(one: Evidence) -> str:
     """``attempt_1/console.log line 165; step 3``. What stands in no one place has no place."""
-    parts = [] if one.step is None else [f"step {one.step}"]
+    is_said = one.step is None or f"step {one.step}" in one.text
+    parts = [] if is_said else [f"step {one.step}"]
     if one.path is not None and one.offset is not None:
         line = one.values.get(_LINE)
         place = f"byte {one.offset}" if line is None else f"line {line}"
@@ -99,9 +112,10 @@ def _short(path: str) -> str:
     return "/".join(PurePath(path).parts[-2:])
 
 
-def _remedy(number: int, one: Remedy, width: int) -> list[Row]:
+def _remedy(one: Remedy, choices: Sequence[Remedy], width: int) -> list[Row]:
     title = clean_text(one.title)
-    lead = Span(f" {number}  " if one.is_launchable else " ·  ", "accent", bold=True)
+    number = choices.index(one) + 1 if one in choices else "·"
+    lead = Span(f"{number:>2}  ", "accent", bold=True)
     rows = [[lead, *row] if not n else [Span(" " * _INDENT), *row]
             for n, row in enumerate(wrapped([Span(title)], width - _INDENT))]  # fmt: skip
     for change in one.changes:

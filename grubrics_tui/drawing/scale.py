@@ -35,9 +35,12 @@ class Range:
 
 
 def around(values: Iterable[float], pad: float = 0.06) -> Range:
-    """The range of ``values`` with a little air; a flat or empty one still has height."""
+    """The range of ``values`` with a little air; a flat or empty one still has height: what is
+    0 throughout lies at the foot of 0 to 1."""
     found = list(values)
     low, high = min(found, default=0.0), max(found, default=1.0)
+    if low == high == 0:
+        high = 1.0
     air = (high - low) * pad or max(abs(high) * pad, 1e-6)
     return Range(low - air, high + air)
 

@@ -130,7 +130,7 @@ def drawn(
     shown = stacks.folded(room)
     column = layout(shown.x.size, room)
     _draw_columns(picture, y.gutter, shown, column, top, letters)
-    _draw_x_axis(picture, y.gutter, shown, column, axis)
+    _draw_x_axis(picture, y.gutter, shown, column, axis, folded=shown is not stacks)
     if cursor is not None:
         _draw_cursor(picture, y.gutter, shown, column, cursor, letters)
     return picture.rows(), KeptStacks(stacks, room, rows)
@@ -208,27 +208,34 @@ def _draw_cursor(
     picture.write(picture.height - 1, place, "^" if letters else "▲", "cursor")
 
 
-def _draw_x_axis(picture: Picture, gutter: int, stacks: Stacks, column: Ints, axis: XAxis) -> None:
-    """Round places below the columns they belong to."""
+def _draw_x_axis(
+    picture: Picture, gutter: int, stacks: Stacks, column: Ints, axis: XAxis, *, folded: bool
+) -> None:
+    """Round places below the columns they belong to; ``folded`` ones stand for several steps."""
     row, free = picture.height - 1, 0
     picture.write(row, 0, UNITS[axis].rjust(gutter - 1), "axis")
     span = float(np.ptp(stacks.x)) + 1
-    for index in _labelled(stacks.x, axis, max(2, column.size // 9)):
+    for place in _labelled(stacks.x, axis, max(2, column.size // 9), folded=folded):
+        index = int(np.searchsorted(stacks.x, place, side="right")) - 1
         cells = np.flatnonzero(column == index)
-        text = told(float(stacks.x[index]), axis, span)
+        text = told(place, axis, span)
         start = max(gutter, gutter + round(cells.mean()) - len(text) // 2)
         if start >= free and start + len(text) <= picture.width:
             picture.write(row, start, text, "axis")
             free = start + len(text) + 2
 
 
-def _labelled(x: Floats, axis: XAxis, at_most: int) -> list[int]:
-    """Which columns have their place written below: round steps, or evenly spread ones."""
+def _labelled(x: Floats, axis: XAxis, at_most: int, *, folded: bool) -> list[float]:
+    """Which places are written below: round steps, or evenly spread ones."""
     if axis == "step" and x.size > at_most:
         every = step_between(Range(float(x[0]), float(x[-1])), at_most)
-        # Of averaged neighbours none may be a round step: the first one beyond it stands for it.
+        if folded:  # The column that begins at or before a round step has it among its own.
+            inside = np.arange(np.ceil(x[0] / every), x[-1] // every + 1).tolist()
+            return [number * every for number in inside]
+        # Where steps were left out a round one may be missing: the first beyond it stands for it.
         beyond = np.floor(x / every)
         before = np.concatenate([[np.ceil(x[0] / every) - 1], beyond[:-1]])
-        round_ones: list[int] = np.flatnonzero(beyond > before).tolist()
+        round_ones: list[float] = x[beyond > before].tolist()
         return round_ones
-    return list(range(0, x.size, max(1, x.size // at_most)))
+    spread: list[float] = x[:: max(1, x.size // at_most)].tolist()
+    return spread

@@ -32,7 +32,7 @@ def table(plot: Plot, cursor: float | None, width: int, height: int) -> list[Row
     of a timed plot a moment.
 
     What a step has no value of is left blank, a NaN is a dash. Columns that have no room are left
-    out, and the header says how many.
+    out, the time before any value, and the header says how many values.
     """
     columns = quantities(plot)
     steps = _steps_shown(columns, cursor, height - 1)
@@ -46,10 +46,10 @@ def table(plot: Plot, cursor: float | None, width: int, height: int) -> list[Row
     if not plot.timed:
         heads.insert(0, "step")
         body.insert(0, [f"{step:.0f}" for step in steps])
-    widths = [
-        max(_NARROWEST, len(head), *map(len, cells))
-        for head, cells in zip(heads, body, strict=True)
-    ]
+    widths = _widths(heads, body)
+    if heads[0] == "step" and heads[1:2] == ["time"] and _fitting(widths, width) < len(heads):
+        del heads[1], body[1]  # The step says when as well; values have nothing to stand for them.
+        widths = _widths(heads, body)
     fit = _fitting(widths, width)
     hidden = len(heads) - fit
     head = _line(heads[:fit], widths, "quiet")
@@ -108,6 +108,13 @@ def _times(plot: Plot, steps: Floats) -> list[float]:
     found = steps if plot.timed else places(steps, plot.clock, "clock")
     times: list[float] = found.tolist()
     return times
+
+
+def _widths(heads: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max(_NARROWEST, len(head), *map(len, cells))
+        for head, cells in zip(heads, body, strict=True)
+    ]
 
 
 def _fitting(widths: Sequence[int], width: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import events, work
 from textual.binding import ActiveBinding
 from textual.screen import Screen
+from textual.widgets import Footer
 from textual.worker import Worker, WorkerState
 
 from grubrics_tui.actions import is_changing
@@ -17,12 +18,10 @@ class CockpitScreen(Screen[None]):
     """A thread that dies is told to the person, and the screen goes on with what it has.
 
     The first time a screen is opened a line names its keys. It goes with the first key, which acts
-    all the same, only ``esc`` does no more than that; and it never comes back.
+    all the same, and never comes back.
     """
 
     _footer_width = 0
-
-    DEFAULT_CSS = "CockpitScreen { layers: default hint; }"
 
     def on_mount(self) -> None:
         settings = getattr(self.app, "settings", None)
@@ -31,15 +30,12 @@ class CockpitScreen(Screen[None]):
             return
         keys = hint(self.where, settings.keys)
         if keys and not HintFile().was_seen(self.where):
-            self.mount(HintLine(keys))
+            self.mount(HintLine(keys), before=self.query_one(Footer))
 
     def on_key(self, event: events.Key) -> None:
         for line in self.query(HintLine):
             line.remove()
             self._keep_hint()
-            if event.key == "escape":
-                event.stop()
-                event.prevent_default()
 
     @work(thread=True, group="hint", exit_on_error=False)
     def _keep_hint(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import on, work
 from textual.message import Message
@@ -15,11 +15,13 @@ from grubrics_tui.changes import told
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.terminal_text import clean_text
 
-_MOST = 9
+_KEYS = "123456789abcdefghilmoprstuvwxyz"
+"""Of the first number, the second, ...; without those that leave or scroll the question."""
 
 
 class ConfirmRemedy(Confirm):
-    """Shows each remedy with everything it moves; answers with the number of the chosen one.
+    """Shows each remedy with everything it moves; answers with the number of the chosen one, which
+    it has on the whole list of findings.
 
     What a change touches is worked out in a thread; remedies without a valid whole are told and
     cannot be chosen.
@@ -32,10 +34,14 @@ class ConfirmRemedy(Confirm):
             super().__init__()
             self.wholes, self.ended = wholes, ended
 
-    def __init__(self, run: RunDir, remedies: Sequence[Remedy]) -> None:
+    def __init__(self, run: RunDir, remedies: Mapping[int, Remedy]) -> None:
         text = "Working out what the change touches ..."
         super().__init__("apply the remedy?", text, (), "leave the run as it is")
-        self._run, self._remedies = run, remedies[:_MOST]
+        self._run = run
+        self._remedies = {n: one for n, one in remedies.items() if n <= len(_KEYS)}
+
+    def answer(self, key: str) -> str:
+        return str(_KEYS.index(key) + 1)
 
     def on_mount(self) -> None:
         self._complete()
@@ -45,7 +51,7 @@ class ConfirmRemedy(Confirm):
         from engine.launch.child import completed
 
         wholes: list[tuple[Change, ...] | str] = []
-        for remedy in self._remedies:
+        for remedy in self._remedies.values():
             try:
                 wholes.append(completed(self._run, remedy.changes))
             except (UsageError, OSError) as error:
@@ -58,13 +64,13 @@ class ConfirmRemedy(Confirm):
         if not message.ended:
             lines += [f"{self._run.id} is asked to stop, and the new run waits for its place."]
         answers = []
-        for number, (remedy, whole) in enumerate(
-            zip(self._remedies, message.wholes, strict=True), start=1
-        ):
+        for (number, remedy), whole in zip(self._remedies.items(), message.wholes, strict=True):
             lines += ["", f"{number}  {clean_text(remedy.title)}"]
             if isinstance(whole, str):
                 lines.append(f"   cannot be applied: {clean_text(whole)}")
                 continue
             lines += [f"   {told(change)}" for change in whole]
-            answers.append(Answer(str(number), f"launch with {number}", clean_text(remedy.effect)))
+            answers.append(
+                Answer(_KEYS[number - 1], f"launch with {number}", clean_text(remedy.effect))
+            )
         self.ask("\n".join(lines), answers)

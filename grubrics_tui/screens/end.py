@@ -18,20 +18,21 @@ from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
 from grubrics_tui.history import History
 from grubrics_tui.navigation import OpenLogEntry, OpenRun
-from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.screens.sizes import HEIGHTS
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.loss_panel import LossPanel
 from grubrics_tui.widgets.panel import Panel
 from grubrics_tui.widgets.reward_panel import RewardPanel
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.run_facts import state_look
 
 if TYPE_CHECKING:
+    from engine.doctor.finding import Finding
     from engine.records.checkpoints import CheckpointReport
     from engine.records.entry import LogEntry
 
 
-class EndScreen(CockpitScreen):
+class EndScreen(ScrolledScreen):
     """The same numbers as the log entry, which is drafted from the same files."""
 
     BINDINGS = bindings("end")
@@ -50,9 +51,16 @@ class EndScreen(CockpitScreen):
     """
 
     class Judged(Message):
-        def __init__(self, update: Update, entry: LogEntry, checkpoint: CheckpointReport) -> None:
+        def __init__(
+            self,
+            update: Update,
+            entry: LogEntry,
+            checkpoint: CheckpointReport,
+            sick: Finding | None,
+        ) -> None:
             super().__init__()
             self.update, self.entry, self.checkpoint = update, entry, checkpoint
+            self.sick = sick
 
     def __init__(self, run: RunDir) -> None:
         super().__init__()
@@ -74,18 +82,23 @@ class EndScreen(CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _judge(self) -> None:
+        from engine.doctor.sick import sickness
         from engine.records.checkpoints import check_checkpoint
-        from engine.records.draft import draft_entry
+        from engine.records.draft import drafted
 
         update = RunWatch(self.run).poll()
-        self.post_message(self.Judged(update, draft_entry(self.run), check_checkpoint(self.run)))
+        sick = sickness(self.run, update.state)
+        entry = drafted(self.run, sick)
+        self.post_message(self.Judged(update, entry, check_checkpoint(self.run), sick))
 
     @on(Judged)
     def _show(self, message: Judged) -> None:
         history = History()
         history.add(message.update)
         self.query_one(Panel).show(history)
-        self.query_one("#verdict", Facts).show(verdict_facts(message.update, message.entry))
+        self.query_one("#verdict", Facts).show(
+            verdict_facts(message.update, message.entry, message.sick)
+        )
         self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
 
     def action_curves(self) -> None:
@@ -94,21 +107,10 @@ class EndScreen(CockpitScreen):
     def action_log_entry(self) -> None:
         self.post_message(OpenLogEntry(self.run))
 
-    def action_back(self) -> None:
-        self.app.pop_screen()
 
-    def action_cursor_down(self) -> None:
-        self.query_one(VerticalScroll).scroll_down(animate=False)
-
-    def action_cursor_up(self) -> None:
-        self.query_one(VerticalScroll).scroll_up(animate=False)
-
-
-def verdict_facts(update: Update, entry: LogEntry) -> list[Fact]:
+def verdict_facts(update: Update, entry: LogEntry, sick: Finding | None = None) -> list[Fact]:
     """The state first; then the lines of the entry's result, split at their label."""
-    word = update.state.word
-    glyph, ink = STATE_LOOKS[word]
-    state = Content.styled(f"{glyph} {word}", f"bold ${ink}")
+    state = state_look(update.state.word, f"sick: {sick.family}" if sick else "")
     reason = update.state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from textual import on, work
@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer, Static
 
-from engine.doctor.finding import Finding, Remedy
+from engine.doctor.finding import Finding, Remedy, launchable
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
@@ -56,11 +56,14 @@ class FindingsScreen(CockpitScreen):
             super().__init__()
             self.diagnosis = diagnosis
 
-    def __init__(self, run: Watched) -> None:
+    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
+        """``known`` is what somebody has found already; the screen looks for itself as well."""
         super().__init__()
         self.run = run
+        self._known = known
+        self._choices: Sequence[Remedy] = ()
         self._left = threading.Event()
-        self._described: Finding | None = None
+        self._described: tuple[Finding | None, Sequence[Remedy]] = (None, ())
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -71,6 +74,8 @@ class FindingsScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         self._say("the doctor reads the run's files ...")
+        if self._known:
+            self._fill(self._known)
         post_from_thread(self._found, self.post_message)
 
     def on_unmount(self) -> None:
@@ -81,9 +86,8 @@ class FindingsScreen(CockpitScreen):
 
     @on(Found)
     def _show(self, message: Found) -> None:
-        told, listed = message.diagnosis, self.query_one(FindingList)
-        listed.border_subtitle = Content(clean_text(self.run.id))
-        listed.fill(told.findings)
+        told = message.diagnosis
+        self._fill(told.findings)
         self.query_one("#kin", Static).update(clean_text(told.kin))
         self.query_one("#kin").display = bool(told.kin)
         if told.trouble:
@@ -91,16 +95,23 @@ class FindingsScreen(CockpitScreen):
         elif not told.findings:
             self._say("Nothing is wrong with what the files show.")
 
+    def _fill(self, findings: Sequence[Finding]) -> None:
+        """A log that was not launched here has no recipe: nothing can be launched with a remedy."""
+        self._choices = launchable(findings) if isinstance(self.run, RunDir) else ()
+        listed = self.query_one(FindingList)
+        listed.border_subtitle = Content(clean_text(self.run.id))
+        listed.fill(findings)
+
     @on(FindingList.Highlighted)
     def _describe(self) -> None:
-        finding = self.query_one(FindingList).selected
-        before, self._described = self._described, finding
+        finding, choices = self.query_one(FindingList).selected, self._choices
+        before, self._described = self._described, (finding, choices)
         self.refresh_bindings()
-        if finding is None or finding == before:
+        if finding is None or (finding, choices) == before:
             return
-        same = before is not None and before.id == finding.id
+        same = before[0] is not None and before[0].id == finding.id
         text = self.query_one("#detail", ScrollText)
-        text.show(lambda width: detail(finding, width), keep_place=same)
+        text.show(lambda width: detail(finding, width, choices), keep_place=same)
 
     def _say(self, text: str) -> None:
         said = [Span(text, "quiet")]
@@ -114,11 +125,11 @@ class FindingsScreen(CockpitScreen):
         """Only what the selected finding offers."""
         finding = self.selected
         if action == "apply_remedy":
-            return isinstance(self.run, RunDir) and bool(_curing(finding))
+            return bool(self._curing(finding))
         if action == "reproduce":
             return isinstance(self.run, RunDir)
         if action == "evidence":
-            return self._place() is not None
+            return finding is not None
         return super().check_action(action, parameters)
 
     def action_finding(self, by: int) -> None:
@@ -129,10 +140,12 @@ class FindingsScreen(CockpitScreen):
         text.move(pages * max(1, text.size.height - 2))
 
     def action_evidence(self) -> None:
-        """The line of the log that tells it."""
+        """The line of the log that tells it; of what numbers show there is none."""
         if (place := self._place()) is not None:
             path, offset = place
             self.post_message(OpenLog(path, path.name, offset=offset))
+        else:
+            self.notify("No line of a log tells this: the evidence is all there is.")
 
     def _place(self) -> tuple[Path, int] | None:
         for one in self.selected.evidence if self.selected else ():
@@ -144,14 +157,14 @@ class FindingsScreen(CockpitScreen):
 
     def action_apply_remedy(self) -> None:
         """The first remedy that is a change; the question lets a person choose another."""
-        run, remedies = self.run, _curing(self.selected)
+        run, remedies = self.run, self._curing(self.selected)
         if not isinstance(run, RunDir) or not remedies:
             return
 
         def answered(number: str | None) -> None:
             if number is not None:
                 self.notify(f"Launching {run.id} with the remedy ...", markup=False)
-                self._apply(run, remedies[int(number) - 1])
+                self._apply(run, remedies[int(number)])
 
         self.app.push_screen(ConfirmRemedy(run, remedies), answered)
 
@@ -192,9 +205,7 @@ class FindingsScreen(CockpitScreen):
     def action_back(self) -> None:
         self.app.pop_screen()
 
-
-def _curing(finding: Finding | None) -> list[Remedy]:
-    """Remedies that can be applied: those that change the recipe or the environment."""
-    if finding is None:
-        return []
-    return [one for one in finding.remedies if one.is_launchable]
+    def _curing(self, finding: Finding | None) -> dict[int, Remedy]:
+        """The finding's remedies that can be applied, each under its number."""
+        own = finding.remedies if finding is not None else ()
+        return {n: one for n, one in enumerate(self._choices, start=1) if one in own}

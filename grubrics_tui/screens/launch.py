@@ -15,7 +15,7 @@ from textual.widgets import Footer
 from engine.errors import UsageError
 from grubrics_tui.actions import bindings
 from grubrics_tui.navigation import OpenRun
-from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.widgets.facts import Fact, Facts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.launch.steps import StepPlan
 
 
-class LaunchScreen(CockpitScreen):
+class LaunchScreen(ScrolledScreen):
     """Shows a plan; enter starts it, once."""
 
     BINDINGS = bindings("launch")
@@ -112,15 +112,6 @@ class LaunchScreen(CockpitScreen):
         if self._plan is not None:
             self.app.copy_to_clipboard(shlex.join(self._plan.argv))
             self.notify("Copied, if the terminal lets programs copy (OSC 52).")
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(VerticalScroll).scroll_down(animate=False)
-
-    def action_cursor_up(self) -> None:
-        self.query_one(VerticalScroll).scroll_up(animate=False)
 
 
 def command_lines(argv: tuple[str, ...]) -> list[str]:

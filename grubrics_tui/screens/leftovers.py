@@ -21,8 +21,8 @@ from engine.runs.processes import alive
 from engine.runs.reaper import Leftover, leftovers, reap
 from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
-from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.screens.scrolled import ScrolledScreen
 
 _LOOK_S = 3.0
 _PID = 9
@@ -52,7 +52,7 @@ class Left:
         return "; ".join(parts)
 
 
-class LeftoversScreen(CockpitScreen):
+class LeftoversScreen(ScrolledScreen):
     """A thread looks through the machine's processes; what is ended is exactly what was shown."""
 
     BINDINGS = bindings("leftovers")
@@ -149,15 +149,6 @@ class LeftoversScreen(CockpitScreen):
 
     def action_look(self) -> None:
         self._look_now.set()
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(VerticalScroll).scroll_down(animate=False)
-
-    def action_cursor_up(self) -> None:
-        self.query_one(VerticalScroll).scroll_up(animate=False)
 
     def _draw(self) -> None:
         box, shown = self.query_one(VerticalScroll), self._shown

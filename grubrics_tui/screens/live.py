@@ -88,7 +88,7 @@ class LiveScreen(ChartScreen):
         self._wanted = panels_for(self._settings, self._kind)
         self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
-        self._doctor = RunDoctor(run) if isinstance(run, RunDir) else None
+        self._doctor = RunDoctor(run)
         self._drawn = 0.0
         self._was_diagnosed = False
         self._offers: tuple[object, ...] = ()
@@ -115,10 +115,9 @@ class LiveScreen(ChartScreen):
     def on_mount(self) -> None:
         if isinstance(self.run, RunDir) or not self.run.console:
             self._poll()
-            if self._doctor is not None:
-                post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
         else:
             self.call_after_refresh(self._open_console, self.run.console)
+        post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
 
     def _open_console(self, console: Path) -> None:
         """A foreign log's last lines come first; then its history is read."""
@@ -127,28 +126,28 @@ class LiveScreen(ChartScreen):
 
     def on_unmount(self) -> None:
         self._left.set()
-        if self._doctor is not None:
-            self._doctor.leave()
+        self._doctor.leave()
 
     @on(Diagnosed)
     def _show_findings(self, message: Diagnosed) -> None:
         is_news = self.history.diagnosed(message.findings)
         self.query_one(Banner).show(self.history)
         self.query_one(PanelGrid).show(self.history)
-        # What an ended run shows when it is opened is no news.
-        if is_news and self._settings.bell and (self._was_diagnosed or not self._has_ended):
+        # What an ended run or somebody else's log shows when it is opened is no news.
+        goes_on = isinstance(self.run, RunDir) and not self._has_ended
+        if is_news and self._settings.bell and (self._was_diagnosed or goes_on):
             self.app.bell()
         self._was_diagnosed = True
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
         worker, watch = get_current_worker(), watcher(self.run)
-        before: RunState | None = None
+        before: tuple[RunState, float] | None = None
         while not worker.is_cancelled and not self._left.is_set():
             update = watch.poll()
             if _is_news(update, before):
                 self.post_message(self.Updated(update))
-            before = update.state
+            before = (update.state, update.read_share)
             if update.read_share >= 1:
                 self._left.wait(self._settings.refresh_s)
 
@@ -190,7 +189,7 @@ class LiveScreen(ChartScreen):
         if message.update.read_share < 1 and now - self._drawn < _READING_S:
             return  # A long history comes in many parts: they are not all worth a picture.
         self._drawn = now
-        if self._doctor is not None:
+        if isinstance(self.run, RunDir) or message.update.read_share >= 1:
             self._doctor.tell(message.update.state, self.history.columns)
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
@@ -270,7 +269,7 @@ class LiveScreen(ChartScreen):
             self.post_message(OpenLog(path, f"log of {self.run.id}"))
 
     def action_findings(self) -> None:
-        self.post_message(OpenFindings(self.run))
+        self.post_message(OpenFindings(self.run, self.history.findings))
 
     def action_open_rollouts(self) -> None:
         """Of the step under the cursor, while the charts are over steps; else of the newest."""
@@ -308,8 +307,12 @@ def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
     return map(LiveScreen.Diagnosed, doctor.findings())
 
 
-def _is_news(update: Update, before: RunState | None) -> bool:
+def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
     """Whether a look brought more than a new heartbeat."""
-    if before is None or update.batch or update.console or update.system or update.events:
+    if before is None or update.anew or update.batch:
         return True
-    return replace(update.state, heartbeat=None) != replace(before, heartbeat=None)
+    if update.console or update.system or update.events:
+        return True
+    state, read_share = before
+    told = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)
+    return told or update.read_share != read_share

@@ -190,7 +190,7 @@ class LogScreen(CockpitScreen):
         if message.of is not self.view.file:
             return
         if message.found is not None:
-            self.view.go_to_offset(message.found.offset)
+            self.view.go_near(message.found.offset)
         elif message.newest is not None:
             self._say(
                 f"nothing was written then: the last time in this log is {message.newest.when}"

@@ -16,6 +16,7 @@ from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
+from grubrics_tui.health import Health
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
     OpenCompare,
@@ -33,7 +34,7 @@ from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.screens.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
-from grubrics_tui.widgets.facts import Facts
+from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.run_facts import run_facts
 from grubrics_tui.widgets.run_list import RunList
@@ -62,16 +63,20 @@ class RunsScreen(CockpitScreen):
             super().__init__()
             self.listing = listing
 
+    class Sick(Message):
+        """The doctor found something grave in a run that has ended."""
+
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
         self._described: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
+        self._health = Health(root, lambda: self.post_message(self.Sick()))
         self.marks = Marks()
 
     def compose(self) -> ComposeResult:
-        yield RunList(self.marks)
+        yield RunList(self.marks, self._health.of)
         yield FilterBar()
         yield Facts("selected", id="about")
         yield Footer(show_command_palette=False)
@@ -79,9 +84,20 @@ class RunsScreen(CockpitScreen):
     def on_mount(self) -> None:
         self.query_one("#about", Facts).show([("", f"reading {self._root} ...")])
         self._poll()
+        self._health.begin()
 
     def on_unmount(self) -> None:
         self._feed.close()
+        self._health.leave()
+
+    @on(RunList.Turned)
+    def _look_at_what_is_in_sight(self) -> None:
+        self._health.want(self.query_one(RunList).in_sight)
+
+    @on(Sick)
+    def _mark_sick(self) -> None:
+        self.query_one(RunList).refresh()
+        self._show_selected()
 
     @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _poll(self) -> None:
@@ -177,7 +193,10 @@ class RunsScreen(CockpitScreen):
         filtered = self.query_one(FilterBar).text.strip()
         none = "no run passes the filter; esc takes it back" if filtered else ""
         nothing = [("", none or f"no runs in {self._root} yet; c opens the checklist")]
-        self.query_one("#about", Facts).show(nothing if info is None else run_facts(info))
+        self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
+
+    def _facts(self, info: RunInfo) -> list[Fact]:
+        return run_facts(info, self._health.of(info))
 
     def _run(self, info: RunInfo) -> RunDir:
         return RunDir(self._root / info.id)

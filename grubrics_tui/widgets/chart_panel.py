@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 
 from grubrics_tui.drawing.values import Fact, Plot, Values, Writer
+from grubrics_tui.formats import MISSING
 from grubrics_tui.history import History
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel, waiting_hint
@@ -35,18 +36,21 @@ class ChartPanel(Panel):
         """What chart ``number`` shows. Called when the chart is drawn."""
         raise NotImplementedError
 
+    def hint(self, history: History, number: int) -> str:
+        """What chart ``number`` says while it has nothing to show."""
+        return waiting_hint(history) if number == 0 else MISSING
+
     def compose(self) -> ComposeResult:
         with ChartGrid():
             for _ in range(self.CHARTS):
                 yield Chart()
 
     def show(self, history: History) -> None:
-        hint = waiting_hint(history)
         for number, chart in enumerate(self.query(Chart)):
             chart.show(
                 partial(self.plot, history, number),
                 history.version,
-                hint if number == 0 else "–",
+                self.hint(history, number),
                 grows_since=history.rewrites,
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -129,8 +130,10 @@ class Drawn(Still, Widget):
     def _hinted(self, width: int, height: int) -> list[Row]:
         """The hint in the middle of nothing, where it has room."""
         rows: list[Row] = [[] for _ in range(height)]
-        if height and self._hint and width > len(self._hint):
-            rows[height // 2] = [Span(self._hint.center(width), "quiet")]
+        lines = wrap(self._hint, max(1, width - 2), break_long_words=False)
+        if len(lines) <= height and all(len(line) < width for line in lines):
+            for row, line in enumerate(lines, (height - len(lines) + 1) // 2):
+                rows[row] = [Span(line.center(width), "quiet")]
         return rows
 
     def _strip(self, row: Row) -> Strip:

@@ -27,6 +27,10 @@ class FindingList(ScrollText):
         self._index = 0
 
     @property
+    def findings(self) -> Sequence[Finding]:
+        return self._findings
+
+    @property
     def selected(self) -> Finding | None:
         return self._findings[self._index] if self._index < len(self._findings) else None
 

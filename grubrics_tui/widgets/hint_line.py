@@ -9,11 +9,11 @@ from textual.widgets import Static
 
 
 class HintLine(Static):
-    """Lies over the last line above the footer, so that nothing moves when it comes or goes."""
+    """Has a line of its own above the footer: what it would lie over is there to be read."""
 
     DEFAULT_CSS = """
     HintLine {
-        layer: hint; dock: bottom; offset-y: -1; height: 1; width: 100%; padding: 0 2;
+        height: 1; width: 100%; padding: 0 2;
         background: $panel; color: $quiet; text-wrap: nowrap; text-overflow: ellipsis;
     }
     """

@@ -200,7 +200,11 @@ class LogView(LogPicture):
         self._go(LogWindow.go_to_end)
 
     def go_to_start(self) -> None:
-        self.go_to_offset(0)
+        self.go_near(0)
+
+    def go_near(self, offset: int) -> None:
+        """The cursor on the line that holds this byte, or the next one that the filter shows."""
+        self._go(lambda window: window.go_to(offset, self.size.height))
 
     def go_to_offset(self, offset: int) -> None:
         """The cursor on the line that holds this byte; a filter that hides it is taken away."""
@@ -208,7 +212,7 @@ class LogView(LogPicture):
             start = self.file.line_start(min(offset, max(0, self.file.size - 1)))
             if not self.filter.hits.any_in(start, start + 1):
                 self.set_filter(Query())
-        self._go(lambda window: window.go_to(offset, self.size.height))
+        self.go_near(offset)
 
     def go_to_line(self, number: int) -> bool:
         """False as long as the lines are not counted."""
@@ -221,7 +225,7 @@ class LogView(LogPicture):
         """By bytes, which is at once."""
         if self.file:
             place = int(self.file.size * min(100.0, max(0.0, percent)) / 100)
-            self.go_to_offset(min(place, max(0, self.file.size - 1)))
+            self.go_near(min(place, max(0, self.file.size - 1)))
 
     def go_to_step(self, step: int) -> bool:
         """The line that logs a step's metrics, as soon as it is found; False if there is none."""

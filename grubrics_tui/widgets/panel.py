@@ -57,6 +57,8 @@ def waiting_hint(history: History) -> str:
         return f"reading the history: {percent(history.read_share)}"
     if state.state == "foreign":
         return "no such numbers in it" if history.columns.names else "no step in it yet"
+    if history.columns.names:
+        return "none was logged" if state.has_ended else "none logged yet"
     if state.has_ended:
         return "the run ended before its first step"
     return f"no step yet: waiting for {state.waiting_for or 'the first step'}"

@@ -11,15 +11,17 @@ from engine.runs.registry import RunInfo
 from engine.runs.state import RunState
 from grubrics_tui.formats import clock, duration, step_of
 from grubrics_tui.widgets.facts import Fact
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.states import SICK_LOOK, STATE_LOOKS
 
 _LONGEST_NOTE = 120
 
 
-def run_facts(info: RunInfo) -> list[Fact]:
-    """Id, step and when; what it waits for; last the state, whose reason may be long."""
+def run_facts(info: RunInfo, sick: str = "") -> list[Fact]:
+    """Id, step and when; what it waits for; last the state, whose reason may be long.
+
+    ``sick`` is what the doctor found in it.
+    """
     state = info.state
-    glyph, ink = STATE_LOOKS[state.word]
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
@@ -29,8 +31,13 @@ def run_facts(info: RunInfo) -> list[Fact]:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
         facts.append(("waiting", f"for {state.waiting_for}"))
-    look = Content.styled(f"{glyph} {state.word}", f"bold ${ink}")
-    return [*facts, ("state", look + reason)]
+    return [*facts, ("state", state_look(state.word, sick) + reason)]
+
+
+def state_look(word: str, sick: str) -> Content:
+    """``✓ finished``; of a sick run ``! finished, sick: judge_auth``."""
+    glyph, ink = SICK_LOOK if sick else STATE_LOOKS[word]
+    return Content.styled(", ".join(filter(None, (f"{glyph} {word}", sick))), f"bold ${ink}")
 
 
 def _notes(notes: Notes) -> Content:

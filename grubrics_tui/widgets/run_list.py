@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from engine.runs.registry import RunInfo
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.formats import MISSING, clock, step_of
 from grubrics_tui.marks import Marks
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.states import SICK_LOOK, STATE_LOOKS
 
 _LEAD, _STATE, _KIND, _TIME = 3, 11, 6, 13
 _WIDE = 100
@@ -71,8 +71,15 @@ class RunList(ScrollView, can_focus=True):
     class Opened(Message):
         """The selected run was clicked."""
 
-    def __init__(self, marks: Marks | None = None) -> None:
+    class Turned(Message):
+        """Others are in sight, or may be."""
+
+    def __init__(
+        self, marks: Marks | None = None, sick: Callable[[RunInfo], str] = lambda _: ""
+    ) -> None:
+        """``sick`` says what the doctor found in a run that has ended."""
         super().__init__()
+        self._sick = sick
         self.border_title = "runs"
         self.runs: Sequence[RunInfo] = ()
         self._marks = Marks() if marks is None else marks
@@ -83,6 +90,13 @@ class RunList(ScrollView, can_focus=True):
     def selected(self) -> RunInfo | None:
         return self.runs[self._index] if self._index < len(self.runs) else None
 
+    @property
+    def in_sight(self) -> Sequence[RunInfo]:
+        """The selected run, then those that are drawn."""
+        first = round(self.scroll_offset.y)
+        drawn = self.runs[first : first + self.scrollable_content_region.height]
+        return [*self.runs[self._index : self._index + 1], *drawn]
+
     def show(self, runs: Sequence[RunInfo], told: str = "") -> None:
         """``told`` stands in the frame instead of how many runs there are."""
         kept = self.selected
@@ -91,6 +105,7 @@ class RunList(ScrollView, can_focus=True):
         self.border_subtitle = told or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
         self._select(_place(runs, kept))
+        self.post_message(self.Turned())
         self.refresh()
 
     def action_move(self, lines: int) -> None:
@@ -122,6 +137,11 @@ class RunList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self._select(self._index)
+        self.post_message(self.Turned())
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        super().watch_scroll_y(old, new)
+        self.post_message(self.Turned())
 
     def render_line(self, y: int) -> Strip:
         index, width = self.scroll_offset.y + y, self.scrollable_content_region.width
@@ -132,7 +152,7 @@ class RunList(ScrollView, can_focus=True):
         if chosen:
             base += Style(bgcolor=self.app.theme_variables.get("panel"))
         info = self.runs[index]
-        row = [*self._lead(info, chosen), *_row(info, width, self._columns)]
+        row = [*self._lead(info, chosen), *_row(info, width, self._columns, self._sick(info))]
         strip = Strip([self._segment(span, base) for span in row])
         if strip.cell_length <= width:
             return strip.adjust_cell_length(width, base)
@@ -162,11 +182,13 @@ def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
     return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
 
 
-def _row(info: RunInfo, width: int, columns: Columns) -> Row:
+def _row(info: RunInfo, width: int, columns: Columns, sick: str = "") -> Row:
     state, wide = info.state, width >= _WIDE
     glyph, ink = STATE_LOOKS[state.word]
     room = width - _LEAD - _STATE - (2 + columns.step + 2) - _TIME
     names = min(columns.id, _LONGEST_ID if wide else max(12, room))
+    if sick:
+        glyph, ink = SICK_LOOK
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
         Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
@@ -175,6 +197,7 @@ def _row(info: RunInfo, width: int, columns: Columns) -> Row:
         Span(info.kind.ljust(_KIND) if wide else "", "quiet"),
         Span(f"{clock(info.started) if wide else _short(info.started)}  ", "quiet"),
         Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
+        Span(f"{sick}  " if sick else "", "error"),
         Span(detail, "quiet"),
     ]
 

@@ -16,6 +16,9 @@ STATE_LOOKS = {
     "foreign": ("◇", "primary"),
 }
 
+SICK_LOOK = ("!", "error")
+"""Of a run that finished and whose numbers are no good: the doctor found something grave."""
+
 CHECK_LOOKS = {
     "ok": ("✓", "success"),
     "warn": ("!", "warning"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
 
-from engine.jsonl import integer, line, number
+from engine.jsonl import integer, line, moment, number
+from engine.runs.state import RunState
 from engine.watch.columns import Column
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.values import Line, Plot
@@ -36,7 +38,7 @@ class SystemPanel(Panel):
         if machine.last is None:
             self.query_one(Gauges).show((), "no sample of the machine yet")
             return
-        self.note(headline(machine.last))
+        self.note(headline(machine.last, history.state))
         self.query_one(Gauges).show(gauges(machine.last))
         self._fit()
         self.query_one(Chart).show(
@@ -52,15 +54,25 @@ class SystemPanel(Panel):
         self.query_one(Chart).display = left >= _CHART_HEIGHT
 
 
-def headline(sample: Sample) -> str:
-    """What the panel is about: the GPU's name, or that there is none; and the room on the disk."""
+def headline(sample: Sample, state: RunState | None = None) -> str:
+    """What the panel is about: of a run that has ended when its last sample was taken, the GPU's
+    name, or that there is none; and the room on the disk."""
+    when = _when(sample, state)
     gpus = gpus_of(sample)
     free = number(sample.get("disk_free"))
     disk = "" if free is None else f"   disk {memory(free)} free"
     if not gpus:
-        return f"no GPU{disk}"
+        return f"{when}no GPU{disk}"
     name = line(gpus[0].get("name")) or "GPU"
-    return (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
+    return when + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
+
+
+def _when(sample: Sample, state: RunState | None) -> str:
+    taken = moment(sample.get("t"))
+    if state is None or not state.has_ended or taken is None:
+        return ""
+    what = "last sample" if state.state == "lost" else "at its end"
+    return f"{what} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
 
 
 def gauges(sample: Sample) -> list[Gauge]:

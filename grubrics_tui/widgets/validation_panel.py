@@ -23,6 +23,14 @@ class ValidationPanel(ChartPanel):
     def plot(self, history: History, number: int) -> Plot:
         return validation_plot(history)
 
+    def hint(self, history: History, number: int) -> str:
+        state = history.state
+        if state is None or state.state == "foreign" or not history.columns.names:
+            return super().hint(history, number)
+        what = "no validation was logged" if state.has_ended else "no validation yet"
+        is_sft = len(history.series(metrics.TRAIN_LOSS)) > 0
+        return f"{what}: {'data.val_file' if is_sft else 'trainer.test_freq'} asks for it"
+
 
 def validation_names(history: History) -> list[str]:
     """The mean reward first; then as many others as there are colours."""

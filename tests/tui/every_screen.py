@@ -234,9 +234,9 @@ async def findings(driver: Driver, world: World) -> None:
 
 async def confirm_remedy(driver: Driver, world: World) -> None:
     fewer = Change("config", "actor_rollout_ref.rollout.n", 4, 8)
-    remedies = [Remedy("fewer rollouts of a prompt", (fewer,), "half the memory")]
+    remedies = {1: Remedy("Fewer rollouts of a prompt", (fewer,), "half the memory")}
     driver.app.push_screen(ConfirmRemedy(world.day, remedies))
-    await arrive(driver, ConfirmRemedy, "fewer rollouts of a prompt")
+    await arrive(driver, ConfirmRemedy, "Fewer rollouts of a prompt")
 
 
 async def confirm_twin(driver: Driver, world: World) -> None:

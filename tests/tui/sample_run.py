@@ -27,6 +27,14 @@ CONSOLE = (
     b"\x1b[36m(WorkerDict pid=25577)\x1b[0m WARNING: [not markup] step %d \x1b]0;owned\x07\x1b[2J",
 )
 
+MEMORY = {
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 4,
+    "actor_rollout_ref.actor.use_dynamic_bsz": False,
+    "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+    "actor_rollout_ref.rollout.gpu_memory_utilization": 0.5,
+}
+"""What a run that is out of memory can turn."""
+
 
 @dataclass
 class SampleRun:
@@ -57,6 +65,8 @@ class SampleRun:
         sample.run.attempt(1).path.mkdir(parents=True)
         checkpoint = "training.output_dir" if kind == "sft" else "trainer.default_local_dir"
         config = {checkpoint: {"value": "checkpoints/sample", "origin": "file"}}
+        if kind == "grpo":
+            config |= {key: {"value": now, "origin": "default"} for key, now in MEMORY.items()}
         argv = ["python", "-m", f"engine.train.{kind}"]
         manifest = {
             "v": 1,

@@ -98,6 +98,14 @@ def test_the_table_says_how_many_columns_have_no_room() -> None:
     assert plain(table(Plot(PLOT.lines, PLOT.marks), None, 24, 4)).splitlines()[0].endswith("+2")
 
 
+def test_a_narrow_table_leaves_out_the_time_before_any_value() -> None:
+    clock = Column()
+    clock.extend(STEPS, STEPS + 1e9)
+    timed = Plot((Line(STEPS, STEPS, "loss"),), clock=clock)
+    assert plain(table(timed, None, 25, 3)).splitlines()[0].split() == ["step", "loss"]
+    assert plain(table(timed, None, 26, 3)).splitlines()[0].split() == ["step", "time", "loss"]
+
+
 def test_the_cursor_walks_over_the_rows_of_all_columns() -> None:
     assert neighbour(PLOT, None, -1) == 5.0
     assert neighbour(PLOT, 5.0, -2) == 3.0

@@ -329,6 +329,28 @@ def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], r
     assert found["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
 
 
+async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_the_shell(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    warning = "rewards are not on one scale: judge.model, reward_config.lambda_len differ"
+    assert "one scale" not in told(runs, "compare", *three)
+    for place, sample in enumerate(three.values()):
+        config(
+            sample,
+            {
+                "reward_config.lambda_len": (0.1 * place, "cli"),
+                "judge.model": (f"judge-{place}", "environment"),
+                "judge.timeout_s": (60 + place, "cli"),
+            },
+        )
+    assert f"WARNING: {warning}" in told(runs, "compare", *three)
+    keys = json.loads(told(runs, "compare", *three, "--json"))["reward_scale"]
+    assert keys == ["judge.model", "reward_config.lambda_len"]
+    async with running(runs, LARGE) as driver:
+        await compare(driver)
+        await driver.shows(warning)
+
+
 def test_a_metric_is_printed_step_by_step(three: dict[str, SampleRun], runs: Path) -> None:
     found = json.loads(told(runs, "compare", "long", "short", "--metric", "reward/mean", "--json"))
     curve = found["series"]["reward/mean"]
@@ -374,7 +396,7 @@ def test_an_ablation_without_effect_is_told_in_the_shell(
     ablation: tuple[SampleRun, SampleRun], runs: Path
 ) -> None:
     text = CliRunner().invoke(app, ["compare", "base", "lambda-0", "--runs", str(runs)]).output
-    assert "ERROR: base and lambda-0: both runs gave the very same numbers" in text
+    assert "ERROR: base and lambda-0: Both runs gave the very same numbers" in text
     assert "reward_config.lambda_info" in text and "never reached the training" in text
 
 
@@ -386,4 +408,4 @@ async def test_an_ablation_without_effect_stands_above_what_differs(
         await driver.shows("base", "lambda-0")
         await driver.press("space", "space", "x")
         await driver.message(CompareScreen.Read)
-        await driver.shows("! ", "both runs gave the very same numbers")
+        await driver.shows("! ", "Both runs gave the very same numbers")

@@ -41,6 +41,19 @@ def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
     assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
 
 
+def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:
+    told = CliRunner().invoke(app, ["diagnose", str(sick)]).stdout
+    assert "try: Smaller micro batches" in told and "apply:" not in told
+
+
+def test_of_many_sources_each_is_told_below_its_name(sick: Path, tmp_path: Path) -> None:
+    fine = tmp_path / "fine.log"
+    fine.write_text("all is well\n")
+    lines = CliRunner().invoke(app, ["diagnose", str(sick), str(fine)]).stdout.splitlines()
+    assert lines[0] == f"== {sick}"
+    assert f"== {fine}: nothing that the doctor knows is wrong" in lines
+
+
 def test_a_healthy_log_ends_with_0(tmp_path: Path) -> None:
     log = tmp_path / "fine.log"
     log.write_text("all is well\n")

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from engine.launch.launcher import manifest, plan
+from engine.launch.pinned import pinned_recipe
+from engine.launch.recipe import load_recipe
+from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -44,6 +48,28 @@ def test_json_parts_sum_to_the_peak() -> None:
     assert peak["bytes"] == sum(part["bytes"] for part in peak["parts"])
     assert peak["bytes"] == found["memory"]["peak_bytes"]
     assert found["fits"] is True
+
+
+def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
+    recipe = load_recipe("verl_grpo", ["data.train_batch_size=16"], {})
+    planned = plan(recipe, "night", Path("runs"))
+    run, contents = RunDir(planned.directory), manifest(planned)
+    run.path.mkdir(parents=True)
+    run.manifest.write_text(json.dumps(contents))
+    run.recipe.write_text(pinned_recipe(contents["config"]))
+    of_run, of_recipe = (
+        json.loads(estimate(*what, "--gpu-memory", "80", "--json").output)
+        for what in (["night"], ["verl_grpo", "data.train_batch_size=16"])
+    )
+    assert (of_run["run"], of_recipe["run"]) == ("night", None)
+    assert of_run["memory"] == of_recipe["memory"]
+    more = estimate("night", "--gpus", "4", "--gpu-memory", "80")
+    assert "on each of 4 GPUs" in more.output
+
+
+def test_one_gpu_is_called_one() -> None:
+    text = estimate("verl_grpo", "--gpu-memory", "80").output
+    assert ", on one GPU: " in text and "each of 1" not in text
 
 
 def test_more_gpus_take_smaller_shards() -> None:

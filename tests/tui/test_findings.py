@@ -19,6 +19,7 @@ from engine.runs.rundir import RunDir
 from engine.watch.foreign.watch import open_foreign
 from grubrics_tui.app import GrubricsApp
 from grubrics_tui.cli import main
+from grubrics_tui.diagnose_command import finding_json
 from grubrics_tui.flags import FINDING
 from grubrics_tui.navigation import OpenFindings
 from grubrics_tui.run_doctor import RunDoctor
@@ -28,6 +29,7 @@ from grubrics_tui.screens.findings import FindingsScreen
 from grubrics_tui.screens.live import LiveScreen
 from grubrics_tui.screens.log import LogScreen
 from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.widgets.finding_list import FindingList
 from tests.engine.preflight.project import Project, make_project
 
 pytestmark = pytest.mark.waits
@@ -167,6 +169,17 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
         assert on(driver, FindingsScreen)()
 
 
+async def test_a_line_that_no_log_has_is_said_to_be_missing(sick: SampleRun, runs: Path) -> None:
+    jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE)
+        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+            await driver.press("j")
+        await driver.press("enter")
+        await driver.shows("No line of a log tells this")
+        assert on(driver, FindingsScreen)()
+
+
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     curable: RunDir, runs: Path
 ) -> None:
@@ -247,6 +260,97 @@ async def test_without_unicode_it_is_told_in_ascii(
     async with running(runs, loaded=Loaded(Settings(ascii=True), {})) as driver:
         screen = await findings(driver, sick.run, "cuda_oom_training.oom", TITLE)
         assert screen.isascii()
+
+
+def _verl_line(step: int, gradient: float) -> bytes:
+    return f"step:{step} - critic/score/mean:0.5 - actor/grad_norm:{gradient}\n".encode()
+
+
+@pytest.fixture
+def exploding(tmp_path: Path) -> Path:
+    """A foreign log whose gradients explode and whose run then dies."""
+    log = tmp_path / "night.log"
+    lines = [_verl_line(n, 0.5 + n / 100 if n < 20 else 900.0 + n) for n in range(1, 41)]
+    log.write_bytes(b"".join(lines) + OOM + b"\n")
+    return log
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_a_log_from_elsewhere_has_its_banner_and_its_flags(
+    exploding: Path, runs: Path, quick: list[bool], size: tuple[int, int]
+) -> None:
+    async with running(runs, size, watched=open_foreign(exploding)) as driver:
+        await driver.shows("GPU out of memory in training", "and 1 more", "f shows why")
+        history = driver.app.screen.history  # type: ignore[attr-defined]
+        [flagged] = [flags for flags in history.flags() if flags.kind is FINDING]
+        assert flagged.texts == ("Gradients grew to 939", "GPU out of memory in training")
+
+
+async def test_trouble_in_a_log_from_elsewhere_is_told_as_it_comes(
+    tmp_path: Path, runs: Path, quick: list[bool]
+) -> None:
+    log = tmp_path / "night.log"
+    log.write_bytes(_verl_line(1, 0.5))
+    loaded = Loaded(Settings(bell=True), {})
+    async with running(runs, watched=open_foreign(log), loaded=loaded) as driver:
+        await driver.until(lambda: driver.app.screen._was_diagnosed)  # type: ignore[attr-defined]
+        assert "f shows why" not in driver.screen
+        with log.open("ab") as handle:
+            handle.write(OOM + b"\n")
+        await driver.shows(TITLE, "f shows why")
+    assert quick == [True]
+
+
+async def test_opening_a_log_with_old_trouble_rings_nothing(
+    exploding: Path, runs: Path, quick: list[bool]
+) -> None:
+    loaded = Loaded(Settings(bell=True), {})
+    async with running(runs, watched=open_foreign(exploding), loaded=loaded) as driver:
+        await driver.shows(TITLE, "f shows why")
+    assert quick == []
+
+
+async def test_the_screen_says_of_a_log_what_diagnose_says(
+    exploding: Path, runs: Path, quick: list[bool], call: Call
+) -> None:
+    async with running(runs, watched=open_foreign(exploding)) as driver:
+        await driver.shows(TITLE, "f shows why")
+        seen = driver.app.screen.history.findings  # type: ignore[attr-defined]
+        await driver.press("f")
+        await driver.shows("cuda_oom_training.oom", "Gradients grew")
+        listed = driver.app.screen.query_one(FindingList).findings
+    code, said = call("diagnose", "--json", str(exploding))
+    told = json.loads(said)["findings"]
+    assert code == 1
+    assert [finding_json(one) for one in seen] == told
+    assert [finding_json(one) for one in listed] == told
+
+
+async def test_remedies_have_the_numbers_that_the_command_takes(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    jsonl.write_json(curable.manifest, _sick_rate(curable))
+    said = call("diagnose", curable.id, "--runs", str(runs))[1]
+    number = (
+        next(line for line in said.splitlines() if "Set it to" in line).split(":")[0].split()[1]
+    )
+    assert int(number) > 1
+    assert "apply: grubrics-tui remedy grpo-sick --number N" in said
+    dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
+    assert dry.startswith("Set it to")
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE)
+        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+            await driver.press("j")
+        await driver.shows(f"{number}  Set it to")
+        await driver.press("a")
+        await driver.shows(f"launch with {number}")
+
+
+def _sick_rate(run: RunDir) -> dict[str, Any]:
+    manifest = run.read_manifest()
+    manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
+    return manifest
 
 
 @pytest.fixture

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from engine import jsonl
+from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.live import Update
+from engine.watch.live import RunWatch, Update
 from engine.watch.train_log import Step
 from grubrics_tui.drawing.timeline import moments, places, steps_at
 from grubrics_tui.history import History
@@ -32,6 +37,30 @@ def points(history: History, name: str) -> list[tuple[float, float]]:
 def test_a_redone_step_replaces_the_first_one() -> None:
     history = seen(step(1, reward=0.1), step(2, reward=0.2), step(2, attempt=2, reward=0.9))
     assert points(history, "reward") == [(1, 0.1), (2, 0.9)]
+
+
+def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    watch, history = RunWatch(run, columns=True), History()
+
+    def look() -> list[tuple[float, float]]:
+        history.add(watch.poll())
+        return points(history, "reward")
+
+    for number in (1, 2, 3):
+        jsonl.append(run.train_log, step(number, reward=0.5).to_json())
+    assert look() == [(1, 0.5), (2, 0.5), (3, 0.5)]
+    drawn = (history.version, history.rewrites)
+    run.train_log.write_text(json.dumps(step(1, reward=0.1).to_json()) + "\n")
+    assert look() == [(1, 0.1)]
+    assert history.version > drawn[0] and history.rewrites > drawn[1]
+    another = json.dumps(step(2, reward=0.2).to_json()) + "\n"
+    jsonl.write_atomic(run.train_log, another)  # A new file of that name.
+    assert look() == [(2, 0.2)]
+    jsonl.append(run.train_log, step(3, reward=0.3).to_json())
+    assert look() == [(2, 0.2), (3, 0.3)]
+    run.train_log.write_bytes(b"")
+    assert look() == []
 
 
 def test_a_nan_is_a_gap_in_the_series() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,39 @@ def test_a_layout_is_kept_per_kind_of_run(tmp_path: Path) -> None:
     file.save("grpo", changed)
     assert file.load("grpo") == changed
     assert file.load("sft") == first_layout("sft")
+
+
+def test_two_screens_keep_each_other_s_choice(tmp_path: Path) -> None:
+    path = tmp_path / "layout.json"
+    one, other = LayoutFile(path), LayoutFile(path)
+    mine, theirs = one.load("grpo"), other.load("grpo")
+    pinned = mine.with_slot(Slot(metrics=("actor/lr",)))
+    one.save("grpo", pinned)
+    other.save("sft", other.load("sft").turned(1))
+    other.save("grpo", theirs.turned(2))  # It knows nothing of the pin and takes none away.
+    seen = LayoutFile(path).load("grpo")
+    assert (seen.slots, seen.current) == (pinned.slots, theirs.turned(2).current)
+    assert LayoutFile(path).load("sft").current == first_layout("sft").turned(1).current
+
+
+def test_of_two_changes_of_the_same_panels_the_last_one_counts(tmp_path: Path) -> None:
+    path = tmp_path / "layout.json"
+    one, other = LayoutFile(path), LayoutFile(path)
+    mine, theirs = one.load("grpo"), other.load("grpo")
+    one.save("grpo", mine.with_slot(Slot(metrics=("actor/lr",))))
+    other.save("grpo", theirs.put_away())
+    assert LayoutFile(path).load("grpo") == theirs.put_away()
+
+
+def test_many_writers_at_once_lose_no_kind_of_run(tmp_path: Path) -> None:
+    path, kinds = tmp_path / "layout.json", [f"kind{number}" for number in range(12)]
+
+    def keep(kind: str) -> None:
+        LayoutFile(path).save(kind, first_layout("grpo").turned(1))
+
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        list(pool.map(keep, kinds))
+    assert set(jsonl.read_json(path)["kinds"]) == set(kinds)
 
 
 def test_an_edited_settings_file_starts_the_layout_anew(tmp_path: Path) -> None:

@@ -310,6 +310,25 @@ async def test_a_time_leads_to_the_first_line_written_at_or_after_it(
             await driver.until(lambda line=line: under_cursor(driver).startswith(line), line)  # type: ignore[misc]
 
 
+async def test_a_time_a_share_and_the_start_keep_the_filter(tmp_path: Path, runs: Path) -> None:
+    log = tmp_path / "log"
+    stamped(log, *[f"2026-01-31 {hour:02}:30:00" for hour in range(10, 24)])
+    append(log, b"ERROR:2026-01-31 23:40:00,123:words")
+    async with running(runs, SMALL, log=log) as driver:
+        await driver.shows("23:40:00")
+        await ask(driver, "ampersand", ":30:00|ERROR")
+        await driver.shows("15 lines")
+        await ask(driver, "ampersand", "2[0-3]:30")
+        await driver.shows("4 lines")
+        for key, asked in (("t", "14:03"), ("colon", "1%"), ("t", "20:00")):
+            await ask(driver, key, asked)
+            await driver.until(lambda: "20:30:00" in under_cursor(driver), "20:30:00")
+            assert "more of it" not in await driver.shows("4 lines")
+        await driver.press("G", "g")
+        await driver.until(lambda: "20:30:00" in under_cursor(driver), "20:30:00")
+        await driver.shows("4 lines")
+
+
 def under_cursor(driver: Driver) -> str:
     return view_of(driver).line_under_cursor() or ""
 

@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
 from engine.watch.live import RunWatch
+from grubrics_tui.drawing.scale import around
 from grubrics_tui.drawing.values import Plot, Values
 from grubrics_tui.history import History
 from grubrics_tui.settings import JudgePrice
 from grubrics_tui.step_split import PARTS, StepSplit
 from grubrics_tui.widgets.chart_panel import arranged
 from grubrics_tui.widgets.judge_panel import judge_plot
-from grubrics_tui.widgets.policy_panel import QUANTITIES, quantity_plot
+from grubrics_tui.widgets.panel import waiting_hint
+from grubrics_tui.widgets.policy_panel import QUANTITIES, PolicyPanel, quantity_plot
 from grubrics_tui.widgets.reward_panel import reward_plot
 from grubrics_tui.widgets.throughput_panel import tokens_per_second
-from grubrics_tui.widgets.validation_panel import metrics_plot, validation_plot
+from grubrics_tui.widgets.validation_panel import ValidationPanel, metrics_plot, validation_plot
 
 pytestmark = pytest.mark.waits
 
@@ -145,6 +148,41 @@ def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
         "save": 1.0,
         "other": 0.25,
     }
+
+
+def test_a_kl_that_is_off_is_a_dash_with_the_reason_and_not_a_zero(tmp_path: Path) -> None:
+    off = history_of(tmp_path / "off", (1, {"actor/ppo_kl": 0.0, "actor/pg_loss": 0.1}))
+    place = [quantity.label for quantity in QUANTITIES].index("KL")
+    plot = quantity_plot(off, QUANTITIES[place])
+    assert told(plot) == {"KL": "–"} and plot.is_empty
+    assert PolicyPanel().hint(off, place) == "off: no KL term is logged"
+    on = history_of(tmp_path / "on", (1, {"actor/ppo_kl": 0.0, "actor/kl_loss": 0.0}))
+    assert told(quantity_plot(on, QUANTITIES[place])) == {"KL": "0"}
+
+
+def test_an_axis_of_zeros_goes_from_zero_to_one() -> None:
+    assert (around([0.0, 0.0]).low, around([0.0, 0.0]).high) == (pytest.approx(-0.06), 1.06)
+    flat = around([0.5, 0.5])
+    assert flat.low < 0.5 < flat.high < 0.6
+
+
+@pytest.mark.parametrize(
+    ("metrics", "key"),
+    [({"train/loss": 0.5}, "data.val_file"), ({"reward/mean": 0.5}, "trainer.test_freq")],
+)
+def test_a_run_that_was_not_validated_is_told_what_asks_for_it(
+    tmp_path: Path, metrics: dict[str, Any], key: str
+) -> None:
+    history = history_of(tmp_path, (1, metrics))
+    history.state = RunState("finished")
+    hint = ValidationPanel().hint(history, 0)
+    assert hint == f"no validation was logged: {key} asks for it"
+
+
+def test_a_run_with_steps_is_not_said_to_have_ended_before_its_first(tmp_path: Path) -> None:
+    history = history_of(tmp_path, (1, {"train/loss": 0.5}))
+    history.state = RunState("finished")
+    assert waiting_hint(history) == "none was logged"
 
 
 def test_the_policy_panel_takes_the_kl_that_is_logged(tmp_path: Path) -> None:

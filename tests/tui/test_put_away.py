@@ -46,6 +46,14 @@ def test_archive_and_undo(old: SampleRun, runs: Path) -> None:
     assert (ids(runs), ids(runs, "--archived")) == (["old-run"], [])
 
 
+def test_undoing_what_is_not_archived_says_where_the_run_is(old: SampleRun, runs: Path) -> None:
+    refused = command(runs, "archive", "--undo", "old")
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == "error: run 'old-run' is not archived: it is in the list"
+    refused = command(runs, "archive", "--undo", "new")
+    assert refused.stderr.strip() == "error: run 'new': no run is archived"
+
+
 def test_without_a_terminal_and_a_yes_nothing_is_deleted(old: SampleRun, runs: Path) -> None:
     done = command(runs, "delete", "old-run")
     assert done.returncode == 1

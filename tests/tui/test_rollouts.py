@@ -14,7 +14,8 @@ from sample_run import SampleRun
 from typer.testing import CliRunner
 
 from engine import jsonl
-from engine.watch.reward_records import Cancelled, Split
+from engine.watch.growing import Cancelled
+from engine.watch.reward_records import Split
 from engine.watch.rollouts import RolloutStore, StepRollouts
 from grubrics_tui.cli import app
 from grubrics_tui.navigation import OpenRollouts
@@ -363,6 +364,15 @@ def test_the_command_follows_a_prompt(answered: SampleRun, runs: Path) -> None:
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--group", "spread", "--across-steps"]
     )
     assert told.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "answers"]
+
+
+def test_the_command_says_that_nothing_was_found(answered: SampleRun, runs: Path) -> None:
+    asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "nowhere"]
+    text = CliRunner().invoke(app, asked).output
+    assert "no answer of step " in text and "has 'nowhere'; --across-steps looks" in text
+    filtered = CliRunner().invoke(app, [*asked[:-2], "--filter", "score>99"]).output
+    assert filtered.endswith("passes 'score>99'\n")
+    assert "no answer of" not in CliRunner().invoke(app, asked[:-2]).output
 
 
 def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.runs.state import RunState
 from engine.watch.columns import Column
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
@@ -34,6 +36,14 @@ def test_any_samples_are_drawn(samples: list[Sample]) -> None:
     machine.add(samples)
     plot = on_axis(system_plot(machine, Column()), "elapsed")
     assert len(render(plot, View(axis="elapsed"), 40, 8)) == 8
+
+
+def test_what_an_ended_run_used_is_told_as_past() -> None:
+    sample = {"t": 1_767_312_000.0}
+    when = time.strftime("%m-%d %H:%M", time.localtime(sample["t"]))
+    assert headline(sample, RunState("running")) == "no GPU"
+    assert headline(sample, RunState("failed")) == f"at its end {when}  no GPU"
+    assert headline(sample, RunState("lost")) == f"last sample {when}  no GPU"
 
 
 @pytest.mark.parametrize("sample", [{"gpus": [1]}, {"gpus": {"a": 1}}, {"run": 5}])

@@ -1,0 +1,70 @@
+"""What the doctor says of runs that have ended: of those in sight, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from engine.runs.registry import RunInfo
+from engine.runs.rundir import RunDir
+
+_FIRST_S, _REST = 0.5, 4.0
+"""The list comes first; between two runs the thread rests four times as long as it worked."""
+
+Key = tuple[str, int, float | None]
+
+
+class Health:
+    """Every run is looked at once, and again after it was resumed. What is out of sight waits."""
+
+    def __init__(self, root: Path, tell: Callable[[], object]) -> None:
+        """``tell`` is called in the thread whenever a run turns out to be sick."""
+        self._root, self._tell = root, tell
+        self._wanted: Sequence[RunInfo] = ()
+        self._known: dict[Key, str] = {}
+        self._wake, self._left = threading.Event(), threading.Event()
+
+    def of(self, info: RunInfo) -> str:
+        """``sick: kl_or_grad_blowup since step 3``; empty for a healthy run and an unknown one."""
+        return self._known.get(_key(info), "")
+
+    def want(self, runs: Sequence[RunInfo]) -> None:
+        """These are in sight, the most wanted first."""
+        self._wanted = [info for info in runs if info.state.state == "finished"]
+        self._wake.set()
+
+    def begin(self) -> None:
+        # Nobody waits for it: the screen must close at once, however long a log is.
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def leave(self) -> None:
+        self._left.set()
+        self._wake.set()
+
+    def _work(self) -> None:
+        self._left.wait(_FIRST_S)
+        while not self._left.is_set():
+            self._wake.clear()
+            info = next((one for one in self._wanted if _key(one) not in self._known), None)
+            if info is None:
+                self._wake.wait()
+                continue
+            started = time.thread_time()
+            self._look_at(info)
+            self._left.wait(_REST * (time.thread_time() - started))
+
+    def _look_at(self, info: RunInfo) -> None:
+        from engine.doctor.sick import sick_phrase, sickness  # Its rules come after the list.
+
+        found = sickness(RunDir(self._root / info.id), info.state, self._left.is_set)
+        self._known[_key(info)] = sick_phrase(found) if found else ""
+        if found:
+            with suppress(RuntimeError):  # The app has ended meanwhile.
+                self._tell()
+
+
+def _key(info: RunInfo) -> Key:
+    return info.id, info.state.attempt, info.state.ended

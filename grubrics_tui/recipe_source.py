@@ -1,0 +1,35 @@
+"""A recipe by its name or file, or the one that a run was launched with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, run_ids
+
+if TYPE_CHECKING:
+    from engine.launch.recipe import Recipe
+
+SourceArgument = Annotated[str, typer.Argument(metavar="RUN|CONFIG", help="A run, or a recipe")]
+
+
+def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:
+    """A recipe of that name comes first: the ids of its runs often begin with it.
+
+    A run keeps the values that were in effect at its launch, so the environment changes nothing.
+    """
+    from engine.launch.child import recipe_of
+    from engine.launch.recipe import find_config, load_recipe
+
+    try:
+        find_config(source)
+    except UsageError as no_config:
+        if not run_ids(root):
+            raise no_config
+        run = find_run(root, source)
+        kept = recipe_of(run)
+        return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run
+    return load_recipe(source, overrides), None
