@@ -23,7 +23,7 @@ run: $(STAMP) $(SFT)
 
 test: $(STAMP) lint types contracts
 	@$(BIN)/python -m pytest tests -m "not slow" -n 2
-	@$(BIN)/python -m pytest tests -m "slow and not thorough" --durations=10
+	@$(BIN)/python -m pytest tests -m "slow and not thorough" -n 2 --dist loadfile --durations=10
 
 thorough: $(STAMP)
 	@$(BIN)/python -m pytest tests -m thorough

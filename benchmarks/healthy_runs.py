@@ -76,7 +76,7 @@ def _sft(draw: random.Random, number: int) -> Iterator[str]:
     yield f"training.learning_rate={_between(draw, 5e-4, 5e-3):.2g}"
     yield f"training.per_device_train_batch_size={draw.choice([2, 4, 8, 16])}"
     yield f"training.gradient_accumulation_steps={draw.choice([1, 1, 2])}"
-    yield f"training.lr_scheduler_type={draw.choice(['cosine', 'linear', 'constant'])}"
+    yield f"training.lr_scheduler_type={draw.choice(['cosine', 'constant'])}"
     yield f"training.warmup_ratio={draw.choice([0.03, 0.1, 0.2])}"
     yield f"training.save_steps={draw.choice([-1, 40])}"
 
@@ -96,6 +96,8 @@ def _grpo(draw: random.Random, number: int) -> Iterator[str]:
     yield f"data.train_batch_size={(batch := draw.choice([4, 8]))}"
     yield f"actor_rollout_ref.actor.ppo_mini_batch_size={draw.choice([4, batch])}"
     yield "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16"
+    yield "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16"
+    yield "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16"
     yield f"data.max_response_length={draw.choice([64, 80, 96])}"
     yield f"actor_rollout_ref.actor.entropy_coeff={draw.choice([0, 0, 0.001])}"
     if draw.random() < 0.4:
@@ -115,13 +117,13 @@ def followed(project: Path, plan: Drawn) -> Told:
     if not run.path.exists():
         _call(project, "-m", "grubrics_tui", "launch", plan.recipe, *plan.overrides,
               "--name", plan.name, "--json")  # fmt: skip
-        follower = RunFollower(run)
-        while time.monotonic() - begun < PATIENCE_S:
-            state, found = follower.look()
-            said.update(dict.fromkeys(_alarms(found)))
-            if state.has_ended:
-                break
-            time.sleep(LOOK_S)
+    follower = RunFollower(run)
+    while time.monotonic() - begun < PATIENCE_S:
+        state, found = follower.look()
+        said.update(dict.fromkeys(_alarms(found)))
+        if state.has_ended:
+            break
+        time.sleep(LOOK_S)
     shutil.rmtree(project / "checkpoints" / plan.name, ignore_errors=True)
     return Told(
         plan,

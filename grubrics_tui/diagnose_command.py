@@ -16,7 +16,7 @@ from grubrics_tui.changes import change_json
 from grubrics_tui.options import JsonOption, RunsOption, print_json, say
 
 if TYPE_CHECKING:
-    from engine.doctor.finding import Evidence, Finding, Remedy
+    from engine.doctor.finding import Change, Evidence, Finding, Remedy
 
 _MOST_EVIDENCE = 4
 
@@ -163,4 +163,9 @@ def _remedy(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
     number = f" {choices.index(remedy) + 1}" if remedy in choices else ""
     yield f"  try{number}: {remedy.title}{effect}"
     for change in remedy.changes:
-        yield f"       {change.key}={change.after}"
+        yield f"       {_typed(change)}"
+
+
+def _typed(change: Change) -> str:
+    """As it is typed: a command, or a value of the recipe or the environment."""
+    return f"$ {change.after}" if change.kind == "command" else f"{change.key}={change.after}"

@@ -62,10 +62,9 @@ def _lines(found: Estimate) -> Iterator[str]:
 
 def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
     shape, training = sizes.shape, sizes.training
-    yield (
-        f"model: {shape.weights:,} weights, {training.trained:,} of them trained"
-        if not (training.rank)
-        else f"model: {shape.weights:,} weights, and {training.trained:,} of LoRA that are trained"
+    lora = f"and {training.trained:,} of LoRA that are trained"
+    yield f"model: {shape.weights:,} weights, " + (
+        lora if training.rank else f"{training.trained:,} of them trained"
     )
     for phase in sizes.memory.phases:
         yield ""

@@ -71,7 +71,8 @@ def _moved(run: RunDir) -> str | None:
     recorded = (run.read_manifest().get("environment") or {}).get("variables") or {}
     here = environment_snapshot()["variables"]
     moved = [name for name in ENDPOINT_VARIABLES if recorded.get(name) != here.get(name)]
-    return f"{' and '.join(moved)} differs from what the run was launched with" if moved else None
+    verb = "differs" if len(moved) == 1 else "differ"
+    return f"{' and '.join(moved)} {verb} from what the run was launched with" if moved else None
 
 
 def _lines(found: JudgeTest) -> Iterator[str]:
@@ -100,10 +101,15 @@ def _measured(trial: Trial) -> Iterator[str]:
     yield f"one call: {first.latency_s:.2f} s; a right and a wrong answer get {scores}"
     if trial.more:
         made = f"{len(trial.more)} calls, {trial.at_once} at once: {trial.seconds:.2f} s"
-        p50, p95 = (f"{value or 0:.2f} s" for value in (trial.p50, trial.p95))
         kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
         failed = f"; failed: {', '.join(kinds)}" if kinds else ""
-        yield f"{made}; latency p50 {p50}, p95 {p95}{failed}"
+        yield f"{made}{_latency(trial)}{failed}"
+
+
+def _latency(trial: Trial) -> str:
+    if trial.p50 is None or trial.p95 is None:
+        return "; none was answered"
+    return f"; latency p50 {trial.p50:.2f} s, p95 {trial.p95:.2f} s"
 
 
 def _advice(advice: Advice) -> str:

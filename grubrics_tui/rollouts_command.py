@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,13 +58,10 @@ def rollouts(
         _tell_hits(store, split, steps, asked, as_json)
         return
     read = store.load(split, require_step(steps, step, path))
-    groups = [(1 + read.groups.index(one), one) for one in _named(read, group)]
     if across_steps:
-        _tell_visits(store, split, [one for _, one in groups], as_json)
-        return
-    shown = [(number, one, kept) for number, one in groups if (kept := asked.kept(one))]
-    value = {"run": path.name, "steps": list(steps), **_step_json(read, store, shown)}
-    answer(value, "\n".join(_step_lines(read, store, shown, asked)), as_json)
+        _tell_visits(store, split, _named(read, group), as_json)
+    else:
+        _tell_step(store, read, {"run": path.name, "steps": list(steps)}, asked, as_json)
 
 
 @dataclass(frozen=True)
@@ -184,6 +182,15 @@ def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _tell_step(
+    store: RolloutStore, read: StepRollouts, head: dict[str, Any], asked: _Asked, as_json: bool
+) -> None:
+    groups = [(1 + read.groups.index(one), one) for one in _named(read, asked.group)]
+    shown = [(number, one, kept) for number, one in groups if (kept := asked.kept(one))]
+    value = {**head, **_step_json(read, store, shown)}
+    answer(value, "\n".join(_step_lines(read, store, shown, asked)), as_json)
+
+
 def _tell_hits(
     store: RolloutStore, split: Split, steps: tuple[int, ...], asked: _Asked, as_json: bool
 ) -> None:
@@ -206,7 +213,7 @@ def _tell_hits(
     answer(value, "\n".join(lines) or nothing, as_json)
 
 
-def _tell_visits(store: RolloutStore, split: Split, groups: list[Group], as_json: bool) -> None:
+def _tell_visits(store: RolloutStore, split: Split, groups: Sequence[Group], as_json: bool) -> None:
     if len(groups) != 1 or not (prompt := groups[0].prompt()):
         raise UsageError("--across-steps follows one prompt: name its group with --group")
     found = [visit for _, visits in store.visits(prompt, split) for visit in visits]

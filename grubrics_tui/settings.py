@@ -76,7 +76,7 @@ class Settings:
         False
     )
     read_only: Annotated[
-        bool, doc("true: the screen cannot launch, stop, resume, delete or reap anything.")
+        bool, doc("true: the screen cannot launch, stop, resume, delete, reap or write notes.")
     ] = False
 
 

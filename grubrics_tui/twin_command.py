@@ -44,7 +44,7 @@ def reproduce(
 
     Exit code 1 when it does, 3 when it was stopped or lost and so says nothing.
     """
-    from engine.launch.twin import prepare, twin_of
+    from engine.launch.twin import launch_planned, twin_of
 
     original = find_run(runs_root(runs), run)
     if recorded:
@@ -57,7 +57,7 @@ def reproduce(
     if dry_run:
         answer({**told, "verdict": None}, "dry run: nothing was launched", as_json)
         return
-    small = _launched(prepare(twin))
+    small = launch_planned(twin)
     if not wait:
         answer({**told, "verdict": None}, f"{small.id}  launched", as_json)
         return

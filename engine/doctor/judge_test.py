@@ -44,7 +44,8 @@ class Advice:
 
 @dataclass(frozen=True)
 class JudgeTest:
-    """``endpoint`` is host and port, without path or login; None for the offline judge.
+    """``endpoint`` is host and port, without path or login; None for the offline judge and where
+    credentials are missing.
     ``trial`` is None where no call could be made. ``findings`` are empty when all is well."""
 
     settings: JudgeSettings

@@ -78,5 +78,6 @@ class RunFollower:
             if (batch := update.batch) is not None:
                 in_vain = (batch.attempts < self._attempt) & (batch.steps > self._begin)
                 self._columns.merge(batch.only(~in_vain) if in_vain.any() else batch)
+                self._columns.thin()
             if update.read_share >= 1 or stopped():
                 return update.state

@@ -180,3 +180,4 @@ class _Numbers:
 
         self._columns = self._columns or Columns()
         self._columns.merge(Batch.from_steps(steps))
+        self._columns.thin()

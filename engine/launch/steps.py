@@ -35,11 +35,16 @@ class StepPlan:
         return min(self.asked, self.reachable) if self.bounded else self.asked
 
     def arithmetic(self) -> str:
+        """How many steps the epochs give."""
         per_epoch = self.rows // self.batch
         return (
-            f"{self.rows} rows // batch {self.batch} = {per_epoch} steps an epoch"
-            f" x {self.epochs} epochs = {self.reachable}"
+            f"{self.rows} rows // batch {self.batch} = {_count(per_epoch, 'step')} an epoch"
+            f" x {_count(self.epochs, 'epoch')} = {self.reachable}"
         )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def step_plan(recipe: Recipe) -> StepPlan | None:

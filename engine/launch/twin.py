@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,27 @@ def twin_of(run: RunDir, env: Mapping[str, str] | None = None, step: int | None 
 
 
 def launch_twin(run: RunDir) -> RunDir:
-    """Launch the twin of a run, unless a check of the checklist fails."""
-    twin = twin_of(run)
-    planned = prepare(twin)
-    require_launchable(twin.recipe, run.path.parent)
-    return launch(planned)
+    """Launch the twin of a run; UsageError where none can be made or launched."""
+    return launch_planned(twin_of(run))
+
+
+def launch_planned(twin: Twin) -> RunDir:
+    """Write the twin's rows and launch it. UsageError when a check of the checklist fails; then
+    nothing is left of it."""
+    try:
+        planned = prepare(twin)
+        require_launchable(planned.recipe, planned.directory.parent)
+        return launch(planned)
+    except BaseException:
+        _forget_rows(twin)
+        raise
+
+
+def _forget_rows(twin: Twin) -> None:
+    if twin.file is not None:
+        twin.file.unlink(missing_ok=True)
+        with suppress(OSError):  # It may hold something else by now.
+            twin.file.parent.rmdir()
 
 
 def prepare(twin: Twin) -> LaunchPlan:

@@ -51,7 +51,9 @@ def verdict(
     if shared:
         return Verdict("infrastructure", _same(shared), shared, others)
     if not twin_state.went_well or others:
-        return Verdict("infrastructure", _other(twin_state, others), shared, others)
+        is_sick = bool(there) or not run_state.went_well
+        text = _other(twin_state, others) if is_sick else _alone(twin_state, others)
+        return Verdict("infrastructure", text, shared, others)
     if run_state.went_well and not there:
         return Verdict("nothing wrong", "the run shows nothing wrong, and neither does its twin")
     wrong = ", ".join(there) or describe(run_state)
@@ -76,11 +78,17 @@ def _same(shared: tuple[str, ...]) -> str:
 
 
 def _other(state: RunState, others: tuple[str, ...]) -> str:
+    return f"the twin fails too, but in another way {_mend(state, others)}"
+
+
+def _alone(state: RunState, others: tuple[str, ...]) -> str:
+    return f"the twin fails, of a run that shows nothing wrong {_mend(state, others)}"
+
+
+def _mend(state: RunState, others: tuple[str, ...]) -> str:
     how = ", ".join(others) or describe(state)
-    return (
-        f"the twin fails too, but in another way ({how}): mend that first, it is infrastructure "
-        f"({_part(others[0]) if others else 'engine, data or reward'}), then reproduce again"
-    )
+    part = _part(others[0]) if others else "engine, data or reward"
+    return f"({how}): mend that first, it is infrastructure ({part}), then reproduce again"
 
 
 def _part(family: str) -> str:

@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.scoring import RolloutScore
 
 CustomReward = Callable[..., Any]
+_NO_NUMBERS = (str, bytes, Sequence, Mapping)
 
 
 def load_custom(path: Path, name: str) -> CustomReward:
@@ -46,7 +47,8 @@ async def custom_score(
     """The score, and the numbers beside it. The function returns a number, or a mapping with
     ``score``; what it raises is the score's error."""
     started = time.perf_counter()
-    reward, error, numbers = None, None, {}
+    reward, error = None, None
+    numbers: dict[str, float] = {}
     try:
         result = function(
             data_source=data_source,
@@ -55,8 +57,10 @@ async def custom_score(
             extra_info=dict(extra_info),
         )
         result = await result if inspect.isawaitable(result) else result
-        numbers = {k: float(v) for k, v in result.items()} if isinstance(result, dict) else {}
-        reward = _finite(numbers["score"] if numbers else float(result))
+        if isinstance(result, Mapping):
+            numbers = _numbers(result)
+            result = result["score"]
+        reward = _finite(float(result))
     except Exception as failure:
         error = ScoringError("other", f"{type(failure).__name__}: {failure}")
     duration = time.perf_counter() - started
@@ -68,6 +72,13 @@ async def custom_score(
 def question_of(extra_info: Mapping[str, Any]) -> str:
     """The name a row is recorded under; rows that others prepared may have a number only."""
     return str(extra_info.get("question_id", extra_info.get("index", "")))
+
+
+def _numbers(result: Mapping[str, Any]) -> dict[str, float]:
+    """Texts and lists, such as the answer that was parsed, are left out. verl wants one set of
+    names for all rollouts, so what is missing in one of them is NaN."""
+    told = ((name, value) for name, value in result.items() if not isinstance(value, _NO_NUMBERS))
+    return {name: math.nan if value is None else float(value) for name, value in told}
 
 
 def _finite(reward: float) -> float:

@@ -10,11 +10,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from engine.errors import UsageError
 from engine.records.checkpoints import check_checkpoint
@@ -70,23 +70,9 @@ class Supervisor:
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
         self.books = Books(run, self.attempt)
         self._home = Home(run)
-        self.state = RunState(
-            "starting",
-            attempt=self.attempt.number,
-            waiting_for="trainer process",
-            supervisor=processes.identify(os.getpid()),
-            host=this_host(),
-            started=time.time(),
-            step=current.get("from_step") or None,
-            total_steps=manifest.get("total_steps"),
-            ran_before=(recorded_state(run) or UNREADABLE).ran_before,
-        )
         # A resumed run was started by hand, now.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
-        if self._ticket is not None:
-            self.state = self.state.evolve(
-                state="queued", waiting_for="its place in the queue", started=None
-            )
+        self.state = _first_state(run, manifest, queued=self._ticket is not None)
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
         self._on_gpu = device == "cuda" and not manifest.get("ray")
         self._argv: list[str] = current["argv"]
@@ -346,6 +332,22 @@ class Every:
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._period_s
             self._function()
+
+
+def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> RunState:
+    """Of the manifest's last attempt, before anything of it runs."""
+    attempt = manifest["attempts"][-1]
+    return RunState(
+        "queued" if queued else "starting",
+        attempt=attempt["number"],
+        waiting_for="its place in the queue" if queued else "trainer process",
+        supervisor=processes.identify(os.getpid()),
+        host=this_host(),
+        started=None if queued else time.time(),
+        step=attempt.get("from_step") or None,
+        total_steps=manifest.get("total_steps"),
+        ran_before=(recorded_state(run) or UNREADABLE).ran_before,
+    )
 
 
 def main() -> int:

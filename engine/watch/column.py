@@ -85,6 +85,14 @@ class Column:
             self._values[place : self._size - 1] = self._values[place + 1 : self._size]
             self._size -= 1
 
+    def leave_out(self, steps: Floats) -> None:
+        """Forget these steps; what somebody holds of them stays as it was."""
+        keep = ~np.isin(self.steps, steps)
+        if not keep.all():
+            self.rewrites += 1
+            self._steps, self._values = self.steps[keep], self.values[keep]
+            self._size = self._steps.size
+
     def at(self, steps: Floats, missing: float = 0.0) -> Floats:
         """The values of exactly these steps, ``missing`` where a step has none."""
         if not self._size:

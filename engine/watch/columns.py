@@ -14,6 +14,9 @@ from engine.watch.train_log import Step
 
 __all__ = ["Column", "Columns", "Floats"]
 
+_MOST_STEPS = 65_536
+"""Of 90 metrics these are 90 MiB."""
+
 
 class Columns:
     """Every metric of a run. ``version`` grows with each change, so that a reader can tell."""
@@ -101,6 +104,15 @@ class Columns:
             if last > first:
                 column = self._columns.setdefault(name, Column())
                 column.extend(batch.steps[rows[first:last]], values[first:last])
+
+    def thin(self, most: int = _MOST_STEPS) -> None:
+        """Bound the memory of a history without end: while it has more than ``most`` steps every
+        second one of its older half is left out. What came lately stays whole."""
+        while (size := len(self._times)) > most:
+            self.version += 1
+            out = self._times.steps[1 : size // 2 : 2].copy()
+            for column in (self._times, self._attempts, *self._columns.values()):
+                column.leave_out(out)
 
     def get(self, name: str) -> Column:
         """The metric's column; an empty one when no step has it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual import events, work
 from textual.binding import ActiveBinding
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.widgets import Footer
 from textual.worker import Worker, WorkerState
 
@@ -62,7 +62,12 @@ class CockpitScreen(Screen[None]):
             self.refresh_bindings()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            text = f"{type(error).__name__}: {error}"
-            self.notify(text, title="could not be read", severity="error", markup=False)
+        tell_fault(self, event)
+
+
+def tell_fault(screen: Screen[ScreenResultType], event: Worker.StateChanged) -> None:
+    """Say what a thread of the screen died of."""
+    if event.state is WorkerState.ERROR:
+        error = event.worker.error
+        text = f"{type(error).__name__}: {error}"
+        screen.notify(text, title="could not be read", severity="error", markup=False)

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.widgets.inert import inert
 
 
@@ -26,7 +26,7 @@ class Answer:
     consequence: str = ""
 
 
-class Confirm(ModalScreen[str]):
+class Confirm(Dialog[str]):
     """Gives the asker the answer of a pressed key, or None when nothing shall happen.
 
     Enter does nothing: what took hours is not ended by a key that was meant for something else.

@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer
+from textual.worker import get_current_worker
 
 from engine.jsonl import line
 from engine.runs.rundir import RunDir
@@ -86,8 +87,8 @@ class EndScreen(ScrolledScreen):
         from engine.records.checkpoints import check_checkpoint
         from engine.records.draft import drafted
 
-        update = RunWatch(self.run).poll()
-        sick = sickness(self.run, update.state)
+        worker, update = get_current_worker(), RunWatch(self.run).poll()
+        sick = sickness(self.run, update.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, sick)
         self.post_message(self.Judged(update, entry, check_checkpoint(self.run), sick))
 

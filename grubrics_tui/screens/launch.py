@@ -80,9 +80,14 @@ class LaunchScreen(ScrolledScreen):
     @on(Planned)
     def _show_plan(self, message: Planned) -> None:
         self._plan = message.plan
+        self.refresh_bindings()
         command = Content("\n").join(Content(line) for line in command_lines(message.plan.argv))
         self.query_one("#command", Facts).show([("$", command)])
         self.query_one("#plan", Facts).show(plan_facts(message.plan, message.steps))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is nothing to start or to copy before there is a plan."""
+        return action not in ("start", "copy_command") or self._plan is not None
 
     def action_start(self) -> None:
         if self._plan is not None and not self._started:
@@ -147,7 +152,8 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
     if steps is None:
         return [*facts, ("steps", "unknown: the training file cannot be read")]
-    facts.append(("steps", f"{steps.total}   ({steps.arithmetic()})"))
+    asked = "" if steps.asked is None else f"{steps.asked} asked for; "
+    facts.append(("steps", f"{steps.total}   ({asked}{steps.arithmetic()})"))
     if plan.recipe.kind == "sft":
         return [*facts, ("each step", f"{steps.batch} rows")]
     samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)

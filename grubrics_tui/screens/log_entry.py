@@ -11,6 +11,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer, Input, Static, TextArea
+from textual.worker import get_current_worker
 
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
@@ -98,10 +99,14 @@ class LogEntryScreen(CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _make_draft(self) -> None:
-        from engine.records.experiment_log import draft_entry, next_id
+        from engine.doctor.sick import sickness
+        from engine.records.draft import drafted
+        from engine.records.experiment_log import next_id
 
+        worker = get_current_worker()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        entry = dataclasses.replace(draft_entry(self.run), id=next_id(text))
+        sick = sickness(self.run, stopped=lambda: worker.is_cancelled)
+        entry = dataclasses.replace(drafted(self.run, sick), id=next_id(text))
         self.post_message(self.Drafted(entry))
 
     @on(Drafted)

@@ -7,17 +7,17 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
 from engine.errors import UsageError
 from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
+from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.widgets.inert import inert
 
 
-class NotesScreen(ModalScreen[Notes]):
+class NotesScreen(Dialog[Notes]):
     """Answers what was saved, or None. Leaving typed text takes a second escape."""
 
     BINDINGS = bindings("notes")

@@ -9,15 +9,15 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from engine.errors import UsageError
 from grubrics_tui.actions import bindings
+from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.widgets.inert import inert
 
 
-class OverridesScreen(ModalScreen[tuple[str, ...]]):
+class OverridesScreen(Dialog[tuple[str, ...]]):
     """Answers overrides that the recipe accepts, or None. What it refuses is said in one line."""
 
     BINDINGS = bindings("overrides")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.screen import ModalScreen
 
+from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.widgets.choices import Choices
 
 
-class PickOne(ModalScreen[str]):
+class PickOne(Dialog[str]):
     """Answers what was picked, or None. Subclasses fill the list and read what was chosen."""
 
     TITLE_OF_LIST: ClassVar[str] = ""

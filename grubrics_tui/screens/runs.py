@@ -206,6 +206,8 @@ class RunsScreen(CockpitScreen):
         info = self._selected
         if action == "open_rollouts":
             return info is not None and info.kind != "sft"
+        if action == "open_run":
+            return info is not None
         if action != "stop" and action not in _FOR_ENDED:
             return True
         if action == "resume" and info is not None and info.state.went_well:

@@ -44,6 +44,7 @@ from grubrics_tui.screens.confirm_removal import ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings import FindingsScreen
 from grubrics_tui.screens.help import HelpScreen
@@ -60,11 +61,20 @@ from grubrics_tui.screens.rollout_reading import RolloutReading
 from grubrics_tui.screens.rollout_searching import RolloutSearching
 from grubrics_tui.screens.rollouts import RolloutsScreen
 from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.screens.sources import SourcesScreen
 from grubrics_tui.screens.whole_values import WholeValues
 from grubrics_tui.widgets.check_list import CheckList
 
-_BASES = (CockpitScreen, ChartScreen, PickOne, RolloutReading, RolloutSearching)
+_BASES = (
+    CockpitScreen,
+    ChartScreen,
+    Dialog,
+    PickOne,
+    RolloutReading,
+    RolloutSearching,
+    ScrolledScreen,
+)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
         await driver.app.push_screen(LaunchScreen(recipe, runs))
         screen = await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
         assert "training.max_steps=5" in screen
-        await driver.shows("40 rows", "small-")
+        await driver.shows("(5 asked for; 40 rows", "small-", "enter launch now")
         await driver.press("escape")
         await driver.shows("before the launch")
     assert not runs.exists()

@@ -9,8 +9,10 @@ import pytest
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
+from engine.doctor.finding import Change, Finding, Remedy, Severity
 from engine.errors import UsageError
 from grubrics_tui.cli import app
+from grubrics_tui.diagnose_command import finding_lines
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
 
@@ -39,6 +41,13 @@ def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
     assert found["evidence"][0]["offset"] == len("hello\n")
     assert {"onset_step", "cause", "remedies", "confidence", "not_checked"} <= found.keys()
     assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
+
+
+def test_a_command_is_told_as_it_is_typed_and_a_value_as_it_is_set() -> None:
+    changes = (Change("command", "judge", "grubrics-tui judge-test"), Change("config", "a.b", 2))
+    cure = Remedy("Test the judge", changes)
+    lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", remedies=(cure,))])]
+    assert [line.strip() for line in lines[-2:]] == ["$ grubrics-tui judge-test", "a.b=2"]
 
 
 def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:

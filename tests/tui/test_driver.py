@@ -6,7 +6,8 @@ from typing import Any
 
 import pyte
 import pytest
-from pilots import LARGE
+from every_screen import settled
+from pilots import LARGE, Driver
 from sample_run import SampleRun
 from textual.drivers.headless_driver import HeadlessDriver
 
@@ -53,16 +54,19 @@ class App(GrubricsApp):
 
 
 @pytest.mark.parametrize(
-    "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["T"]]
+    "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["ctrl+t"]]
 )
 async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> None:
     app = App(run.run.path.parent, "grpo_tiny")
     async with app.run_test(headless=False, size=LARGE) as pilot:
-        await pilot.pause(0.5)
+        driver = Driver(app, pilot, [])
+        await driver.shows("step 12/40", "reward 0.")
         for key in [*keys, "tab"]:
             run.grow(1)
-            await pilot.press(key)
-            await pilot.pause(0.4)
+            run.say("running")
+            await driver.press(key)
+            await settled(driver)
             assert app.terminals.spared.display == app.terminals.whole.display
+        await driver.shows(f"step {run.step}/40")
         assert 0 < app.terminals.some < app.terminals.all
         assert app.terminals.spared.buffer == app.terminals.whole.buffer

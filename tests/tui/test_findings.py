@@ -231,6 +231,21 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_twin(
         await driver.shows("There is no twin of it", "the run's recipe is not there")
 
 
+async def test_a_question_whose_thread_dies_says_of_what(
+    curable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(run: RunDir) -> None:
+        raise LookupError("no such rule")
+
+    monkeypatch.setattr("engine.launch.twin.twin_of", broken)
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        await driver.press("t")
+        await driver.shows("could not be read", "LookupError: no such rule")
+        await driver.press("n")
+        await driver.until(on(driver, FindingsScreen))
+
+
 async def test_a_read_only_screen_neither_cures_nor_reproduces(curable: RunDir, runs: Path) -> None:
     loaded = Loaded(Settings(read_only=True), {})
     async with running(runs, loaded=loaded) as driver:

@@ -68,6 +68,14 @@ def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_remedy() -> None
     assert done.stderr == ""
 
 
+def test_calls_of_which_none_was_answered_have_no_latency() -> None:
+    with judge_server(Reply(), every=Reply(429)) as server:
+        done = judge_test("grpo_tiny", *at(server.url), "--calls", "3")
+    assert done.exit_code == 1
+    assert "; none was answered; failed: 3 rate_limit" in done.stdout
+    assert "0.00 s, p95" not in done.stdout
+
+
 def test_a_run_is_asked_with_the_values_that_were_in_effect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.waits
 
 LISTENER = (
     "import socket, time; s = socket.create_server(('127.0.0.1', 0));"
-    "print(s.getsockname()[1], flush=True); time.sleep(60)"
+    "print(s.getsockname()[1], flush=True); time.sleep(600)"
 )
 
 
@@ -70,7 +70,7 @@ async def test_a_confirmed_reap_ends_it_and_says_which(
         await driver.press("x")
         await driver.shows("end them?", "1 process", str(straggler.pid))
         await driver.press("y")
-        assert straggler.wait(10) == -signal.SIGTERM
+        assert straggler.wait(30) == -signal.SIGTERM
         await driver.shows(f"Ended {straggler.pid}.", "Nothing is left behind")
 
 

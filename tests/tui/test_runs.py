@@ -130,7 +130,7 @@ async def test_a_run_that_appears_is_listed_without_asking(run: SampleRun, runs:
 async def test_an_empty_folder_says_so(runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r")
-        await driver.shows("no runs in")
+        assert "enter open" not in await driver.shows("no runs in")
 
 
 async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Shape: every reward and loss that both logged is the same number in every common step, at least 3
 of them; or their recipes have no effective difference. Ruled out: runs with no common steps, and
-metrics that are constant in both (they say nothing), and runs that differ only in their length or
-in what is saved and logged.
+metrics that are constant in both (they say nothing), and runs that differ only in their length, in
+what is saved and logged, or in what costs memory and changes no number (recomputed activations).
 Source: grubrics history (a weight set in the environment that the config file overwrote; a data
 flag that only the preparation reads).
 """
@@ -28,16 +28,26 @@ _TELLING = (
     "actor/entropy",
     metrics.TRAIN_LOSS,
 )
-_NAMES = frozenset({"trainer.experiment_name", "trainer.default_local_dir", "grubrics.description"})
+_NAMES = frozenset(
+    {
+        "trainer.experiment_name",
+        "trainer.project_name",
+        "trainer.default_local_dir",
+        "grubrics.description",
+    }
+)
 _OUTSIDE = (
     "trainer.total_", "trainer.save_freq", "trainer.test_freq", "trainer.logger", "trainer.val_",
     "trainer.log_val", "trainer.rollout_data_dir", "trainer.max_", "trainer.resume_",
     "supervision.", "guard.", "judge.max_", "judge.timeout_s", "judge.usd_", "logging.",
     "training.output_dir",
     "training.run_name", "training.max_steps", "training.num_train_epochs", "training.save_steps",
-    "training.logging_steps", "training.master_port",
+    "training.logging_steps", "training.master_port", "training.gradient_checkpointing",
+    "actor_rollout_ref.model.enable_gradient_checkpointing", "data.dataloader_num_workers",
+    "actor_rollout_ref.rollout.gpu_memory_utilization", "ray_kwargs.",
 )  # fmt: skip
-"""Beginnings of keys that say how long, how often and where to: common steps may well be equal."""
+"""Beginnings of keys that say how long, how often, where to and with how much memory: common steps
+may well be equal."""
 
 
 def ablation_findings(

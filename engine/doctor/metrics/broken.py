@@ -2,7 +2,8 @@
 
 Shape: a value that is null, NaN or infinite (readers make all three NaN) in the reward, the loss
 or the gradient norm. Ruled out: a gradient norm that overflows in the first steps and then does
-not (the loss scaler of AMP finds its scale so), one bad step that was skipped (info), and a metric
+not (the loss scaler of AMP finds its scale so), one bad step that was skipped (info), a loss that
+begins with none and has one then (no update was made yet: NaN weights do not heal), and a metric
 that never had a number while the loss has (it is simply not logged).
 Source: the NaN guard of agent_stable_slo's trainer; verl 0.9.1 trains on a NaN reward to the end
 and exits with code 0.
@@ -71,6 +72,8 @@ def _losses(run: Run) -> Iterator[Finding]:
         witness = norm
         if start == end or end < len(norm):
             return  # The loss is sound and gradients are again: the scaler skipped a step.
+    if end < len(witness) and start == 0 and len(witness) - end >= _LASTS:
+        return
     if end - start < 2 and end < len(witness):
         yield _skipped(run, witness, start)
         return

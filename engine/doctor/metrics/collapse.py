@@ -67,8 +67,8 @@ def _length(run: Run) -> Iterator[Finding]:
         Severity.CRITICAL,
         f"Responses collapsed to {figure(now)} tokens",
         f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
-        f"{onset}: the shortest answer pays best, or training broke the model. It writes nothing "
-        "that could earn a reward, so it cannot recover by itself.",
+        f"{onset}: the shortest answer pays best, or training broke the model. Texts so short "
+        "hardly differ from each other, so it seldom recovers by itself.",
         tuple(_witnesses(run, onset, length)),
         (
             cures.earlier_checkpoint(onset),
@@ -116,9 +116,13 @@ def _cap(run: Run) -> Iterator[Finding]:
 
 
 def _at_the_longest(length: Series) -> Series:
-    """1 where a mean length equals the longest one: a run of equals at the end is a cap."""
-    at_cap = length.values == length.values.max(initial=0.0)
-    if len(length) < 10 or lasting(at_cap, 5) is None:
+    """1 where a mean length equals the longest one: a run of equals at the end is a cap.
+
+    Not so of a few tokens: a label and its end are all of one length, and so is nothing.
+    """
+    longest = length.values.max(initial=0.0)
+    at_cap = length.values == longest
+    if longest < 2 * _SHORT_TOKENS or len(length) < 10 or lasting(at_cap, 5) is None:
         return length.until(float("-inf"))
     return Series(length.name, length.steps, at_cap.astype(float))
 

@@ -22,19 +22,20 @@ def setting(context: MetricContext, key: str, after: object, title: str, effect:
 
 
 def scaled(context: MetricContext, key: str, factor: float, title: str, effect: str) -> Remedy:
-    """Multiply ``key``; a whole number stays whole."""
+    """Multiply ``key``; a whole number stays whole, others have three figures."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
         return Remedy(title, (), effect)
-    after = max(1, round(before * factor)) if isinstance(before, int) else before * factor
+    whole = isinstance(before, int)
+    after = max(1, round(before * factor)) if whole else float(f"{before * factor:.3g}")
     return setting(context, key, after, title, effect)
 
 
 def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
     """A lower learning rate: the first thing to try when updates are too large."""
     key = LR["sft" if context.kind == "sft" else "grpo"]
-    size = f"1/{round(1 / factor)} of it"
-    return scaled(context, key, factor, f"Lower the learning rate to {size}", "smaller updates")
+    title = f"Lower the learning rate to {factor:g} of it"
+    return scaled(context, key, factor, title, "smaller updates")
 
 
 def clipped(context: MetricContext) -> Remedy:

@@ -1,7 +1,8 @@
 """Updates that are too large: KL, gradients or the loss run away.
 
 KL: above 1 nat a token (0.5 for one update) and five times what it was at first, to the end.
-Gradients: the norm has been ten times its early level for 3 steps to the end. Spikes: three and
+Gradients: the norm has been ten times its early level for 3 steps to the end, and is above 10
+(an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and
 more of more than 30 times the median. Huge: a norm in the thousands at the end. Loss (SFT): three
 times the early level and 1 more, to the end. Policy loss: it grows by half and more three times in
 a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
@@ -28,10 +29,11 @@ KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
 ``objective/kl`` is TRL's sum over a response."""
 _GROWTH = 5.0
 _GRADIENT = 10.0
+_LARGE_NORM, _GRAVE_NORM = 3.0, 10.0
 _SPIKE = 30.0
 _SPIKES = 3
 _HUGE = 1000.0
-_DOUBLINGS = 3
+_RISES = 3
 _LARGE_LOSS = 20.0
 
 
@@ -62,13 +64,13 @@ def _grew(kl: Series, high: float) -> int | None:
 
 def _left(run: Run, kl: Series, onset: int) -> Finding:
     first, now = early(kl.values), late(kl.values)
+    other = "policy before an update" if kl.name == "actor/ppo_kl" else "reference model"
     return Finding(
         "kl_or_grad_blowup.kl",
         Severity.ERROR,
         f"KL grew to {figure(now)}",
-        f"The KL distance to the reference was {figure(first)} at first and is {figure(now)} since "
-        f"about step {onset}: the policy has left the model it started from, usually because "
-        "updates are too large for the weight that KL has.",
+        f"The KL distance to the {other} was {figure(first)} at first and is {figure(now)} since "
+        f"about step {onset}: the policy runs away from it, usually because updates are too large.",
         (run.change(kl, onset, "rose"), *_spike_witness(run)),
         (
             cures.gentler(run.context),
@@ -98,7 +100,7 @@ def _gradients(run: Run) -> Iterator[Finding]:
         return
     first, values = early(norm.values), smooth(norm.values)
     onset = since(norm, values > _GRADIENT * first, norm.values < 3 * first, need=3)
-    if onset is not None and first > 0 and values[-1] > 1.0:
+    if onset is not None and first > 0 and values[-1] > _LARGE_NORM:
         yield _risen(run, norm, first, onset)
         return
     middle = float(np.median(norm.values))
@@ -132,7 +134,7 @@ def _risen(run: Run, norm: Series, first: float, onset: int) -> Finding:
     now = late(norm.values)
     return Finding(
         "kl_or_grad_blowup.gradient",
-        Severity.ERROR,
+        Severity.ERROR if now > _GRAVE_NORM else Severity.WARNING,
         f"Gradients grew to {figure(now)}",
         f"The gradient norm was {figure(first)} at first and is {figure(now)} since about step "
         f"{onset}: training diverges. Clipping hides it from the weights for a while, not for "
@@ -191,13 +193,13 @@ def _loss(run: Run) -> Iterator[Finding]:
 
 
 def _policy_loss(run: Run) -> Iterator[Finding]:
-    """A policy loss has no level, and yet it does not double again and again in a sound run."""
+    """A policy loss has no level, and yet a sound run's does not grow by half again and again."""
     loss = run.first("actor/pg_loss", "actor/loss")
-    if len(loss) <= _DOUBLINGS:
+    if len(loss) <= _RISES:
         return
     size = np.abs(loss.values)
     start, end = longest(size[1:] > 1.5 * size[:-1])
-    if end - start < _DOUBLINGS or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
+    if end - start < _RISES or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
         return
     onset = loss.step(start + 1)
     yield Finding(

@@ -6,8 +6,9 @@ and their generation and judging are wasted. All right and all wrong need opposi
 Shape: for the last 3 steps and more an in-group std of 0, a share of zero-spread groups of 1, or a
 highest reward equal to the lowest; a reward of exactly 0 from the start for 10 steps, or at
 the end for more than chance; a warning from 80 % zero-spread groups over 10 steps.
-Ruled out: spread that comes back; a task that is learned (info for 20 steps and a quarter of the
-run); single-sample logs (no std); a reward that is merely high.
+Ruled out: spread that comes back; steps of few groups that were flat as often before, so that
+these may be so by chance (1 in 10,000); a task that is learned (info for 20 steps and a quarter of
+the run); single-sample logs (no std); a reward that is merely high.
 Source: seed guide ("std of about 0 inside the group: no advantage"); DAPO (arXiv 2503.14476) on
 filtering groups of accuracy 0 and 1.
 """
@@ -63,7 +64,12 @@ def _no_spread(run: Run) -> int | None:
 
 def _since(series: Series, sick: Mask) -> int | None:
     place = lasting(sick, _STEPS)
-    return None if place is None else series.step(place)
+    return None if place is None or _is_chance(sick, place) else series.step(place)
+
+
+def _is_chance(sick: Mask, place: int) -> bool:
+    """Whether the steps since ``place`` may be sick by chance, as single ones were before."""
+    return place > 0 and float(sick[:place].mean()) ** (sick.size - place) >= _CHANCE
 
 
 def _equal_groups(run: Run, onset: int) -> Finding:
@@ -258,14 +264,11 @@ def _always_zero(run: Run) -> Iterator[Finding]:
 
 def _lasting_zero(reward: Series) -> int | None:
     """Where the zeros at the end begin, if so many are no chance: a mean may be of one answer."""
-    place = lasting(reward.values == 0, _STEPS)
-    if place is None:
+    zero = reward.values == 0
+    place = lasting(zero, _STEPS)
+    if place is None or _is_chance(zero, place):
         return None
-    count = len(reward) - place
-    if not place:
-        return place if count >= _ZERO_STEPS else None
-    wrong = float((reward.values[:place] == 0).mean())
-    return place if wrong**count < _CHANCE else None
+    return place if place or len(reward) >= _ZERO_STEPS else None
 
 
 def _many_equal(run: Run) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ def _latency(run: Run) -> Iterator[Finding]:
         Severity.WARNING,
         f"The judge became {now / first:.1f} times slower",
         f"A judge call took {figure(first)} s at first and takes {figure(now)} s since step "
-        f"{onset}; the limit of a call is {run.context.get('judge.timeout_s', 'not known')} s.",
+        f"{onset}; the limit of a call is {_limit(run)}.",
         (run.change(latency, onset, "rose"),),
         (
             Remedy("Test the judge alone; try another deployment or hour"),
@@ -95,8 +95,8 @@ def _timeouts(run: Run) -> Iterator[Finding]:
         "judge_timeout_or_connection.timeouts",
         Severity.WARNING,
         f"{percent(share)} of the judge calls time out",
-        f"Since step {onset} {percent(share)} of the judge's calls take longer than the limit of "
-        f"{run.context.get('judge.timeout_s', 'unknown')} s; each is paid for and asked again.",
+        f"Since step {onset} {percent(share)} of the judge's calls reach the limit of time "
+        f"({_limit(run)}); each may be paid for and is asked again.",
         (run.seen("calls that timed out", onset, share=share),),
         (_patient(run), Remedy("Fewer calls at once, if the server slows down under load")),
         onset,
@@ -155,6 +155,11 @@ def _begin(failures: Series, made: np.ndarray, limit: float) -> int:
     quiet = np.flatnonzero(~sick[: -_STEPS + 1])
     start = int(quiet[-1]) + 1 if quiet.size else 0
     return start + int(np.argmax(sick[start:]))
+
+
+def _limit(run: Run) -> str:
+    seconds = run.context.get("judge.timeout_s")
+    return "not known" if seconds is None else f"{seconds:g} s"
 
 
 def _patient(run: Run) -> Remedy:

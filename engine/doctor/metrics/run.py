@@ -102,7 +102,8 @@ def figure(value: float) -> str:
     """A number as a person writes it: three figures."""
     if value != value:
         return "unknown"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    # Three figures of 999.5 and more read 1e+03.
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def percent(share: float) -> str:

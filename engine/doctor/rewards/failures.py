@@ -9,6 +9,7 @@ attempts. Source: facts of grubrics' history (401, 404, 429 cascades, timeouts, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -210,18 +211,17 @@ def _retries(
 ) -> Iterator[Finding]:
     """Every reward came in the end, after many attempts that failed."""
     tries = sum(tally.tries for tally in recent)
-    failed = sum((tally.failed_tries for tally in recent), start=type(steps[0].failed_tries)())
+    failed = sum((tally.failed_tries for tally in recent), start=Counter[str]())
     if tries < _ENOUGH or failed.total() < _RETRIED * tries:
         return
     kind, count = failed.most_common(1)[0]
     known = CLASSES.get(kind, CLASSES["other"])
-    first = next(
-        tally.step for tally in steps if tally.failed_tries[kind] >= _RETRIED / 2 * tally.tries
-    )
+    share = failed.total() / tries
+    first = next(one.step for one in steps if one.failed_tries.total() >= share / 2 * one.tries > 0)
     yield Finding(
         f"{known.id.split('.')[0]}.retries",
         Severity.WARNING,
-        f"{percent(count / tries)} of the judge calls must be repeated",
+        f"{percent(share)} of the judge calls must be repeated",
         f"{known.cause} {count} of the last {tries} attempts failed so; a later attempt made "
         "good, which costs time and money.",
         (),

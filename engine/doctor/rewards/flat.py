@@ -4,7 +4,8 @@ The tree, asked in this order, of steps in which every group is flat:
 empty responses; gold that does not differ; texts that hold no rubric (cut at the cap, or of
 another format); a judge that gives all answers one score whatever the rubric; one and the same
 text in all rollouts of a group; everything right; everything wrong; else only that they are equal.
-Thresholds: every group of the newest 2 steps and at least 6 groups; 20 steps for "all right",
+Thresholds: every group of the newest 2 steps, at least 6 groups, and more than chance makes of the
+share of flat groups before them (1 in 10,000); 20 steps for "all right",
 which a run that has learned its task reaches. Source: seed guide ("reward is 0", "std of about 0"),
 grubrics history (a reward of exactly -0.3 is a judge vector of zeros).
 """
@@ -27,6 +28,7 @@ _STEPS = 2
 _GROUPS = 6
 _MOST = 0.9
 _TOP_STEPS = 20
+_CHANCE = 1e-4
 
 
 def findings(
@@ -34,7 +36,7 @@ def findings(
 ) -> Iterator[Finding]:
     stretch = _flat_stretch(steps)
     groups = sum(tally.spread()[0] for tally in stretch)
-    if len(stretch) < _STEPS or groups < _GROUPS:
+    if len(stretch) < _STEPS or groups < _GROUPS or _is_chance(steps, stretch[0].step, groups):
         return
     case = _Case(stretch, context, path, capped)
     yield next(found for branch in _TREE if (found := branch(case)) is not None)
@@ -49,6 +51,13 @@ def _flat_stretch(steps: Sequence[Tally]) -> list[Tally]:
             break
         stretch.append(tally)
     return stretch[::-1]
+
+
+def _is_chance(steps: Sequence[Tally], onset: int, groups: int) -> bool:
+    """Whether so many groups may be flat by chance, as single ones were before ``onset``."""
+    before = [tally.spread() for tally in steps if tally.step < onset]
+    several, flat = sum(one[0] for one in before), sum(one[1] for one in before)
+    return several > 0 and (flat / several) ** groups >= _CHANCE
 
 
 class _Case:

@@ -18,10 +18,14 @@ LOUD = ("ERROR", "CRITICAL", "FATAL")
 
 
 class Book(NamedTuple):
-    """All rules, and for every needle the patterns that need it."""
+    """All rules, and for every needle the patterns that need it.
+
+    ``last`` are those without a needle: they are looked for in the last line only.
+    """
 
     needles: tuple[bytes, ...]
     users: tuple[tuple[tuple[Rule, int], ...], ...]
+    last: tuple[tuple[Rule, int], ...] = ()
 
 
 class Match(NamedTuple):
@@ -40,19 +44,22 @@ def book() -> Book:
 
 def bound(rules: Sequence[Rule]) -> Book:
     by_needle: dict[str, list[tuple[Rule, int]]] = {}
+    last = []
     for rule in rules:
         for place, literals in enumerate(rule.literals):
+            if not literals:
+                last.append((rule, place))
             for literal in literals:
                 by_needle.setdefault(literal, []).append((rule, place))
     needles = tuple(needle.encode() for needle in by_needle)
-    return Book(needles, tuple(tuple(users) for users in by_needle.values()))
+    return Book(needles, tuple(tuple(users) for users in by_needle.values()), tuple(last))
 
 
 class Matcher:
     """Remembers only how often programs said that they try again."""
 
     def __init__(self, rules: Book) -> None:
-        self._users = rules.users
+        self._users, self._last = rules.users, rules.last
         self._retries: Counter[str] = Counter()
 
     def copied(self) -> Matcher:
@@ -69,6 +76,10 @@ class Matcher:
                 groups = {key: value for key, value in match.groupdict().items() if value}
                 found.append(Match(rule, groups))
         return sorted(found, key=_order)
+
+    def last_words(self, line: Line) -> Rule | None:
+        """The rule of which a log's last line tells, though its words are common elsewhere."""
+        return next((rule for rule, place in self._last if rule.search(place, line.text)), None)
 
     def believed(
         self, found: Sequence[Match], line: Line, above: Callable[[], str]

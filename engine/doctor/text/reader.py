@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 
 from engine.doctor.text.events import Event, Events, shape
@@ -72,9 +72,20 @@ class LogReader:
         return other
 
     def torn(self) -> list[Event]:
-        """Tracebacks in the midst of which the log ends."""
+        """What the log ends in: tracebacks without their exceptions, telling last words."""
         told = self._tracebacks.torn()
-        return [Event(one.line, None, {}, one, self.progress.mark) for one in told]
+        mark = self.progress.mark
+        return [*(Event(one.line, None, {}, one, mark) for one in told), *self._last_words()]
+
+    def _last_words(self) -> Iterator[Event]:
+        whole = self._scanner.before()
+        told = whole.rstrip()
+        start = max(told.rfind(b"\n"), told.rfind(b"\r")) + 1
+        number = self._lines_before - whole.count(b"\n", start)
+        line = read_line(told[start:], self._scanner.offset - len(whole) + start, number)
+        rule = self._matcher.last_words(line)
+        if rule is not None:
+            yield Event(line, rule, {}, None, self.progress.mark)
 
     def _is_inside_traceback(self) -> bool:
         return self._tracebacks.any_open
@@ -110,7 +121,7 @@ class LogReader:
         found = self._matcher.matches(line, [one for one in needles if one < self._rules])
         if is_boilerplate(found):
             return
-        if not found and not line.is_quiet and not quoted:
+        if not (line.is_quiet or quoted or any(one.rule.above is None for one in found)):
             raised = raised or lone(line)
         best = self._matcher.believed(found, line, lambda: self._above(line))
         if best is None and (raised is None or is_noise(raised)):

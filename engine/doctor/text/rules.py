@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from engine.doctor.finding import Change, Remedy, Severity
-from engine.doctor.text.literal import required_literals
+from engine.doctor.text.literal import NoLiteralError, required_literals
 from engine.errors import UsageError, unknown_name
 
 RULES = Path(__file__).parent.parent / "rules"
@@ -72,8 +72,19 @@ class Rule:
 
     @cached_property
     def literals(self) -> tuple[tuple[str, ...], ...]:
-        """Of each pattern the texts of which one is in every line it matches."""
-        return tuple(required_literals(pattern) for pattern in self.patterns)
+        """Of each pattern the texts of which one is in every line it matches.
+
+        None where they are too common to be looked for, and only last words count.
+        """
+        return tuple(self._literals(pattern) for pattern in self.patterns)
+
+    def _literals(self, pattern: str) -> tuple[str, ...]:
+        try:
+            return required_literals(pattern)
+        except NoLiteralError:
+            if self.at_end:
+                return ()
+            raise
 
     @cached_property
     def compiled(self) -> dict[int, re.Pattern[str]]:

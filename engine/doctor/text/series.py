@@ -28,7 +28,7 @@ class ConsoleSeries:
         return next((total for total in totals if total), None)
 
     def columns(self) -> Columns | None:
-        """Every metric until now; None where no step was printed."""
+        """Every metric until now, thinned where it is very long; None where no step was printed."""
         return self._columns
 
     def read(self, block: bytes) -> None:
@@ -51,3 +51,4 @@ class ConsoleSeries:
         for batch in batches:
             self._columns = self._columns or Columns()
             self._columns.merge(batch)
+            self._columns.thin()

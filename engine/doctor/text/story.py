@@ -35,7 +35,7 @@ def tell(
 ) -> Story:
     """The first telling event wins over what followed from it and over what a run got over.
 
-    ``torn`` are the tracebacks in the midst of which a log has ``ended``.
+    ``torn`` is what a log has ``ended`` in: tracebacks without their exceptions, last words.
     """
     end = progress.mark.offset
     seen = [event for event in events.kept if _counts(event, events, end)]
@@ -87,7 +87,7 @@ def _is_in_passing(event: Event, events: Events, end: int) -> bool:
 
 
 def _is_telling(torn: Event) -> bool:
-    return torn.raised is not None and is_telling(torn.raised)
+    return torn.rule is not None or (torn.raised is not None and is_telling(torn.raised))
 
 
 def _is_unexplained(root: Event) -> bool:

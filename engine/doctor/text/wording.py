@@ -15,7 +15,9 @@ _PROGRAM = (
     r"\s*File \"[^\"]*\", line \d+",
 )
 _TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
-_CONFIG = (r"\s*[\[{(]*'[\w./-]+': ", r"\s+\"[\w./-]+\": ")
+_REPLY = r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason)"
+"""What a service answers when it refuses: printed as a config is, and no config."""
+_CONFIG = (rf"\s*[\[{{(]*'{_REPLY}[\w./-]+': ", rf"\s+\"{_REPLY}[\w./-]+\": ")
 _METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
 _CODE = re.compile("|".join((*_PROGRAM, *_CONFIG, _TABLE, _METRICS)))
 _RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
@@ -31,7 +33,8 @@ _HANDLED = re.compile(
     r"\bignor(?:e|ing) (?:import|optional|missing) \w+"
     r"|\bwill use\b|\bnot using\b|\bnot an error\b|\bworks fine\b"
     r"|\bfalling back\b|\bfalls? back to\b|\btrying another\b|\bhalving\b|\bskipping\b"
-    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b|[,;-] using (?:the )?\w+"
+    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b"
+    r"|^(?!.*\btry\b).*[,;-] using (?:the )?\w+"
     r"|\bassign(?:ing|ed) (?:reward|score|0)\b"
     r"|\busing [\w. /-]{1,50} instead\b",
     re.IGNORECASE,
@@ -49,7 +52,7 @@ _ASKED = re.compile(
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
 _TELLS = re.compile(
     r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
-    r"|actor|detected|raise|rank|device|launch",
+    r"|actor|detected|raise|rank|device|launch|terminate called|terminated by",
     re.IGNORECASE,
 )
 

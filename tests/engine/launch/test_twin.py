@@ -13,7 +13,7 @@ from engine.data.contract import read_rows
 from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
-from engine.launch.twin import prepare, rows_of, twin_of
+from engine.launch.twin import launch_planned, prepare, rows_of, twin_of
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -102,6 +102,15 @@ def test_a_prepared_twin_trains_exactly_these_rows_and_can_be_launched(project: 
     assert names == ["q1", "q5"]
     assert twin.recipe.get("data.train_batch_size") == 2
     require_launchable(twin.recipe, project.root / "runs", env={})
+
+
+def test_a_twin_that_is_refused_leaves_nothing_behind(project: Project) -> None:
+    twin = twin_of(launched(project, record(1, "q1")), {})
+    (project.root / "models/base/config.json").unlink()
+    with pytest.raises(UsageError):
+        launch_planned(twin)
+    assert twin.file is not None and not twin.file.parent.exists()
+    assert not twin.plan.directory.exists()
 
 
 def test_the_twin_names_its_parent_and_has_its_own_name_and_folder(project: Project) -> None:

@@ -36,6 +36,12 @@ def test_a_twin_that_fails_otherwise_is_infrastructure_that_comes_first() -> Non
     assert "another way" in given.text
 
 
+def test_a_twin_that_fails_alone_does_not_accuse_its_run() -> None:
+    given = verdict(DONE, [], FAILED, found("data_missing_or_schema"))
+    assert given.outcome == "infrastructure"
+    assert "a run that shows nothing wrong" in given.text and "fails too" not in given.text
+
+
 def test_a_twin_that_fails_without_a_finding_is_infrastructure() -> None:
     assert verdict(FAILED, [], FAILED, []).outcome == "infrastructure"
 

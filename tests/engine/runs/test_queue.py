@@ -92,6 +92,15 @@ def when(run: RunDir, event: str) -> float:
     return next(float(one["t"]) for one in jsonl.read(run.events) if one["event"] == event)
 
 
+def one_behind_two_failures(folder: Folder) -> RunDir:
+    """A run that waits while the two before it fail: the first does so once all have joined."""
+    first = folder.launch("a", "--hang-at", "1", "--fail-at", "2", steps=5)
+    folder.launch("b", "--fail-at", "1")
+    third = folder.launch("c")
+    (first.attempt(1).path / "go").touch()
+    return third
+
+
 def supervisor_of(run: RunDir) -> Any:
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
@@ -188,9 +197,7 @@ def test_a_waiting_run_without_its_supervisor_is_lost_and_holds_nobody_up(folder
 
 
 def test_two_failures_right_after_the_start_hold_the_rest_until_released(folder: Folder) -> None:
-    folder.launch("a", *SLOW, "--fail-at", "2", steps=5)
-    folder.launch("b", "--fail-at", "1")
-    third = folder.launch("c")
+    third = one_behind_two_failures(folder)
     held = (
         "held: runs a and b failed within 120 s of their start; `grubrics-tui queue --release` "
         "goes on"
@@ -202,9 +209,7 @@ def test_two_failures_right_after_the_start_hold_the_rest_until_released(folder:
 
 
 def test_a_held_run_can_be_stopped(folder: Folder) -> None:
-    folder.launch("a", *SLOW, "--fail-at", "2", steps=5)
-    folder.launch("b", "--fail-at", "1")
-    third = folder.launch("c")
+    third = one_behind_two_failures(folder)
     wait_for(says(third, "held"))
     assert stop_run(third).reason == "stopped by user before it started"
 

@@ -133,3 +133,18 @@ def test_what_is_no_finite_number_is_a_gap(value: str) -> None:
 def test_torn_and_foreign_lines_are_no_steps() -> None:
     torn = [b'{"step": 1, "met', b"", b"[1]", b"\xff\xfe", b'{"step": 1}', b"[" * 2000]
     assert len(Batch.from_lines(torn)) == 0
+
+
+@given(st.integers(1, 200), st.integers(4, 50), st.integers(1, 20))
+def test_a_long_history_is_thinned_in_its_older_part(count: int, most: int, every: int) -> None:
+    columns = Columns()
+    for step in range(count):
+        columns.add(Step(step, 1, float(step), {"a": step / 2, "b": 1.0} if step % every else {}))
+        columns.thin(most)
+    steps, column = columns.times.steps, columns.get("a")
+    latest = max(1, min(count, most) // 2)
+    assert len(steps) <= most
+    assert steps[0] == 0
+    assert steps[-latest:].tolist() == list(range(count - latest, count))
+    assert set(column.steps.tolist()) <= set(steps.tolist())
+    assert (column.values == column.steps / 2).all()

@@ -45,6 +45,12 @@ def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
+def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
+    sft = MetricContext({"training.learning_rate": 2e-5}, "sft")
+    (change,) = cures.gentler(sft).changes
+    assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
+
+
 def test_whole_numbers_stay_whole_and_positive() -> None:
     context = MetricContext({"a": 1, "b": True, "c": 0})
     assert cures.scaled(context, "a", 0.2, "t", "e").changes == ()

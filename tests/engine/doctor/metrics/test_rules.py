@@ -9,6 +9,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext, Start, ablation_findings, metric_findings
 from engine.doctor.metrics.limits import reward_range
+from engine.doctor.metrics.run import figure
 from tests.engine.doctor.metrics.curves import alarms, columns, find, healthy
 
 WEIGHTS = {
@@ -58,6 +59,13 @@ def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
 
 def test_spread_that_comes_back_is_no_alarm() -> None:
     assert found({"reward/zero_std_share": [1, 1, 1, 1, 0.5, 0.25]}) == []
+
+
+def test_steps_of_one_group_are_flat_by_chance_at_the_end_as_before() -> None:
+    by_chance = [0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1]
+    assert found({"reward/zero_std_share": by_chance}) == []
+    lasting = [*by_chance, *[1] * 20]
+    assert found({"reward/zero_std_share": lasting}) == ["reward_zero_or_flat.equal"]
 
 
 def test_groups_that_mostly_train_nothing_are_a_warning() -> None:
@@ -142,6 +150,12 @@ def test_a_warm_up_longer_than_the_run() -> None:
 # Not numbers
 
 
+def test_a_loss_that_there_is_only_after_some_steps_is_none() -> None:
+    """A replay buffer that fills first: nothing was updated with it."""
+    loss = np.concatenate([np.full(15, np.nan), np.linspace(0.9, 0.4, 20)])
+    assert found({"train/loss": loss}) == []
+
+
 def test_a_gradient_that_overflows_while_the_scaler_finds_its_scale() -> None:
     norm = np.concatenate([[np.nan, np.nan], np.full(20, 0.4)])
     assert found({"actor/grad_norm": norm, "train/loss": np.linspace(2, 1, 22)}) == []
@@ -193,6 +207,11 @@ def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
 def test_lengths_at_the_cap_in_every_step() -> None:
     assert found({"tokens_out": np.full(30, 64.0)}) == ["collapse_entropy_or_length.cap_from_start"]
     assert found({"tokens_out": np.full(15, 64.0)}) == []
+
+
+@pytest.mark.parametrize("tokens", [0.0, 2.0])
+def test_labels_of_one_length_are_not_cut(tokens: float) -> None:
+    assert found({"tokens_out": np.full(30, tokens)}) == []
 
 
 def test_lengths_that_reach_the_longest_and_stay_there() -> None:
@@ -361,6 +380,38 @@ def test_saving_that_takes_a_large_share() -> None:
     assert ids == ["slow_step.saving"]
 
 
+# Words
+
+
+def test_three_figures_of_nearly_a_thousand_are_a_thousand() -> None:
+    assert [figure(one) for one in (999.4, 999.7, 1e-6)] == ["999", "1,000", "1e-06"]
+
+
+# The judge
+
+
+def test_a_limit_of_time_that_nobody_knows_is_said_in_words() -> None:
+    latency = np.concatenate([np.full(20, 1.0), np.full(10, 9.0)])
+    (unknown,) = metric_findings(columns({"judge_api_latency_s": latency}))
+    context = MetricContext({"judge.timeout_s": 60})
+    (known,) = metric_findings(columns({"judge_api_latency_s": latency}), context)
+    assert unknown.cause.endswith("the limit of a call is not known.")
+    assert known.cause.endswith("the limit of a call is 60 s.")
+
+
+# KL
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("actor/kl_loss", "reference model"), ("actor/ppo_kl", "policy before an update")],
+)
+def test_a_kl_is_told_with_what_it_is_a_distance_to(name: str, other: str) -> None:
+    kl = np.concatenate([np.full(20, 0.01), np.full(10, 3.0)])
+    (one,) = metric_findings(columns({name: kl}))
+    assert (one.id, other in one.cause) == ("kl_or_grad_blowup.kl", True)
+
+
 # Two runs
 
 
@@ -389,6 +440,12 @@ def test_a_repetition_is_no_ablation_whose_change_got_lost() -> None:
     run = columns({"reward/mean": healthy(1, 20)["reward/mean"]})
     (one,) = ablation_findings(run, run, {"a": 1}, {"a": 1})
     assert (one.id, one.severity) == ("ablation_no_effect.same_recipe", "warning")
+
+
+def test_recomputed_activations_change_no_number() -> None:
+    run = columns({"reward/mean": healthy(1, 20)["reward/mean"]})
+    key = "actor_rollout_ref.model.enable_gradient_checkpointing"
+    assert ablation_findings(run, run, {key: False}, {key: True}) == []
 
 
 def test_a_longer_run_that_saves_more_often_may_have_the_same_numbers() -> None:

@@ -88,6 +88,19 @@ def test_a_storm_of_429_that_retries_make_good(tmp_path: Path) -> None:
     assert one.remedies[0].changes[0].after == 3
 
 
+def test_attempts_that_fail_in_many_ways_are_told_by_the_commonest(tmp_path: Path) -> None:
+    """None of the ways is frequent by itself."""
+
+    def make(step: int, group: int, rollout: int) -> Record:
+        kind = ["timeout", "rate_limit", "connection", "server"][rollout]
+        tries = [kind] if step >= 3 or group == 0 else []
+        return scored(step, group, rollout, attempts=1 + len(tries), failed_attempts=tries)
+
+    (one,) = reward_findings(write(tmp_path, make, range(1, 6)))
+    assert one.id.endswith(".retries")
+    assert (one.title, one.onset_step) == ("50 % of the judge calls must be repeated", 3)
+
+
 @pytest.mark.parametrize("kind", ["auth", "not_found", "connection", "server", "parse"])
 def test_the_loop_can_be_tried_without_the_judge(tmp_path: Path, kind: str) -> None:
     context = MetricContext({"judge.provider": "openai"})

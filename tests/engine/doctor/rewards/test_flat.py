@@ -128,6 +128,19 @@ def test_one_flat_step_among_others_is_healthy(tmp_path: Path) -> None:
     assert reward_findings(path, CONTEXT) == []
 
 
+def test_few_groups_that_are_all_flat_by_chance_are_healthy(tmp_path: Path) -> None:
+    """Half of the groups were flat before: eight in a row may come so, forty do not."""
+
+    def make(step: int, group: int, rollout: int) -> Record:
+        is_flat = step > 10 or group % 2 == 0
+        return all_right(step, group, rollout) if is_flat else scored(step, group, rollout)
+
+    path = write(tmp_path, make, range(1, 13))
+    assert reward_findings(path, CONTEXT) == []
+    write(tmp_path, make, range(13, 21))
+    assert [one.id for one in reward_findings(path, CONTEXT)] == ["reward_zero_or_flat.all_right"]
+
+
 def test_gold_without_variance_in_some_rows_is_a_warning(tmp_path: Path) -> None:
     def make(*place: int) -> Record:
         return scored(*place, gold_scores=[0.5] * 3) if place[1] == 0 else scored(*place)

@@ -55,6 +55,8 @@ MACHINES = {
         OSError: 6291456 requested and 0 written
     """,
     "checkpoint_corrupt_or_mismatch": """
+        Exception: Cannot load parameters; please ensure that the architectures match.
+        ValueError: Requested shape: (8, 4) is not compatible with the stored shape: (4, 4).
         KeyError: 'model_state_dict'
         AssertionError: No checkpoint found in /ckpt/last
         FileNotFoundError: No structure could be identified for the checkpoint at /ckpt/3.
@@ -67,6 +69,10 @@ MACHINES = {
         RuntimeError: Failed to find C compiler. Please specify via CC environment variable.
     """,
     "cuda_oom_training": """
+        RuntimeError: cuda runtime error (2) : out of memory at /a/b/THCStorage.cu:5
+        tensorflow.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[8,8]
+        XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 9G of 8G
+        RuntimeError: Allocation on device 3 would exceed allowed memory. (out of memory)
         jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying
         ValueError: Make sure you have enough GPU RAM to fit the quantized model.
     """,
@@ -74,13 +80,16 @@ MACHINES = {
         RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED
     """,
     "host_oom": """
+        MachineError: Job has gone over memory limit of 40 megabytes. Peak usage: 51 megabytes.
         torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL
     """,
     "ray_start_or_worker_died": """
+        ray.exceptions.RayletError: The Raylet died with this message: unknown
         IOError: [RayletClient] Unable to register worker with raylet. No such file
         TimeoutError: Timed out while waiting for GCS to become available.
     """,
     "nccl_timeout_or_error": """
+        horovod.common.exceptions.HorovodInternalError: ncclAllReduce failed
         torch.distributed.elastic.rendezvous.api.RendezvousClosedError
         RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors
     """,
@@ -91,6 +100,8 @@ MACHINES = {
 }
 SETTINGS = {
     "config_error": """
+        FileExistsError: Folder /x/y already exists. Use --overwrite or --resume to go on.
+        KeyError: 'FooSet is not in the dataset registry. Is the name right?'
         ValueError: The global train batch size (2 x 4) must be evenly divisible by 6.
         RuntimeError: Mesh should not be bigger than default world size 4, but found 8
         KeyError: 'LOCAL_RANK'
@@ -109,6 +120,7 @@ SETTINGS = {
         OverflowError: can't convert negative int to unsigned
     """,
     "job_cancelled_or_interrupted": """
+        modal.exception.FunctionTimeoutError: the task hit its timeout of 60s
         asyncio.exceptions.CancelledError
     """,
 }
@@ -137,6 +149,36 @@ def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> No
             "W0101 00:00:00.1 1 torch/distributed/elastic/agent/server/api.py:7] Received"
             " Signals.SIGINT death signal, shutting down workers",
         ),
+        (
+            "ray_start_or_worker_died",
+            "2019-01-01 00:00:00,000 ERROR worker.py:17 -- The node with client ID 12 has been"
+            " marked dead because the monitor has missed too many heartbeats from it.",
+        ),
+        (
+            "ray_start_or_worker_died",
+            "[2022-01-01 00:00:00,907 C 9 9] node_manager.cc:1: This node has been marked as dead.",
+        ),
+        (
+            "cuda_oom_rollout",
+            "thread 'main' panicked at 'Unable to warmup model: Generation(\"x\")'",
+        ),
+        ("cuda_oom_rollout", "[TM][ERROR] CUDA runtime error: out of memory /x/memory_utils.cu:3"),
+        ("host_oom", "terminate called after throwing an instance of 'std::bad_alloc'"),
+        ("vllm_init_failure", "Error: ShardCannotStart"),
+        ("loss_nan", "Batch 12: Invalid loss, terminating training"),
+        ("job_cancelled_or_interrupted", "CondaError: KeyboardInterrupt"),
+        ("job_cancelled_or_interrupted", "ERROR: job 7 was preempted by a more urgent job"),
+        ("job_cancelled_or_interrupted", "Terminated"),
+        ("job_cancelled_or_interrupted", "^C"),
+        ("wandb_auth", "wandb: ERROR Error while calling W&B API: no (<Response [403]>)"),
+        ("wandb_network", "wandb: ERROR Error while calling W&B API: no (<Response [500]>)"),
+        (
+            "wandb_teardown_or_crash",
+            "wandb: ERROR Error while calling W&B API: no (<Response [409]>)",
+        ),
+        ("judge_content_filter", "{'error': {'code': 'content_filter', 'status': 400}}"),
+        ("judge_content_filter", "Candidate(finish_reason=<FinishReason.SAFETY: 3>, text=None)"),
+        ("judge_content_filter", "Message(content=[], stop_reason='refusal')"),
         ("driver_toolkit_mismatch", "nvcc fatal   : Unsupported gpu architecture 'compute_1'"),
         ("python_env_import", "/usr/bin/python: No module named torch.distributed.run"),
     ],

@@ -24,6 +24,14 @@ HTTP_503 = "judge: HTTP Error 503: Service Unavailable"
         "config check: batch size must be a multiple of 4: ok",
         "WARNING:judge:Rate limit reached, sleeping 2s",
         "jax: Unable to initialize backend 'tpu': no libtpu.so",
+        "Unable to initialize backend 'rocm': module 'x' has no attribute 'GpuAllocatorConfig'",
+        "Solving environment: failed with initial frozen solve. Retrying with flexible solve.",
+        "Allocator ran out of memory trying to allocate 2GiB. This is not a failure, but slow.",
+        "Choice(content_filter_results={'hate': {'filtered': False}}, finish_reason='stop')",
+        "sample 3: verdict: Memory Limit Exceeded, score 0.0",
+        "asyncio: the task was cancelled after its answer had come",
+        "Sequence group 0 is preempted by PreemptionMode.RECOMPUTE: not enough KV cache space",
+        "Last heartbeat was sent 6901 ms ago; this node can be marked as dead mistakenly.",
         "Registered signal handler for SIGTERM; saving on preemption",
     ],
 )
@@ -41,6 +49,11 @@ def test_a_bare_killed_counts_only_among_the_last_words_of_a_log() -> None:
     story = "The dragon was\nKilled\nby the knight, and they lived happily ever after.\n"
     assert alarms(story, MORE * 10) == []
     assert alarms(MORE * 10, "Killed\n") == ["job_cancelled_or_interrupted.bare"]
+
+
+def test_a_bare_terminated_counts_only_as_the_last_line_of_a_log() -> None:
+    assert alarms("Terminated\n", "the next one is started\n") == []
+    assert alarms("starting\n", "Terminated\n") == ["job_cancelled_or_interrupted.shell"]
 
 
 def test_an_exception_among_what_a_tested_program_prints_is_no_alarm() -> None:

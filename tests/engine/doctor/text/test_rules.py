@@ -89,7 +89,7 @@ def test_every_rule_that_explains_offers_a_remedy() -> None:
 
 def test_a_needle_leads_to_every_pattern() -> None:
     book = bound(RULES)
-    reached = {(rule.id, place) for users in book.users for rule, place in users}
+    reached = {(rule.id, place) for users in (*book.users, book.last) for rule, place in users}
     assert reached == {(rule.id, place) for rule in RULES for place in range(len(rule.patterns))}
 
 

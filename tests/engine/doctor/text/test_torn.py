@@ -19,6 +19,7 @@ ENDS = {
     "wandb_teardown_or_crash": f"{PACKAGES}/wandb/sdk/wandb_config.py:update",
     "data_missing_or_schema": "/w/mine/dataset.py:__getitem__",
     "driver_toolkit_mismatch": f"{PACKAGES}/torch/utils/cpp_extension.py:_run_ninja_build",
+    "model_not_found_or_hub": f"{PACKAGES}/huggingface_hub/utils/_http.py:hf_raise_for_status",
     "lora_adapter_error": f"{PACKAGES}/peft/tuners/lora/model.py:inject",
 }
 
