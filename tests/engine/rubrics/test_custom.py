@@ -1,0 +1,62 @@
+"""A reward function of one's own may return a number, or a mapping that tells more."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import UsageError
+from engine.rubrics.custom import custom_score, load_custom
+from engine.rubrics.scoring import RolloutScore
+
+
+def scored(result: Any) -> tuple[RolloutScore, dict[str, float]]:
+    def compute_score(**_: Any) -> Any:
+        return result
+
+    given: dict[str, Any] = {"data_source": "mine", "ground_truth": "4", "extra_info": {"index": 7}}
+    return asyncio.run(custom_score(compute_score, "text", **given))
+
+
+def test_a_number_is_the_reward_of_the_row() -> None:
+    score, numbers = scored(0.5)
+    assert (score.reward, score.question_id, numbers) == (0.5, "7", {})
+
+
+def test_of_a_mapping_the_numbers_are_kept_and_texts_are_no_error() -> None:
+    score, numbers = scored({"score": 1, "acc": True, "pred": "four", "tries": [1, 2]})
+    assert (score.error, score.reward) == (None, 1.0)
+    assert numbers == {"score": 1.0, "acc": 1.0}
+
+
+def test_what_is_missing_in_one_rollout_keeps_its_name() -> None:
+    assert math.isnan(scored({"score": 0.0, "acc": None})[1]["acc"])
+
+
+@pytest.mark.parametrize("result", [math.nan, {"score": math.inf}, {"acc": 1.0}, None, "good"])
+def test_what_holds_no_finite_score_is_an_error_and_no_reward(result: Any) -> None:
+    score, _ = scored(result)
+    assert score.reward is None
+    assert score.error is not None and score.error.kind == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "custom_reward_function.path"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("x = 1", "custom_reward_function.name=f"),
+    ],
+)
+def test_a_file_without_the_function_is_refused(
+    tmp_path: Path, text: str | None, told: str
+) -> None:
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        load_custom(path, "f")
