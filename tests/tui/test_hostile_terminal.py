@@ -31,7 +31,7 @@ def test_only_the_programs_own_sequences_reach_the_terminal(
         terminal.wait_for(r"step 12/40")
         terminal.press("6", "z", "l")
         terminal.wait_for(r"search")
-        terminal.press("\x1b", "\x1b")
+        terminal.press("\x1b")
         terminal.wait_for(r"step 12/40")
         terminal.press("/", "r", "e", "d", "\r")
         terminal.wait_for(r"pinned")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,14 @@ def test_watching_ends_and_the_run_goes_on(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that are run in the background inherit that SIGINT is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert watching.stdout is not None
     for _ in range(12):
         watching.stdout.readline()
     watching.send_signal(number)
-    _, told = watching.communicate()
+    _, told = watching.communicate(timeout=60)
     assert watching.returncode == code
     assert told == (
         "run grpo-night goes on without this command; grubrics-tui stop grpo-night stops it\n"

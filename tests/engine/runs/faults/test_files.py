@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -165,8 +166,11 @@ def test_a_directory_in_the_place_of_the_metrics_is_no_end_of_the_run(stage: Sta
 
 
 def replace_by_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
+    """Its supervisor may write a new one in between."""
+    while not path.is_dir():
+        path.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir()
 
 
 BREAK = {
