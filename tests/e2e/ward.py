@@ -85,7 +85,7 @@ class Ward:
 
         def fitting() -> list[Remedy]:
             remedies = [one for finding in alarms(run)[:1] for one in finding.remedies]
-            return [one for one in remedies if words in one.title.lower()]
+            return [one for one in remedies if words.lower() in one.title.lower()]
 
         wait_for(fitting, seconds=_OFFERED_S)
         return fitting()[0]
