@@ -36,6 +36,7 @@ MANY_LINES = (
 class LogEntryScreen(CockpitScreen):
     """Nothing is written before ctrl+s; leaving typed text takes a second escape."""
 
+    AUTO_FOCUS = "#question"
     BINDINGS = bindings("log_entry")
     WHERE = "log_entry"
 
@@ -111,12 +112,14 @@ class LogEntryScreen(CockpitScreen):
 
     @on(Drafted)
     def _fill_in(self, message: Drafted) -> None:
+        """What was typed while the draft was made stays."""
         self._draft = message.entry
         for name, _ in ONE_LINE:
-            self.query_one(f"#{name}", Input).value = getattr(message.entry, name)
+            field = self.query_one(f"#{name}", Input)
+            field.value = field.value or getattr(message.entry, name)
         for name, _ in MANY_LINES:
-            self.query_one(f"#{name}", TextArea).text = getattr(message.entry, name)
-        self.query_one("#question", Input).focus()
+            area = self.query_one(f"#{name}", TextArea)
+            area.text = area.text or getattr(message.entry, name)
         self._say(f"ctrl+s appends it to {self._path}", "quiet")
 
     def entry(self) -> LogEntry | None:

@@ -8,6 +8,7 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
+from engine.records.draft import drafted
 from grubrics_tui.screens.log_entry import LogEntryScreen
 
 
@@ -50,6 +51,24 @@ async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
     assert "### [EXP-001]" in text
     assert "- **Research question:** RQ1" in text
     assert "`grpo-done`" in text
+
+
+async def test_what_is_typed_while_the_draft_is_made_stays(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    async with running(runs, log_path=tmp_path / "log.md") as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("e")
+        await driver.until(lambda: isinstance(driver.app.screen, LogEntryScreen))
+        await driver.press(*"RQ1")
+        screen = driver.app.screen
+        assert isinstance(screen, LogEntryScreen)
+        screen.post_message(LogEntryScreen.Drafted(drafted(done.run, None)))
+        await driver.shows("step 40 of 40")
+        entry = screen.entry()
+        assert entry is not None
+        assert entry.question == "RQ1"
 
 
 async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
