@@ -19,10 +19,13 @@ from tests.e2e.terminal import Terminal
 pytestmark = pytest.mark.slow
 
 STEPS = 12
-SIZES = [(120, 40), (80, 24)]
+SIZES = [
+    pytest.param((120, 40), id="120x40"),
+    pytest.param((80, 24), id="80x24", marks=pytest.mark.thorough),
+]
 
 
-@pytest.fixture(params=SIZES, ids=["120x40", "80x24"])
+@pytest.fixture(params=SIZES)
 def size(request: pytest.FixtureRequest) -> tuple[int, int]:
     chosen: tuple[int, int] = request.param
     return chosen
