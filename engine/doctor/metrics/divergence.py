@@ -2,10 +2,11 @@
 
 KL: above 1 nat a token (0.5 for one update) and five times what it was at first, to the end.
 Gradients: the norm has been ten times its early level for 3 steps to the end, and is above 10
-(an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and
-more of more than 30 times the median. Huge: a norm in the thousands at the end. Loss (SFT): three
-times the early level and 1 more, to the end. Policy loss: it grows by half and more three times in
-a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
+(an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and more of
+more than 30 times the median, in a long run one in a thousand steps. Huge: a norm in the thousands
+at the end. Loss (SFT): three times the early level and 1 more, to the end. Policy loss: it grows by
+half and more three times in a row, to ten times its size and above 20, which warns of a collapse
+some steps ahead.
 Ruled out: one spike, a gradient norm that falls, a KL that was as high from the start (a distance
 to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``).
 Source: classes ("kl above 1 and growing; grad_norm in the hundreds").
@@ -31,7 +32,7 @@ _GROWTH = 5.0
 _GRADIENT = 10.0
 _LARGE_NORM, _GRAVE_NORM = 3.0, 10.0
 _SPIKE = 30.0
-_SPIKES = 3
+_SPIKES, _SPIKE_SHARE = 3, 0.001
 _HUGE = 1000.0
 _RISES = 3
 _LARGE_LOSS = 20.0
@@ -105,7 +106,7 @@ def _gradients(run: Run) -> Iterator[Finding]:
         return
     middle = float(np.median(norm.values))
     spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
-    if spikes.size >= _SPIKES:
+    if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
         yield _spiky(run, norm, spikes, middle)
     elif late(norm.values) > _HUGE:
         yield _huge(run, norm)

@@ -161,6 +161,16 @@ def test_a_gradient_that_overflows_while_the_scaler_finds_its_scale() -> None:
     assert found({"actor/grad_norm": norm, "train/loss": np.linspace(2, 1, 22)}) == []
 
 
+def test_three_spikes_of_the_gradient_are_many_in_a_short_run_and_few_in_a_long_one() -> None:
+    def spiky(steps: int) -> list[str]:
+        norm = np.full(steps, 0.5)
+        norm[[20, 50, 80]] = 60.0
+        return found({"actor/grad_norm": norm})
+
+    assert spiky(100) == ["kl_or_grad_blowup.spikes"]
+    assert spiky(10_000) == []
+
+
 def test_a_lone_step_without_a_loss_is_no_alarm() -> None:
     loss = np.linspace(2, 1, 22)
     loss[7] = np.nan
