@@ -22,14 +22,14 @@ run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
 test: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow" -n 2
+	@$(BIN)/python -m pytest tests -m "not slow" -n 3
 	@$(BIN)/python -m pytest tests -m "slow and not thorough" -n 2 --dist loadfile --durations=10
 
 thorough: $(STAMP)
 	@$(BIN)/python -m pytest tests -m thorough
 
 check: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 2
+	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 3
 
 lint: $(STAMP)
 	@$(BIN)/ruff check engine grubrics_tui tests benchmarks docs
