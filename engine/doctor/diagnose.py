@@ -32,6 +32,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.fitting import fitting
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import with_end
+    from engine.runs.requests import pending_stop
     from engine.runs.state import observed_state
     from engine.watch.columns import Columns
     from engine.watch.train_log import read_steps
@@ -44,7 +45,8 @@ def diagnose_run(run: RunDir) -> list[Finding]:
         return numbers
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
-    return joined(with_end(fitting(text, run), state), numbers)
+    asked = pending_stop(run) is not None
+    return joined(with_end(fitting(text, run), state, stop_is_asked=asked), numbers)
 
 
 def _packed(steps: Iterable[Step]) -> Columns | None:

@@ -12,6 +12,7 @@ from engine.doctor.metrics.order import rooted
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import with_end
 from engine.doctor.told import begin_of
+from engine.runs.requests import pending_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.columns import Columns
@@ -41,7 +42,9 @@ class LiveDoctor:
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
         told = self._console.look(ended=state.has_ended, stopped=stopped)
-        text = with_end(fitting(told, self._run), state)
+        # Asked after the console was read: who stops a run asks first and interrupts then.
+        stop_is_asked = pending_stop(self._run) is not None
+        text = with_end(fitting(told, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
         return joined(text, rooted([*numbers, *data]) if data else numbers)
 

@@ -14,13 +14,16 @@ _LASTING = ("judge_", "context_length", "reward_")
 _INTERRUPTED = "job_cancelled_or_interrupted"
 
 
-def with_end(text: Sequence[Finding], state: RunState) -> list[Finding]:
+def with_end(
+    text: Sequence[Finding], state: RunState, *, stop_is_asked: bool = False
+) -> list[Finding]:
     """A stop that was asked for is no alarm, nor is what a run got over that reached its end.
 
-    A kill that left no word behind is one.
+    A kill that left no word behind is one. ``stop_is_asked`` counts until the run has ended; then
+    its reason tells whether that stop ended it.
     """
     reason = state.reason or ""
-    if reason.startswith("stopped by "):
+    if reason.startswith("stopped by ") or (stop_is_asked and not state.has_ended):
         return [_quiet(one) if one.family == _INTERRUPTED else one for one in text]
     if state.went_well:
         return [one if one.family.startswith(_LASTING) else _quiet(one) for one in text]

@@ -14,6 +14,16 @@ def test_a_stop_that_was_asked_for_is_no_alarm() -> None:
     assert one.severity is Severity.INFO
 
 
+def test_nor_is_it_while_the_run_still_stops() -> None:
+    [one] = with_end([INTERRUPTED], RunState("running"), stop_is_asked=True)
+    assert one.severity is Severity.INFO
+
+
+def test_a_run_that_was_interrupted_before_the_stop_it_was_asked_for_is_one() -> None:
+    failed = RunState("failed", reason="exit code 1")
+    assert with_end([INTERRUPTED], failed, stop_is_asked=True) == [INTERRUPTED]
+
+
 def test_an_interrupt_nobody_asked_for_stays_an_error() -> None:
     assert with_end([INTERRUPTED], RunState("failed", reason="exit code 1")) == [INTERRUPTED]
 

@@ -136,6 +136,7 @@ def start_worker() -> subprocess.Popen[bytes]:
 
 def leave_family(pids: Path) -> None:
     """Two that left session and parent, the second without the run's mark in its environment."""
+    pids.touch()
     for environment in (dict(os.environ), {}):
         if (child := os.fork()) == 0:
             os.setsid()

@@ -68,7 +68,8 @@ class Stage:
     def long(self, *arguments: str, **more: Any) -> RunDir:
         """A run that goes on for minutes and has logged a step."""
         run = self.start("--sleep", "0.1", *arguments, steps=1000, **more)
-        wait_for(lambda: logged(run) != [])
+        wait_for(lambda: logged(run) != [] or observed_state(run).has_ended)
+        assert logged(run) != [], run.attempt(1).console.read_text()
         return run
 
     def clear_away(self) -> None:
