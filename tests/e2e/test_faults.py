@@ -231,6 +231,7 @@ def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     assert victim.leaves_nothing()
 
 
+@thorough
 def test_ctrl_c_to_the_trainer_by_hand_while_it_starts(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=by-hand")
     victim.wait(lambda: victim.state().waiting_for == "workers")

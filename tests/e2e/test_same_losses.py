@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
-STEPS = 6
+STEPS = 4
 KILLED_AFTER = 3
 """A step past the checkpoint of step 2 and before the next."""
 

@@ -66,6 +66,7 @@ def test_a_judge_that_nobody_can_reach_fails_in_small_too(project: Project) -> N
     assert shown["parent"] == twin["parent"] and shown["state"] == "failed"
 
 
+@pytest.mark.thorough
 def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
     """As the kernel does when memory is short: what was shrunk is to blame."""
     project.json("launch", "grpo_tiny", *_small("large")[:-1], "trainer.total_training_steps=50")
