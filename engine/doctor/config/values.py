@@ -32,7 +32,7 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
     rate = context.get(key)
     if not isinstance(rate, int | float) or rate <= _HIGHEST_RATE:
         return
-    wanted = 2e-5 if context.kind == "sft" else 1e-5
+    usual = 2e-5 if context.kind == "sft" else 1e-5
     yield Finding(
         "kl_or_grad_blowup.rate",
         Severity.WARNING,
@@ -40,7 +40,11 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
         f"{key} is {rate:g}. Language models are trained with 1e-6 to 1e-4, small ones and "
         "adapters with up to 3e-3: at this rate the first updates destroy the weights.",
         (_value(key, rate),),
-        (cures.setting(context, key, wanted, f"Set it to {wanted:g}", "updates are small again"),),
+        (
+            cures.sounder(
+                context, key, usual, lambda rate: 0 < rate <= _HIGHEST_RATE, "Set it to {}"
+            ),
+        ),
         onset_step=1,
         confidence=0.9,
         source="common practice",
@@ -60,7 +64,11 @@ def _short(context: MetricContext) -> Iterator[Finding]:
         f"{cures.RESPONSE} is {length}: a rubric item alone has about ten tokens, so every "
         "response is cut before the judge finds anything in it.",
         (_value(cures.RESPONSE, length),),
-        (cures.setting(context, cures.RESPONSE, _ENOUGH, f"Allow {_ENOUGH}", "rubrics fit"),),
+        (
+            cures.sounder(
+                context, cures.RESPONSE, _ENOUGH, lambda length: length >= _ENOUGH, "Allow {}"
+            ),
+        ),
         onset_step=1,
         source="a rubric of four items has about 50 tokens",
     )
@@ -77,7 +85,11 @@ def _cold(context: MetricContext) -> Iterator[Finding]:
         f"{_TEMPERATURE} is {warmth:g}: the rollouts of a group become the same text, their "
         "rewards are equal and no advantage is left.",
         (_value(_TEMPERATURE, warmth),),
-        (cures.setting(context, _TEMPERATURE, 1.0, "Sample at 1.0", "rollouts differ"),),
+        (
+            cures.sounder(
+                context, _TEMPERATURE, 1.0, lambda warmth: 0.5 <= warmth <= 1.5, "Sample at {}"
+            ),
+        ),
         onset_step=1,
         source="GRPO: advantage = reward - group mean",
     )
@@ -94,7 +106,7 @@ def _alone(context: MetricContext) -> Iterator[Finding]:
         f"{cures.ROLLOUTS} is 1: there is nothing to compare a rollout with, and verl takes its "
         "reward for its advantage.",
         (_value(cures.ROLLOUTS, 1),),
-        (cures.setting(context, cures.ROLLOUTS, 6, "Sample 6 rollouts", "groups to compare"),),
+        (cures.sounder(context, cures.ROLLOUTS, 6, lambda n: n > 1, "Sample {} rollouts"),),
         onset_step=1,
         source="verl 0.9.1: a group of one has mean 0 and std 1",
     )

@@ -1,8 +1,9 @@
 """The policy collapses: short, empty or endless responses; certain of one token, or of none.
 
 Length collapse: the mean response falls below a tenth of what it was (at most 2.5 tokens when it
-was short already) and stays there. Length cap: the share of responses cut at the cap rises from
-below a half to nine tenths; where no share is logged, steps of the very longest length count.
+was short already) and stays there; a warning where rewards rose with it. Length cap: the share of
+responses cut at the cap rises from below a half to nine tenths; where no share is logged, steps of
+the very longest length count.
 Entropy collapse: below a tenth of what it was within 30 steps, or below a twentieth at any pace
 (a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
 four times and half a nat. All must hold to the last step.
@@ -64,7 +65,7 @@ def _length(run: Run) -> Iterator[Finding]:
     now = float(values[-1])
     yield Finding(
         "collapse_entropy_or_length.length",
-        Severity.CRITICAL,
+        Severity.WARNING if _pays(run, onset) else Severity.CRITICAL,
         f"Responses collapsed to {figure(now)} tokens",
         f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
         f"{onset}: the shortest answer pays best, or training broke the model. Texts so short "
@@ -79,6 +80,15 @@ def _length(run: Run) -> Iterator[Finding]:
         onset,
         source="classes: length to 1 within few steps",
     )
+
+
+def _pays(run: Run, onset: int) -> bool:
+    """Whether rewards rose with it, beyond what they varied by: a short answer may be right."""
+    reward = run.series(metrics.REWARD_MEAN)
+    before, after = reward.until(onset).values, reward.since(onset).values
+    if min(before.size, after.size) < _STEPS:
+        return False
+    return float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
 
 
 def _cap(run: Run) -> Iterator[Finding]:
@@ -179,7 +189,7 @@ def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Seve
         f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
         "policy is certain of every token, the rollouts of a group become the same text, and "
         "nothing is explored any more.",
-        (run.change(entropy, onset, "fell"), *_company(run, onset)),
+        (run.change(entropy, onset, "fell"), *_company(run, onset, entropy.name)),
         (
             cures.earlier_checkpoint(onset),
             _entropy_bonus(run),
@@ -213,7 +223,7 @@ def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
         f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
         "policy writes nearly random text. Updates are too large, or the entropy bonus outweighs "
         "the reward.",
-        (run.change(entropy, onset, "rose"), *_company(run, onset)),
+        (run.change(entropy, onset, "rose"), *_company(run, onset, entropy.name)),
         (
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
@@ -237,7 +247,7 @@ def _witnesses(run: Run, onset: int, length: Series) -> Iterator[Evidence]:
     yield from _company(run, onset)
 
 
-def _company(run: Run, onset: int) -> Iterator[Evidence]:
+def _company(run: Run, onset: int, told: str = "") -> Iterator[Evidence]:
     """What else moved at that time, as numbers and not as a verdict."""
     for name in (
         metrics.REWARD_MEAN,
@@ -246,5 +256,6 @@ def _company(run: Run, onset: int) -> Iterator[Evidence]:
         "actor/reward_kl_penalty",
     ):
         series = run.series(name)
-        if len(series.until(onset)) >= 2 and len(series.since(onset)) >= 2:
+        is_new = series.name != told
+        if is_new and len(series.until(onset)) >= 2 and len(series.since(onset)) >= 2:
             yield run.change(series, onset, "went")

@@ -44,6 +44,8 @@ class MetricContext:
     is_counted: bool = False
     path: str | None = None
     """The file the numbers come from, as evidence names it."""
+    in_file: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe's file says of the keys that were overridden."""
 
     def get(self, key: str, default: Any = None) -> Any:
         """The recipe's value; ``default`` where the recipe is unknown or has none."""

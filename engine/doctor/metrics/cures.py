@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.doctor.finding import Change, Remedy
 from engine.doctor.metrics.context import MetricContext
 
@@ -31,9 +33,27 @@ def scaled(context: MetricContext, key: str, factor: float, title: str, effect: 
     return setting(context, key, after, title, effect)
 
 
+def sounder(
+    context: MetricContext, key: str, usual: float, is_sound: Callable[[float], bool], title: str
+) -> Remedy:
+    """What the recipe's file has, where an override made it unsound; else what is usual.
+
+    ``title`` names the value with ``{}``.
+    """
+    written = context.in_file.get(key)
+    effect = "as others train"
+    if isinstance(written, int | float) and not isinstance(written, bool) and is_sound(written):
+        usual, effect = written, "as the recipe's file has it, without the override"
+    return setting(context, key, usual, title.format(usual), effect)
+
+
 def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
     """A lower learning rate: the first thing to try when updates are too large."""
     key = LR["sft" if context.kind == "sft" else "grpo"]
+    now, written = context.get(key), context.in_file.get(key)
+    if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
+        effect = "as the recipe's file has it, without the override"
+        return setting(context, key, written, f"Lower the learning rate to {written:g}", effect)
     title = f"Lower the learning rate to {factor:g} of it"
     return scaled(context, key, factor, title, "smaller updates")
 

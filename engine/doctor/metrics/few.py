@@ -25,7 +25,7 @@ from engine.doctor.metrics import cures
 from engine.doctor.metrics.broken import LOSSES
 from engine.doctor.metrics.collapse import CAPPED, LENGTH
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import Floats
+from engine.doctor.metrics.shape import Floats, rounded
 from engine.watch import metrics
 
 FEW = 6
@@ -296,8 +296,7 @@ def _without_gradient(run: Run) -> tuple[str, str] | None:
 def _is_rounded(run: Run) -> bool:
     """Whether no number of the log has more than three decimals: 0.000 may then be 0.0004."""
     every = [run.series(name).values for name in run.columns.names]
-    values = np.concatenate([*every, np.empty(0)])
-    return bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
+    return rounded(np.concatenate([*every, np.empty(0)]))
 
 
 def _is_idle(run: Run) -> bool:

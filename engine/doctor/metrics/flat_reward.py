@@ -133,7 +133,7 @@ def _all_right(case: _Flat) -> Finding:
         _NOTHING_LEARNED,
         "The task has become too easy: everything is right.",
         _harder(case.run),
-        Severity.INFO if done else Severity.ERROR,
+        Severity.INFO if done else Severity.WARNING,
     )
 
 

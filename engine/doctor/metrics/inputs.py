@@ -1,10 +1,11 @@
 """What went in: empty prompts, and rewards that cannot be.
 
-Empty prompts: the longest prompt of every batch has at most 8 tokens, which is what a chat
-template leaves of nothing. Impossible rewards: outside the range that the reward's own arithmetic
-allows, by more than a hundredth of it; where that is not known, three times the usual span of the
-rewards away from it.
-Ruled out: short prompts whose lengths vary; ranges that are not known.
+Empty prompts: every prompt of every batch has the same few tokens, at most 8, which is what a
+chat template leaves of nothing. Impossible rewards: outside the range that the reward's own
+arithmetic allows, by more than a hundredth of it; where that is not known, four times the usual
+span of the rewards below it or ten times above it.
+Ruled out: short prompts whose lengths vary, within a batch too; rewards without any usual span, and
+a success that is rare.
 Source: grubrics history (a prompt stored as a JSON string is read letter by letter: 3 tokens in
 every step); the reward's formula in ``engine.rubrics.reward``.
 """
@@ -22,6 +23,9 @@ from engine.watch import metrics
 _EMPTY_TOKENS = 8
 _STEPS = 2
 _OUTLIER_STEPS = 10
+_BELOW, _ABOVE = 4.0, 10.0
+"""How many usual spans away a reward is an outlier: one that is rarely earned is often high."""
+_LEAST_SPAN = 1e-3
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -30,9 +34,10 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _empty_prompts(run: Run) -> Iterator[Finding]:
-    longest = run.first("prompt_length/max", "prompt_length/mean")
-    values = longest.values
-    if values.size < _STEPS or values.max() > _EMPTY_TOKENS or np.ptp(values) > 0:
+    longest, mean = run.series("prompt_length/max"), run.series("prompt_length/mean")
+    values = np.concatenate([longest.values, mean.values])
+    longest = longest if len(longest) else mean
+    if len(longest) < _STEPS or values.max() > _EMPTY_TOKENS or np.ptp(values) > 0:
         return
     yield Finding(
         "data_missing_or_schema.empty_prompt",
@@ -86,9 +91,14 @@ def _outliers(run: Run) -> Iterator[Finding]:
     if min(len(top), len(bottom)) < _OUTLIER_STEPS or top.name == bottom.name:
         return
     low, high = np.percentile(np.concatenate([top.values, bottom.values]), [5, 95])
-    reach = 3 * max(float(high - low), 1e-3)
-    for series in (bottom, top):
-        places = np.flatnonzero((series.values < low - reach) | (series.values > high + reach))
+    span = float(high - low)
+    if span < _LEAST_SPAN:
+        return
+    for series, far in (
+        (bottom, bottom.values < low - _BELOW * span),
+        (top, top.values > high + _ABOVE * span),
+    ):
+        places = np.flatnonzero(far)
         if not places.size:
             continue
         first, worst = int(places[0]), float(series.values[places][0])

@@ -15,6 +15,7 @@ import numpy as np
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.shape import lasting
 from engine.watch import metrics
 
 _STEPS = 3
@@ -30,16 +31,24 @@ def check(run: Run) -> Iterator[Finding]:
         return
     share = _now(total) / max(_now(step), 1e-9)
     if share > _QUEUE_SHARE and _now(wait) >= max(_NOTICEABLE_S, _now(call)):
-        yield _queue(run, wait, share)
+        yield _queue(run, wait, share, _onset(total, step, _QUEUE_SHARE))
     elif share > _JUDGE_SHARE and _now(call) >= _NOTICEABLE_S:
-        yield _judge(run, call, share)
+        yield _judge(run, call, share, _onset(total, step, _JUDGE_SHARE))
+
+
+def _onset(total: Series, step: Series, share: float) -> int:
+    """Since when rewards take that share of every step; else the first step that has them."""
+    steps, of_total, of_step = np.intersect1d(total.steps, step.steps, return_indices=True)
+    large = total.values[of_total] > share * step.values[of_step]
+    place = lasting(large, _STEPS)
+    return int(steps[place]) if place is not None else total.step(0)
 
 
 def _now(series: Series) -> float:
     return float(np.median(series.values[-10:])) if len(series) else 0.0
 
 
-def _queue(run: Run, wait: Series, share: float) -> Finding:
+def _queue(run: Run, wait: Series, share: float, onset: int) -> Finding:
     limit = run.context.get("judge.max_concurrent")
     of = f" of {limit}" if limit is not None else ""
     call = _now(run.series(metrics.JUDGE_LATENCY))
@@ -51,12 +60,12 @@ def _queue(run: Run, wait: Series, share: float) -> Finding:
         f"{figure(call)} s; rewards take {percent(share)} of a step.",
         (run.seen("wait for a judge slot", wait.step(-1), wait=_now(wait), call=call),),
         (more_calls(run),),
-        wait.step(0),
+        onset,
         source="seed guide: semaphore wait",
     )
 
 
-def _judge(run: Run, call: Series, share: float) -> Finding:
+def _judge(run: Run, call: Series, share: float, onset: int) -> Finding:
     return Finding(
         "slow_step.judge",
         Severity.WARNING,
@@ -68,6 +77,6 @@ def _judge(run: Run, call: Series, share: float) -> Finding:
             more_calls(run),
             Remedy("Test the judge alone; a smaller model or fewer answers a question are faster"),
         ),
-        call.step(0),
+        onset,
         source="seed guide: which phase",
     )

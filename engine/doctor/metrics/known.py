@@ -22,6 +22,7 @@ def context_of(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     recipe = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
     return MetricContext(
         recipe=recipe,
+        in_file={change["key"]: change["before"] for change in manifest.get("changes") or ()},
         kind=_kind(manifest.get("kind")),
         total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
         asked_steps=_asked(recipe),

@@ -32,6 +32,11 @@ def smooth(values: Floats) -> Floats:
     return np.concatenate([inner[:1], inner, inner[-1:]])
 
 
+def rounded(values: Floats) -> bool:
+    """Whether no value has more than three decimals, as in a log that prints no more."""
+    return bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
+
+
 def lasting(mask: Mask, need: int) -> int | None:
     """Where the run of True begins that reaches the end, when it is ``need`` long; else None."""
     if mask.size < need or not mask[-need:].all():

@@ -18,7 +18,7 @@ import numpy as np
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import lasting
+from engine.doctor.metrics.shape import lasting, rounded
 from engine.watch import metrics
 
 _STEPS = 5
@@ -131,7 +131,7 @@ def _is_rounded(run: Run) -> bool:
     values = np.concatenate(
         [run.series(name).values[:50] for name in ("actor/grad_norm", metrics.TRAIN_LOSS)]
     )
-    return not values.size or bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
+    return rounded(values)
 
 
 def _never_warm(run: Run) -> Iterator[Finding]:

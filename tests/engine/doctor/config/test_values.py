@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,6 +50,18 @@ def test_a_value_that_teaches_nothing_comes_with_one_that_does(
     found = [one for one in value_findings(context("grpo_tiny", **{key: value})) if one.id == id]
     (change,) = found[0].remedies[0].changes
     assert (change.key, change.before) == (key, value)
+
+
+RATE = "actor_rollout_ref.actor.optim.lr"
+
+
+@pytest.mark.parametrize(("in_file", "offered"), [(2e-4, 2e-4), (0.5, 1e-5), ("much", 1e-5)])
+def test_a_sound_value_of_the_recipes_file_is_the_one_to_go_back_to(
+    in_file: object, offered: float
+) -> None:
+    sick = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
+    (found,) = value_findings(sick)
+    assert found.remedies[0].changes[0].after == offered
 
 
 def test_a_supervised_rate_has_a_key_of_its_own() -> None:

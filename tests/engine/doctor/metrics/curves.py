@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.doctor.finding import Finding, Severity
+from engine.doctor.metrics import MetricContext, metric_findings
 from engine.watch.batch import Batch
 from engine.watch.columns import Columns
 
@@ -92,3 +94,8 @@ def find(findings: Sequence[Finding], id: str) -> Finding:
     found = [one for one in everything(findings) if one.id.startswith(id)]
     assert found, f"no {id} in {[one.id for one in everything(findings)]}"
     return found[0]
+
+
+def alarmed(curves: Mapping[str, Floats | Sequence[float]], **known: Any) -> list[str]:
+    """The alarms of curves, and of what is known besides."""
+    return alarms(metric_findings(columns(curves), MetricContext(**known)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, "sft")
     (change,) = cures.gentler(sft).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
+
+
+def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
+    sft = MetricContext({"training.learning_rate": 1e-3}, "sft")
+    raised = replace(sft, in_file={"training.learning_rate": 2e-5})
+    assert [cures.gentler(one).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:

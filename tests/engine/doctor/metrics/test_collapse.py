@@ -1,0 +1,56 @@
+"""Lengths and entropy that fall, and what looks like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.doctor.metrics import metric_findings
+from tests.engine.doctor.metrics.curves import alarmed, columns, find
+
+
+def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
+    fading = 0.5 * np.exp(-np.arange(600) / 100)
+    findings = metric_findings(columns({"actor/entropy": fading}))
+    assert [(one.id, one.severity) for one in findings] == [
+        ("collapse_entropy_or_length.entropy", "warning")
+    ]
+    assert alarmed({"actor/entropy": fading[:200]}) == []
+
+
+def test_lengths_at_the_cap_in_every_step() -> None:
+    assert alarmed({"tokens_out": np.full(30, 64.0)}) == [
+        "collapse_entropy_or_length.cap_from_start"
+    ]
+    assert alarmed({"tokens_out": np.full(15, 64.0)}) == []
+
+
+@pytest.mark.parametrize("tokens", [0.0, 2.0])
+def test_labels_of_one_length_are_not_cut(tokens: float) -> None:
+    assert alarmed({"tokens_out": np.full(30, tokens)}) == []
+
+
+def test_lengths_that_reach_the_longest_and_stay_there() -> None:
+    rng = np.random.default_rng(2)
+    lengths = np.concatenate([rng.integers(10, 30, 40).astype(float), np.full(12, 64.0)])
+    one = find(metric_findings(columns({"tokens_out": lengths})), "collapse")
+    assert (one.id, one.onset_step) == ("collapse_entropy_or_length.length_cap", 41)
+
+
+def test_a_policy_loss_that_doubles_warns_beside_the_collapse_that_follows() -> None:
+    curves = {
+        "actor/loss": [6.8, 11, 19, 57, 215, 90, *[0.0] * 19],
+        "tokens_out": [9.0, 9, 8, 9, 9, 6, *[1.0] * 19],
+    }
+    assert alarmed(curves) == ["collapse_entropy_or_length.length", "kl_or_grad_blowup.policy_loss"]
+
+
+@pytest.mark.parametrize(("reward", "severity"), [(0.9, "warning"), (0.2, "critical")])
+def test_short_answers_that_are_paid_better_may_be_right(reward: float, severity: str) -> None:
+    short = np.arange(40) >= 20
+    curves = {
+        "response_length/mean": np.where(short, 3.0, 200.0),
+        "reward/mean": np.where(short, reward, 0.2) + 0.01 * np.sin(np.arange(40)),
+    }
+    one = find(metric_findings(columns(curves)), "collapse_entropy_or_length.length")
+    assert one.severity == severity

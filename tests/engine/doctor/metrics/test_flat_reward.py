@@ -1,0 +1,69 @@
+"""Rewards without spread: which side they lie on, what they cost, what is chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.doctor.metrics import MetricContext, metric_findings
+from tests.engine.doctor.metrics.curves import alarmed, columns
+
+
+def flat(level: float) -> dict[str, Any]:
+    return {"reward/mean": np.full(6, level), "reward/zero_std_share": np.ones(6)}
+
+
+@pytest.mark.parametrize(
+    ("level", "id"),
+    [(1.3, "reward_zero_or_flat.all_right"), (-1.3, "reward_zero_or_flat.all_wrong")],
+)
+def test_equal_rewards_at_either_end_of_the_range_are_told_apart(level: float, id: str) -> None:
+    context = MetricContext(reward_range=(-1.3, 1.3))
+    assert [one.id for one in metric_findings(columns(flat(level)), context)] == [id]
+
+
+def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> None:
+    def curves(wasted: int) -> dict[str, Any]:
+        share = np.concatenate([np.full(30, 0.1), np.ones(wasted)])
+        return {"reward/mean": np.where(share == 1, 1.3, 0.5), "reward/zero_std_share": share}
+
+    assert alarmed(curves(10), reward_range=(-1.3, 1.3)) == []
+    assert alarmed(curves(30), reward_range=(-1.3, 1.3)) == ["reward_zero_or_flat.all_right"]
+
+
+def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
+    curves = {**flat(0.4), "timing_s/step": np.full(6, 120.0)}
+    recipe = {"data.train_batch_size": 24, "actor_rollout_ref.rollout.n": 6}
+    (one,) = metric_findings(columns(curves), MetricContext(recipe))
+    assert "864 rollouts" in one.cause and "12 minutes" in one.cause
+
+
+def test_spread_that_comes_back_is_no_alarm() -> None:
+    assert alarmed({"reward/zero_std_share": [1, 1, 1, 1, 0.5, 0.25]}) == []
+
+
+def test_steps_of_one_group_are_flat_by_chance_at_the_end_as_before() -> None:
+    by_chance = [0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1]
+    assert alarmed({"reward/zero_std_share": by_chance}) == []
+    lasting = [*by_chance, *[1] * 20]
+    assert alarmed({"reward/zero_std_share": lasting}) == ["reward_zero_or_flat.equal"]
+
+
+def test_groups_that_mostly_train_nothing_are_a_warning() -> None:
+    assert alarmed({"reward/zero_std_share": np.full(20, 0.9)}) == [
+        "reward_zero_or_flat.few_groups_learn"
+    ]
+
+
+def test_a_part_of_the_reward_that_never_fires() -> None:
+    curves = {"rewards/correct": np.linspace(0.2, 0.3, 9), "rewards/format": np.zeros(9)}
+    assert alarmed(curves) == ["reward_zero_or_flat.component_zero"]
+    assert alarmed({**curves, "rewards/format": np.full(9, 0.1)}) == []
+    assert alarmed({**curves, "rewards/format": curves["rewards/correct"]}) == []
+
+
+def test_a_penalty_that_never_fires_is_what_one_hopes_for() -> None:
+    curves = {"rewards/correct": np.linspace(0, 1, 9), "rewards/overlong_penalty": np.zeros(9)}
+    assert alarmed(curves) == []

@@ -1,0 +1,61 @@
+"""What goes in: prompts and rewards that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.doctor.metrics import metric_findings
+from engine.doctor.metrics.limits import reward_range
+from tests.engine.doctor.metrics.curves import alarmed, columns
+
+WEIGHTS = {
+    "reward_config.lambda_len": 0.1,
+    "reward_config.lambda_info": 0.3,
+    "reward_config.lambda_defense": 0.3,
+    "reward_config.char_threshold": 3000,
+    "data.max_response_length": 64,
+}
+
+
+def test_prompts_of_three_tokens_are_empty() -> None:
+    assert alarmed({"prompt_length/max": [3.0, 3.0, 3.0]}) == [
+        "data_missing_or_schema.empty_prompt"
+    ]
+    assert alarmed({"prompt_length/max": [25.0, 25.0]}) == []
+    assert alarmed({"prompt_length/max": [3.0, 7.0, 4.0]}) == []
+
+
+def test_short_prompts_that_differ_within_a_batch_hold_questions() -> None:
+    lengths = {"prompt_length/max": [8.0, 8.0, 8.0], "prompt_length/mean": [6.5, 6.4, 6.6]}
+    assert alarmed(lengths) == []
+
+
+def test_a_reward_beyond_what_the_formula_allows() -> None:
+    limits = reward_range(WEIGHTS)
+    assert limits == (-1.3, 1.3)
+    top = [1.3, 1.3, 14.0, 1.3]
+    assert alarmed({"reward/max": top}, reward_range=limits) == [
+        "reward_function_error.out_of_range"
+    ]
+    assert alarmed({"reward/max": [1.3] * 4, "reward/min": [-1.3] * 4}, reward_range=limits) == []
+
+
+def test_a_single_reward_far_from_all_others_where_no_limit_is_known() -> None:
+    bottom = np.full(30, -0.1)
+    bottom[12] = -10.5
+    curves = {"reward/max": np.full(30, 1.95), "reward/min": bottom}
+    (one,) = metric_findings(columns(curves))
+    assert (one.id, one.onset_step) == ("reward_function_error.outlier", 13)
+
+
+@pytest.mark.parametrize("usual", [0.0, 0.3])
+def test_a_rare_success_is_no_outlier(usual: float) -> None:
+    top = np.full(60, usual)
+    top[50] = 2.0
+    assert alarmed({"reward/max": top, "reward/min": np.zeros(60)}) == []
+
+
+def test_another_reward_function_has_no_known_limits() -> None:
+    assert reward_range({**WEIGHTS, "reward.custom_reward_function.path": "mine.py"}) is None
+    assert reward_range({}) is None
