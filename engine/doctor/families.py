@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from functools import cache
 
 ALARMS = ("critical", "error", "warning")
@@ -35,7 +34,7 @@ def instead_of(name: str) -> tuple[str, ...]:
     if name.partition(".")[0] not in FAMILIES:
         return (*ALARMS, *FAMILIES)
     ids = _ids()
-    return () if any(fnmatchcase(name, id) for id in ids) else ids
+    return () if name in ids else ids
 
 
 @cache

@@ -18,7 +18,7 @@ _FIELDS = {
     "finding": ("id", "title", "cause", "remedies", "severity"),
 }
 """Arguments by place: of a finding, and of the methods that complete one (``flat.py``)."""
-_TITLE_AT = {"Remedy": 0, "setting": 3, "scaled": 3}
+_TITLE_AT = {"Remedy": 0, "setting": 3, "scaled": 3, "sounder": 4}
 _USUAL = "error"
 """The severity that ``finding`` gives when it is told none."""
 
@@ -47,13 +47,19 @@ class Source:
         """One for each finding whose id stands in the source."""
         for function in (one for one in self.tree.body if isinstance(one, ast.FunctionDef)):
             for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
-                if (given := _arguments(call)) and (entry := self._entry(given, function)):
-                    yield entry
+                if given := _arguments(call):
+                    yield from self._made_of(given, function)
 
-    def _entry(self, given: dict[str, ast.expr], function: ast.FunctionDef) -> Entry | None:
+    def _made_of(self, given: dict[str, ast.expr], function: ast.FunctionDef) -> Iterator[Entry]:
+        """One, or one for each kind that the last part of its id may be."""
         id = self._text(given["id"], function).replace(HOLE, "*")
         if id == "*":
-            return None  # A variable: these rules are data, and told as such.
+            return  # A variable: these rules are data, and told as such.
+        for kind in _kinds(given["id"], function, self.tree) or ["*"]:
+            last = id.removesuffix("*") + kind if id.endswith("*") else id
+            yield self._entry(last, given, function)
+
+    def _entry(self, id: str, given: dict[str, ast.expr], function: ast.FunctionDef) -> Entry:
         remedies = given.get("remedies")
         titles = dict.fromkeys(self._remedies(remedies, function)) if remedies else {}
         return Entry(
@@ -105,7 +111,7 @@ class Source:
         if name in _TITLE_AT:
             place = _TITLE_AT[name]
             if len(call.args) > place:
-                yield self._text(call.args[place], function)
+                yield self._text(call.args[place], function).replace("{}", HOLE)
             return
         for tree in (self.tree, *self.shared):
             for maker in _functions(tree, name) if depth else ():
@@ -126,6 +132,32 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
     given = dict(zip(fields, call.args, strict=False))
     given |= {one.arg: one.value for one in call.keywords if one.arg}
     return given if {"id", "title", "cause"} <= given.keys() else None
+
+
+def _kinds(id: ast.expr, function: ast.FunctionDef, tree: ast.Module) -> list[str]:
+    """The literals that the last part of an id is declared to be one of."""
+    last = id.values[-1] if isinstance(id, ast.JoinedStr) else None
+    made = last.value if isinstance(last, ast.FormattedValue) else None
+    declared = [node for node in _declared(made, function, tree) if isinstance(node, ast.Subscript)]
+    return [
+        str(part.value)
+        for literal in declared
+        for part in ast.walk(literal.slice)
+        if isinstance(part, ast.Constant)
+    ]
+
+
+def _declared(
+    made: ast.expr | None, function: ast.FunctionDef, tree: ast.Module
+) -> list[ast.expr | None]:
+    """The types of a call's result, of a parameter, or of a name with an annotation."""
+    if isinstance(made, ast.Call):
+        return [one.returns for one in _functions(tree, _name(made))]
+    if not isinstance(made, ast.Name):
+        return []
+    parameters = [one.annotation for one in function.args.args if one.arg == made.id]
+    notes = [one for one in ast.walk(function) if isinstance(one, ast.AnnAssign)]
+    return [*parameters, *(one.annotation for one in notes if made.id in _targets(one))]
 
 
 def _severity_in(node: ast.AST) -> bool:

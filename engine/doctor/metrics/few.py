@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -157,7 +158,7 @@ def _kls(run: Run) -> Iterator[Series]:
         yield run.series(name)
 
 
-def _large(run: Run, series: Series, kind: str, beside: str) -> Finding:
+def _large(run: Run, series: Series, kind: Literal["kl", "huge"], beside: str) -> Finding:
     step = series.step(0)
     return Finding(
         f"kl_or_grad_blowup.{kind}",
@@ -194,7 +195,9 @@ def _fell(series: Series, least: float, share: float, records: int) -> bool:
     return 0 <= float(series.values[-records:].max()) <= share * float(series.values[0])
 
 
-def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
+def _fallen(
+    run: Run, kind: Literal["length", "entropy", "entropy_explosion"], series: Series, sign: str
+) -> Finding:
     step = series.step(0 if len(series) < 3 or kind != "length" else 1)
     return Finding(
         f"collapse_entropy_or_length.{kind}",
@@ -257,13 +260,13 @@ def _still(run: Run) -> Iterator[Finding]:
     case = _without_gradient(run)
     if case is None or _is_rounded(run):
         return
-    kind, why = case
+    kind: Literal["no_gradient", "still"] = case[0]
     yield Finding(
         f"loss_flat_no_learning.{kind}",
         Severity.WARNING,
         "The gradient norm is exactly 0",
-        f"The gradient norm is exactly 0 although {why}: no parameter that is trained takes part "
-        "in the loss.",
+        f"The gradient norm is exactly 0 although {case[1]}: no parameter that is trained takes "
+        "part in the loss.",
         (run.seen("gradient norm is exactly 0", norm.step(0), steps=len(norm)),),
         (
             Remedy("Check which parameters can train: adapter attached, nothing frozen"),
@@ -274,7 +277,7 @@ def _still(run: Run) -> Iterator[Finding]:
     )
 
 
-def _without_gradient(run: Run) -> tuple[str, str] | None:
+def _without_gradient(run: Run) -> tuple[Literal["no_gradient", "still"], str] | None:
     """The kind of finding, and what should have given a gradient."""
     std, share = run.series(metrics.REWARD_STD), run.series(metrics.ZERO_STD_SHARE)
     if len(run.series(metrics.REWARD_MEAN)):

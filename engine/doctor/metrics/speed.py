@@ -12,6 +12,7 @@ in place of its fixed 30 s.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -119,9 +120,13 @@ def _grown(run: Run, onset: int) -> tuple[str, float, float]:
     return best
 
 
-def _kind(run: Run, phase: str, onset: int) -> str:
+def _kind(
+    run: Run, phase: str, onset: int
+) -> Literal["judge", "judge_queue", "generation", "training", "unknown"]:
+    if not phase:
+        return "unknown"
     if phase not in (metrics.REWARD_DURATION, "timing_s/reward"):
-        return {"timing_s/gen": "generation", "": "unknown"}.get(phase, "training")
+        return "generation" if phase == "timing_s/gen" else "training"
     wait, call = run.series(metrics.SEMAPHORE_WAIT), run.series(metrics.JUDGE_LATENCY)
     return "judge_queue" if _now(wait, onset) > _now(call, onset) else "judge"
 

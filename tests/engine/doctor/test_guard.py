@@ -151,6 +151,7 @@ def test_the_variable_of_an_address_must_be_known_as_a_secret(tmp_path: Path, va
         ("judge_atuh", "did you mean 'judge_auth'"),
         ("healthy_noise", "severities are"),
         ("loss_nan.onestep", "did you mean 'loss_nan.one_step'"),
+        ("slow_step.generate", "did you mean 'slow_step.generation'"),
     ],
 )
 @pytest.mark.parametrize("key", ["stop_on", "notify_on"])
