@@ -56,9 +56,14 @@ def small_run(
     return plan(small, name, runs), changes
 
 
-def ticks(steps: Sequence[Step]) -> tuple[Tick, ...]:
-    """The four answers, from the steps of the run."""
-    return (_reward(steps), _spread(steps), _loss(steps), _parsing(steps))
+def ticks(steps: Sequence[Step], *, judged: bool = True) -> tuple[Tick, ...]:
+    """The four answers, from the steps of the run.
+
+    ``judged`` says that a judge scores, and not a function of the recipe's own, which is asked in
+    its place whether it scored every rollout.
+    """
+    scored = _parsing(steps) if judged else _scoring(steps)
+    return (_reward(steps), _spread(steps), _loss(steps), scored)
 
 
 def _reward(steps: Sequence[Step]) -> Tick:
@@ -96,6 +101,15 @@ def _parsing(steps: Sequence[Step]) -> Tick:
     calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
     text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
     return Tick("every judge reply is read", failures == 0 and calls > 0, text)
+
+
+def _scoring(steps: Sequence[Step]) -> Tick:
+    shares = [share for share in _values(steps, metrics.FAILED_SHARE) if share is not None]
+    failed = sum(share > 0 for share in shares)
+    text = f"in {failed} of {len(shares)} steps it failed for some rollout"
+    return Tick(
+        "the recipe's reward function scores every rollout", bool(shares) and not failed, text
+    )
 
 
 def _values(steps: Sequence[Step], name: str) -> list[float | None]:

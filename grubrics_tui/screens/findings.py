@@ -129,7 +129,7 @@ class FindingsScreen(CockpitScreen):
         if action == "reproduce":
             return isinstance(self.run, RunDir)
         if action == "evidence":
-            return finding is not None
+            return self._place() is not None
         return super().check_action(action, parameters)
 
     def action_finding(self, by: int) -> None:
@@ -140,14 +140,12 @@ class FindingsScreen(CockpitScreen):
         text.move(pages * max(1, text.size.height - 2))
 
     def action_evidence(self) -> None:
-        """The line of the log that tells it; of what numbers show there is none."""
         if (place := self._place()) is not None:
             path, offset = place
             self.post_message(OpenLog(path, path.name, offset=offset))
-        else:
-            self.notify("No line of a log tells this: the evidence is all there is.")
 
     def _place(self) -> tuple[Path, int] | None:
+        """The line of the log that tells it; of what numbers show there is none."""
         for one in self.selected.evidence if self.selected else ():
             if one.path is not None and one.offset is not None:
                 path = Path(one.path)

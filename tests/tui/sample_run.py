@@ -27,6 +27,10 @@ CONSOLE = (
     b"\x1b[36m(WorkerDict pid=25577)\x1b[0m WARNING: [not markup] step %d \x1b]0;owned\x07\x1b[2J",
 )
 
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+REMOTE = b"ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.actor_update_actor()"
+KEY = b"openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
+
 MEMORY = {
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 4,
     "actor_rollout_ref.actor.use_dynamic_bsz": False,
@@ -34,6 +38,11 @@ MEMORY = {
     "actor_rollout_ref.rollout.gpu_memory_utilization": 0.5,
 }
 """What a run that is out of memory can turn."""
+
+
+def verl_line(step: int, gradient: float) -> bytes:
+    """A step as verl prints it."""
+    return f"step:{step} - critic/score/mean:0.5 - actor/grad_norm:{gradient}\n".encode()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What the doctor found: on the findings screen, in the live screen, and the keys that cure it."""
+"""What the doctor found: on the findings screen, and the keys that cure it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from typing import Any
 
 import pytest
 from pilots import LARGE, SMALL, Driver, running
-from sample_run import SampleRun
+from sample_run import KEY, OOM, SampleRun
 
 from engine import jsonl
-from engine.launch import launcher
-from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.watch.foreign.watch import open_foreign
-from grubrics_tui.app import GrubricsApp
-from grubrics_tui.cli import main
 from grubrics_tui.diagnose_command import finding_json
-from grubrics_tui.flags import FINDING
 from grubrics_tui.navigation import OpenFindings
-from grubrics_tui.run_doctor import RunDoctor
 from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.findings import FindingsScreen
@@ -30,45 +23,12 @@ from grubrics_tui.screens.live import LiveScreen
 from grubrics_tui.screens.log import LogScreen
 from grubrics_tui.settings import Loaded, Settings
 from grubrics_tui.widgets.finding_list import FindingList
-from tests.engine.preflight.project import Project, make_project
 
 pytestmark = pytest.mark.waits
 
-OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-REMOTE = b"ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.actor_update_actor()"
-KEY = b"openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
-Call = Callable[..., tuple[int, str]]
 TITLE = "GPU out of memory in training"
 
-
-@pytest.fixture
-def sick(runs: Path) -> SampleRun:
-    """Out of memory in training, after the judge refused a key."""
-    sample = SampleRun.create(runs, "grpo-sick")
-    sample.grow(5)
-    sample.print(OOM, REMOTE)
-    sample.say("failed", reason="exit code 1 at step 5 of 40: OutOfMemoryError")
-    return sample
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """What is launched here gets no supervisor: it is only looked at."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
-    return make_project(tmp_path)
-
-
-@pytest.fixture
-def curable(project: Project, runs: Path) -> RunDir:
-    contents = manifest(plan(project.recipe(), "grpo-sick", runs))
-    sample = SampleRun.create(runs, "grpo-sick")
-    jsonl.write_json(sample.run.manifest, contents)
-    jsonl.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
-    sample.grow(5)
-    sample.print(OOM)
-    sample.say("failed", reason="exit code 1 at step 5 of 6: OutOfMemoryError")
-    return sample.run
+Call = Callable[..., tuple[int, str]]
 
 
 async def findings(driver: Driver, run: Any, *texts: str) -> str:
@@ -169,14 +129,14 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
         assert on(driver, FindingsScreen)()
 
 
-async def test_a_line_that_no_log_has_is_said_to_be_missing(sick: SampleRun, runs: Path) -> None:
+async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, runs: Path) -> None:
     jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
         while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
+        assert "l line" not in await driver.shows("breaks the model")
         await driver.press("enter")
-        await driver.shows("No line of a log tells this")
         assert on(driver, FindingsScreen)()
 
 
@@ -277,54 +237,6 @@ async def test_without_unicode_it_is_told_in_ascii(
         assert screen.isascii()
 
 
-def _verl_line(step: int, gradient: float) -> bytes:
-    return f"step:{step} - critic/score/mean:0.5 - actor/grad_norm:{gradient}\n".encode()
-
-
-@pytest.fixture
-def exploding(tmp_path: Path) -> Path:
-    """A foreign log whose gradients explode and whose run then dies."""
-    log = tmp_path / "night.log"
-    lines = [_verl_line(n, 0.5 + n / 100 if n < 20 else 900.0 + n) for n in range(1, 41)]
-    log.write_bytes(b"".join(lines) + OOM + b"\n")
-    return log
-
-
-@pytest.mark.parametrize("size", [LARGE, SMALL])
-async def test_a_log_from_elsewhere_has_its_banner_and_its_flags(
-    exploding: Path, runs: Path, quick: list[bool], size: tuple[int, int]
-) -> None:
-    async with running(runs, size, watched=open_foreign(exploding)) as driver:
-        await driver.shows("GPU out of memory in training", "and 1 more", "f shows why")
-        history = driver.app.screen.history  # type: ignore[attr-defined]
-        [flagged] = [flags for flags in history.flags() if flags.kind is FINDING]
-        assert flagged.texts == ("Gradients grew to 939", "GPU out of memory in training")
-
-
-async def test_trouble_in_a_log_from_elsewhere_is_told_as_it_comes(
-    tmp_path: Path, runs: Path, quick: list[bool]
-) -> None:
-    log = tmp_path / "night.log"
-    log.write_bytes(_verl_line(1, 0.5))
-    loaded = Loaded(Settings(bell=True), {})
-    async with running(runs, watched=open_foreign(log), loaded=loaded) as driver:
-        await driver.until(lambda: driver.app.screen._was_diagnosed)  # type: ignore[attr-defined]
-        assert "f shows why" not in driver.screen
-        with log.open("ab") as handle:
-            handle.write(OOM + b"\n")
-        await driver.shows(TITLE, "f shows why")
-    assert quick == [True]
-
-
-async def test_opening_a_log_with_old_trouble_rings_nothing(
-    exploding: Path, runs: Path, quick: list[bool]
-) -> None:
-    loaded = Loaded(Settings(bell=True), {})
-    async with running(runs, watched=open_foreign(exploding), loaded=loaded) as driver:
-        await driver.shows(TITLE, "f shows why")
-    assert quick == []
-
-
 async def test_the_screen_says_of_a_log_what_diagnose_says(
     exploding: Path, runs: Path, quick: list[bool], call: Call
 ) -> None:
@@ -366,124 +278,3 @@ def _sick_rate(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
     manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
     return manifest
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """The doctor is asked at once; each ring of the terminal's bell is noted."""
-    rung: list[bool] = []
-    monkeypatch.setattr("grubrics_tui.run_doctor._FIRST_S", 0.05)
-    monkeypatch.setattr("grubrics_tui.run_doctor._LOOK_S", 0.1)
-    monkeypatch.setattr("grubrics_tui.run_doctor._LIVE_SHARE", 0.5)
-    monkeypatch.setattr(GrubricsApp, "bell", lambda self: rung.append(True))
-    return rung
-
-
-async def test_the_banner_tells_of_trouble_as_it_comes_and_rings_once(
-    run: SampleRun, runs: Path, quick: list[bool]
-) -> None:
-    async with running(runs, loaded=Loaded(Settings(bell=True), {})) as driver:
-        await driver.shows("step 12/40")
-        assert "f shows why" not in driver.screen
-        run.print(b"step:12 - critic/score/mean:0.5", KEY)
-        run.grow()
-        run.say("running")
-        await driver.shows("The judge refuses the caller", "f shows why and what cures it")
-        assert quick == [True]
-        history = driver.app.screen.history  # type: ignore[attr-defined]
-        flagged = [flags for flags in history.flags() if flags.kind is FINDING]
-        assert flagged[0].texts == ("The judge refuses the caller",)
-        run.print(KEY)
-        run.grow()
-        run.say("running")
-        await driver.shows("step 14/40")
-        assert quick == [True]
-
-
-async def test_without_the_setting_nothing_rings(
-    run: SampleRun, runs: Path, quick: list[bool]
-) -> None:
-    run.print(KEY)
-    async with running(runs) as driver:
-        await driver.shows("The judge refuses the caller")
-    assert quick == []
-
-
-async def test_opening_a_run_that_failed_long_ago_rings_nothing(
-    sick: SampleRun, runs: Path, quick: list[bool]
-) -> None:
-    async with running(runs, loaded=Loaded(Settings(bell=True), {})) as driver:
-        await driver.press("r")
-        await driver.shows("1 run")
-        await driver.press("enter")
-        await driver.shows(TITLE, "f shows why")
-    assert quick == []
-
-
-def test_who_left_is_told_nothing_more(sick: SampleRun) -> None:
-    doctor = RunDoctor(sick.run)
-    doctor.leave()
-    assert list(doctor.findings()) == []
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Types a command; gives its exit code and what it printed."""
-
-    def typed(*words: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["grubrics-tui", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out + err
-
-    return typed
-
-
-def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")
-    assert code == 0
-    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
-    assert said.endswith("dry run: nothing was launched\n")
-    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
-
-
-def test_remedy_launches_the_child_and_says_so_in_json(
-    curable: RunDir, runs: Path, call: Call
-) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
-    told = json.loads(said)
-    assert code == 0
-    assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-remedy")
-    assert told["changes"][0] == {
-        "kind": "config",
-        "key": "actor_rollout_ref.rollout.gpu_memory_utilization",
-        "before": 0.5,
-        "after": 0.4,
-        "why": "",
-    }
-    assert (runs / "grpo-sick-remedy" / "manifest.json").is_file()
-
-
-@pytest.mark.parametrize("number", ["0", "9"])
-def test_remedy_lists_them_for_a_number_that_is_none(
-    curable: RunDir, runs: Path, call: Call, number: str
-) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
-    assert code == 2
-    assert "the remedies of 'grpo-sick' are: 1 Smaller micro batches; 2 " in said
-
-
-def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
-    code, said = call("remedy", run.run.id, "--runs", str(runs))
-    assert code == 2
-    assert "no finding has a remedy that changes its recipe" in said
-
-
-def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
-    sample = SampleRun.create(runs, "grpo-sick")
-    sample.print(OOM + b" \x1b[2J\x1b]0;owned\x07")
-    sample.say("failed")
-    code, said = call("diagnose", "grpo-sick", "--runs", str(runs))
-    assert code == 1
-    assert "\x1b" not in said and "CRITICAL: GPU out of memory in training" in said

@@ -52,6 +52,15 @@ def test_one_unread_reply_costs_the_fourth() -> None:
     assert missing({"judge/parse_failures": 1.0}) == ["every judge reply is read"]
 
 
+def test_a_reward_function_of_the_recipes_own_has_no_judge_and_must_score_everything() -> None:
+    def fourth(failed_share: float) -> bool:
+        own = {**FINE, "judge/calls": 0.0, "reward/failed_share": failed_share}
+        return ticks([Step(1, 1, 0.0, own)], judged=False)[3].passed
+
+    assert fourth(0.0)
+    assert not fourth(0.25)
+
+
 def test_without_a_step_there_is_no_tick() -> None:
     assert not any(tick.passed for tick in ticks([]))
 

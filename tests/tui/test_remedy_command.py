@@ -1,0 +1,67 @@
+"""Remedies by command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sample_run import OOM, SampleRun
+
+from engine.runs.rundir import RunDir
+
+pytestmark = pytest.mark.waits
+
+TITLE = "GPU out of memory in training"
+
+Call = Callable[..., tuple[int, str]]
+
+
+def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")
+    assert code == 0
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
+    assert said.endswith("dry run: nothing was launched\n")
+    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+
+
+def test_remedy_launches_the_child_and_says_so_in_json(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
+    told = json.loads(said)
+    assert code == 0
+    assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-remedy")
+    assert told["changes"][0] == {
+        "kind": "config",
+        "key": "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "before": 0.5,
+        "after": 0.4,
+        "why": "",
+    }
+    assert (runs / "grpo-sick-remedy" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("number", ["0", "9"])
+def test_remedy_lists_them_for_a_number_that_is_none(
+    curable: RunDir, runs: Path, call: Call, number: str
+) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
+    assert code == 2
+    assert "the remedies of 'grpo-sick' are: 1 Smaller micro batches; 2 " in said
+
+
+def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
+    code, said = call("remedy", run.run.id, "--runs", str(runs))
+    assert code == 2
+    assert "no finding has a remedy that changes its recipe" in said
+
+
+def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
+    sample = SampleRun.create(runs, "grpo-sick")
+    sample.print(OOM + b" \x1b[2J\x1b]0;owned\x07")
+    sample.say("failed")
+    code, said = call("diagnose", "grpo-sick", "--runs", str(runs))
+    assert code == 1
+    assert "\x1b" not in said and "CRITICAL: GPU out of memory in training" in said
