@@ -30,11 +30,12 @@ _SHAPES = tuple(
         (r"global_steps?/max_steps", STEP),
         (r"(?:train(?:ing)?/)?(?:global_)?(?:steps?|iter(?:ation)?s?)", STEP),
         (rf"{_OF}(?:grad|gradient)_?norm(?:_(?:total|mean|avg|too_large|(?:pre|before)_clip\w*))?"
-         r"|gnorm|total_norm", "actor/grad_norm"),
+         r"|gnorm|total_norm|grad", "actor/grad_norm"),
         (rf"{_OF}(?:policy|pg|actor|act|policy_gradient|surrogate)_loss(?:_mean)?",
          "actor/pg_loss"),
         (rf"{_OF}(?:(?:lm|dpo|sft|grpo|gkd|ppo|ce|nll|cross_entropy|pretrain)_)?{_OF}loss"
          r"(?:_(?:train|step|mean|avg|total|is))?", metrics.TRAIN_LOSS),
+        (r"(?:eval|val|validation)_loss", metrics.VALIDATION_LOSS),
         (rf"{_OF}(?:approx|ppo)_kl(?:_mean)?", "actor/ppo_kl"),
         (rf"{_OF}(?:(?:reverse|ref|policy|actor)_)?kl"
          r"(?:_(?:div|divergence|dist|loss|mean|avg|ref))*", "actor/kl_loss"),

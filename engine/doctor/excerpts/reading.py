@@ -33,7 +33,9 @@ _END = 256 * 1024
 _LONGEST = 20_000
 _APART = 40
 """Lines between two numbers that belong to no one record any more."""
-_TELLING = re.compile(r"loss|norm|reward|score/|entropy|kl|clipp|length|step|iter", re.IGNORECASE)
+_TELLING = re.compile(
+    r"loss|norm|grad|reward|score/|entropy|kl|clipp|length|step|iter", re.IGNORECASE
+)
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _EDGES = str.maketrans(dict.fromkeys("\u2502\u2503\u2551", "|"))
 """A table's lines, however they are drawn."""

@@ -4,9 +4,9 @@ KL: above 1 nat a token (0.5 for one update) and five times what it was at first
 Gradients: the norm has been ten times its early level for 3 steps to the end, and is above 10
 (an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and more of
 more than 30 times the median, in a long run one in a thousand steps. Huge: a norm in the thousands
-at the end. Loss (SFT): three times the early level and 1 more, to the end. Policy loss: it grows by
-half and more three times in a row, to ten times its size and above 20, which warns of a collapse
-some steps ahead.
+at the end, or in the hundreds in a quarter of the steps with one in the thousands. Loss (SFT):
+three times the early level and 1 more, to the end. Policy loss: it grows by half and more three
+times in a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
 Ruled out: one spike, a gradient norm that falls, a KL that was as high from the start (a distance
 to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``).
 Source: classes ("kl above 1 and growing; grad_norm in the hundreds").
@@ -22,7 +22,7 @@ from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.collapse import since
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import early, late, longest, smooth
+from engine.doctor.metrics.shape import Floats, early, late, longest, smooth
 from engine.watch import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
@@ -33,7 +33,7 @@ _GRADIENT = 10.0
 _LARGE_NORM, _GRAVE_NORM = 3.0, 10.0
 _SPIKE = 30.0
 _SPIKES, _SPIKE_SHARE = 3, 0.001
-_HUGE = 1000.0
+_HIGH, _HUGE, _WILD = 100.0, 1000.0, 0.25
 _RISES = 3
 _LARGE_LOSS = 20.0
 
@@ -108,21 +108,27 @@ def _gradients(run: Run) -> Iterator[Finding]:
     spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
     if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
         yield _spiky(run, norm, spikes, middle)
-    elif late(norm.values) > _HUGE:
+    elif late(norm.values) > _HUGE or _is_wild(norm.values):
         yield _huge(run, norm)
+
+
+def _is_wild(norms: Floats) -> bool:
+    """In both halves: norms of a beginning are often large and fall."""
+    high = [float(np.mean(half > _HIGH)) for half in np.array_split(norms, 2)]
+    return float(norms.max()) > _HUGE and min(high) >= _WILD
 
 
 def _huge(run: Run, norm: Series) -> Finding:
     """From the start: there is no level of its own to compare with."""
-    onset = norm.step(int(np.argmax(norm.values > _HUGE)))
-    now = late(norm.values)
+    onset = norm.step(int(np.argmax(norm.values > _HIGH)))
+    now = max(late(norm.values), float(np.percentile(norm.values, 75)))
     return Finding(
         "kl_or_grad_blowup.huge",
         Severity.WARNING,
         f"The gradient norm is {figure(now)}",
-        f"The gradient norm is {figure(now)}. Clipped to 1, such a gradient keeps its direction "
-        "and loses its size; not clipped, one update ruins the weights. Losses that are summed "
-        "and not averaged, or weights that are broken already, look like this.",
+        f"The gradient norm is {figure(now)} and more. Clipped to 1, such a gradient keeps its "
+        "direction and loses its size; not clipped, one update ruins the weights. Losses that are "
+        "summed and not averaged, or weights that are broken already, look like this.",
         (run.seen("gradient norm", onset, norm=now),),
         (cures.clipped(run.context), cures.gentler(run.context)),
         onset,

@@ -34,11 +34,11 @@ _CONFIDENCE = 0.5
 _ONE_RECORD = 0.4
 _NO_SPREAD = 1e-4
 _SPREAD = 1e-3
-_KL = 20.0
-_NORM = 1000.0
+_KL, _FAR_KL = 20.0, 1.0
+_NORM, _LOST_NORM = 1000.0, 1e6
 _LOSS = 100.0
 _RANDOM_NATS = 4.0
-_CERTAIN_NATS = 0.005
+_CERTAIN_NATS = 0.01
 _SETTLED = 100
 """From this step on a policy that is certain of all it says has not begun so."""
 _BEGUN = 5
@@ -106,11 +106,13 @@ def _no_reward(run: Run) -> Iterator[Finding]:
 
 
 def _no_number(run: Run) -> Iterator[Finding]:
-    names = [*LOSSES, "actor/kl_loss", "actor/grad_norm"]
+    names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm"]
     last = {one.name: one for one in map(run.raw, names) if len(one)}
     bad = [name for name, series in last.items() if np.isnan(series.values[-1])]
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
-    lost = not losses.keys().isdisjoint(bad)
+    # A validation loss alone may be that of no rows.
+    validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
+    lost = not losses.keys().isdisjoint(bad) or validated <= {*bad}
     # HF's Trainer prints 0 for the mean of losses that are NaN.
     is_filtered = bool(bad and losses) and not any(losses.values())
     if not lost and not is_filtered:
@@ -145,6 +147,8 @@ def _too_large(run: Run) -> Iterator[Finding]:
     ):
         beside = f"the loss is {figure(_last(loss))}" if len(loss) else "no loss is logged"
         yield _large(run, norm, "huge", beside)
+    elif len(norm) and _last(norm) >= _LOST_NORM:
+        yield _large(run, norm, "huge", "no sound update has such a gradient")
 
 
 def _own_loss(run: Run) -> Series:
@@ -184,8 +188,14 @@ def _collapsed(run: Run) -> Iterator[Finding]:
         yield _fallen(run, "entropy", entropy, "it is certain of every token")
     is_random = _all(entropy, lambda values: values >= _RANDOM_NATS)
     earns = _all(run.series(metrics.REWARD_MEAN), lambda values: values > 0) and not _equal(run)
-    if is_random and entropy.step(0) >= _BEGUN and _is_capped(run) and not earns:
+    useless = len(entropy) > 0 and entropy.step(0) >= _BEGUN and _is_capped(run) and not earns
+    if is_random and (useless or _is_far(run)):
         yield _fallen(run, "entropy_explosion", entropy, "it writes nearly random text")
+
+
+def _is_far(run: Run) -> bool:
+    """Whether what is random has left the model that it started from."""
+    return any(_all(kl, lambda values: values >= _FAR_KL) for kl in _kls(run))
 
 
 def _fell(series: Series, least: float, share: float, records: int) -> bool:

@@ -37,7 +37,8 @@ _WHERE = (
 )
 _AROUND = (
     r"> ",  # a quotation
-    r"# ?(?=Traceback |  ? ?File \"|    |(?:\w+\.)*\w+(?:Error|Exception): )",  # a comment
+    r"# ?(?=\[?(?:local_)?(?:rank|default)[ :=]{0,2}\d"
+    r"|Traceback |  ? ?File \"|    |(?:\w+\.)*\w+(?:Error|Exception): )",  # a comment
     r"[│|] (?=\S.*[│|]$)",  # a frame drawn by rich
     r"(?:[^|%]{0,80}: *| *)\d{1,3}%\|[^\]]{0,300}\[[^\]]{0,80}\] ?(?=[^\s\]])",  # a bar
 )

@@ -61,7 +61,8 @@ _COMPLAINS = re.compile(
     r"error|exception|fail|fatal|cannot|can't|could ?n.t|could not|unable|refus|denied|kill|abort"
     r"|death|died|dead|exceed|exhaust|out of|time(?:d )?-?out|lost|crash|corrupt|invalid|unhandled"
     r"|unauthorized|forbidden|missing|stuck|terminat|cancel|interrupt|caught|\b[45]\d\d\b"
-    r"|mismatch|not (?:found|registered|reachable|supported|installed|in struct)|no space|\bOOM",
+    r"|mismatch|too old|no space|\bOOM"
+    r"|not (?:found|registered|reachable|supported|installed|in struct)",
     re.IGNORECASE,
 )
 

@@ -138,7 +138,6 @@ def test_a_loss_of_a_run_with_rewards_has_no_level() -> None:
     [
         "max_grad_norm: 1.0",
         "clip_grad_norm=5000",
-        "eval loss: nan",
         "val/loss: nan",
         "critic/grad_norm: 9000.0",
         "Attempted loss scale: 65536, reducing to 32768",

@@ -43,6 +43,19 @@ def test_gradients_in_the_thousands_from_the_start() -> None:
     assert alarmed({"actor/grad_norm": np.full(8, 5000.0)}) == ["kl_or_grad_blowup.huge"]
 
 
+@pytest.mark.parametrize(
+    ("norms", "ids"),
+    [
+        ([780, 26, 142, 0, 3, 233, 1064, 0.1, 0, 309], ["kl_or_grad_blowup.huge"]),
+        ([2000, 900, 500, 200, 90, 60, 50, 40, 30, 30], []),
+    ],
+)
+def test_gradients_that_swing_to_a_thousand_and_those_that_fall_from_there(
+    norms: list[float], ids: list[str]
+) -> None:
+    assert alarmed({"actor/grad_norm": norms}) == ids
+
+
 def test_rewards_that_differ_without_a_gradient() -> None:
     curves = {"reward/std": np.full(8, 0.3), "actor/grad_norm": np.zeros(8)}
     assert alarmed(curves) == ["loss_flat_no_learning.no_gradient"]
