@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 4 * 1024 * 1024
 _SETTLED_S = 5.0
 """What has not grown for so long is read to its last byte, though no line ends there."""
+_OVER_S = 600.0
+"""What has not grown for so long is taken for the log of a run that is over."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,15 @@ def source_of_foreign(run: ForeignRun) -> LogSource:
     return LogSource(run.path, run.console, numbers)
 
 
+@dataclass(frozen=True)
+class _Rest:
+    """What files are like: size and time of each, and whether they have come to rest."""
+
+    sizes: tuple[tuple[int, int], ...] = ()
+    is_settled: bool = False
+    is_over: bool = False
+
+
 class LogDoctor:
     """Asked again and again; each look reads only what is new. Memory is bounded."""
 
@@ -70,53 +81,53 @@ class LogDoctor:
         self._source = source
         self._console = ConsoleDiagnosis(source.console) if source.console else None
         self._numbers = _Numbers(source.numbers) if source.numbers else None
-        self._sizes: tuple[tuple[int, int], ...] = ()
-        self._was_settled = False
+        self._rest = _Rest()
         self._found: list[Finding] = []
 
     def look(self, stopped: Stopped = never, *, whole: bool = False) -> list[Finding]:
         """The findings now, root causes first; OSError when nothing can be read.
 
         ``whole`` says that no more will come. Else a last line without an end is read once
-        nothing was added to it for a while.
+        nothing was added to it for a while, and the log is whole after a longer while.
         """
-        sizes, settled = self._grown(whole)
-        if sizes == self._sizes and settled == self._was_settled:
+        rest = self._at_rest(whole)
+        if rest == self._rest:
             return self._found
-        found = self._look(stopped, settled, whole)
+        found = self._look(stopped, rest)
         if not stopped():
-            self._sizes, self._was_settled, self._found = sizes, settled, found
+            self._rest, self._found = rest, found
         return found
 
-    def _grown(self, whole: bool) -> tuple[tuple[tuple[int, int], ...], bool]:
-        """Size and time of each file, and whether they have come to rest."""
+    def _at_rest(self, whole: bool) -> _Rest:
         found = [self._source.path.stat()]
         if self._source.console is not None:
             with suppress(OSError):
                 found.append(self._source.console.stat())
         sizes = tuple((one.st_size, one.st_mtime_ns) for one in found)
         age = time.time() - max(one.st_mtime for one in found)
-        return sizes, whole or sizes == self._sizes or age > _SETTLED_S
+        is_over = whole or age > _OVER_S
+        is_settled = is_over or sizes == self._rest.sizes or age > _SETTLED_S
+        return _Rest(sizes, is_settled, is_over)
 
-    def _look(self, stopped: Stopped, settled: bool, whole: bool) -> list[Finding]:
+    def _look(self, stopped: Stopped, rest: _Rest) -> list[Finding]:
         text: list[Finding] = []
         columns, total, reader = None, None, None
         if self._numbers is not None:
-            columns = self._numbers.read(ended=settled, stopped=stopped)
+            columns = self._numbers.read(ended=rest.is_settled, stopped=stopped)
             total = self._numbers.total_steps
         if self._console is not None:
-            reader = self._console.read(ended=settled, stopped=stopped)
+            reader = self._console.read(ended=rest.is_settled, stopped=stopped)
         if reader is not None:
-            text = findings(reader, str(self._source.console), ended=settled)
+            text = findings(reader, str(self._source.console), ended=rest.is_settled)
             columns = columns or reader.series.columns()
             total = total or reader.series.total_steps
-        found = joined(text, self._of_series(columns, total, whole))
+        found = joined(text, self._of_series(columns, total, rest.is_over))
         files = [path for path in (self._source.console, self._source.path) if path]
         return in_terms_of(framework_of(files, found), found)
 
-    def _of_series(self, columns: Columns | None, total: int | None, whole: bool) -> list[Finding]:
+    def _of_series(self, columns: Columns | None, total: int | None, over: bool) -> list[Finding]:
         path, console = self._source.path, self._source.console
-        is_whole = whole and not is_ours(path)
+        is_whole = over and not is_ours(path)
         is_printed = is_whole and console is not None and console.is_file()
         excerpt = fuller(columns, console) if console and is_printed else None
         columns = excerpt.columns if excerpt else columns

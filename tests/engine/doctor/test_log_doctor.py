@@ -89,6 +89,15 @@ def test_an_old_file_is_read_to_its_last_byte_at_once(tmp_path: Path) -> None:
     assert alarms(following(path).look()) == ["cuda_oom_training.oom"]
 
 
+def test_few_records_tell_once_nobody_has_written_any_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "night.log"
+    path.write_text("{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-06, 'epoch': 0.1}\n")
+    doctor = following(path)
+    assert alarms(doctor.look()) == []
+    os.utime(path, (1e9, 1e9))
+    assert alarms(doctor.look()) == ["loss_nan"]
+
+
 def test_numbers_that_were_written_anew_tell_nothing_of_before(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(RECORDS)
