@@ -74,6 +74,16 @@ def curt(call: Call) -> Reply:
     return Reply(content=whole[:longest], finish_reason="length")
 
 
+def broken(call: Call) -> Reply:
+    """The server behind the address has no healthy worker."""
+    return refusal(503, "service_unavailable")
+
+
+def chatty(call: Call) -> Reply:
+    """Praises in prose where scores were asked for."""
+    return Reply(content="What a fine set of answers! Each of them has its merits.")
+
+
 def indifferent(call: Call) -> Reply:
     """The same score for every answer, whatever the rubric says."""
     return Reply(content=re.sub(r'"total_score": [\d.]+', '"total_score": 0.5', _content(call)))

@@ -19,6 +19,12 @@ def without_gold(row: Row) -> Row:
     return {**row, "extra_info": {**row["extra_info"], "gold_scores": []}}
 
 
+def with_flat_gold(row: Row) -> Row:
+    """Gold that ranks no answer above another."""
+    gold = [0.5] * len(row["extra_info"]["gold_scores"])
+    return {**row, "extra_info": {**row["extra_info"], "gold_scores": gold}}
+
+
 def without_prompt(row: Row) -> Row:
     return {**row, "prompt": [{"role": "user", "content": ""}]}
 

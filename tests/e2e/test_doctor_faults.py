@@ -1,4 +1,4 @@
-"""Twenty ways to make a run sick, live: each is named, cured as the finding says, and trains.
+"""Two dozen ways to make a run sick, live: each is named, cured as the finding says, and trains.
 
 A run is launched on the tiny world with one fault; the doctor follows its files as a screen would.
 Within two steps or 30 seconds of the fault its first alarm is the fault's own class. Then what the
@@ -18,7 +18,9 @@ import pytest
 from engine.runs.rundir import RunDir
 from tests.e2e import sick_data
 from tests.e2e.moody_judge import (
+    broken,
     busy,
+    chatty,
     curt,
     honest,
     indifferent,
@@ -90,6 +92,8 @@ FAULTS = (
         remedy("more time"),
         mood=slow,
     ),
+    Fault("judge-broken", "judge_timeout_or_connection", API, remedy(OFFLINE), mood=broken),
+    Fault("judge-prose", "judge_parse_failure", API, remedy(OFFLINE), mood=chatty),
     Fault(
         "judge-cut",
         "judge_parse_failure",
@@ -141,6 +145,13 @@ FAULTS = (
         advice("prepare", SOUND_DATA),
         refused="parquet",
         prepare=train_file(sick_data.without_gold),
+    ),
+    Fault(
+        "data-flat-gold",
+        "data_missing_or_schema.flat_gold",
+        (SICK_DATA,),
+        advice("drop questions", SOUND_DATA),
+        prepare=train_file(sick_data.with_flat_gold),
     ),
     Fault(
         "data-empty-prompt",

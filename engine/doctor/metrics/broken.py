@@ -1,10 +1,10 @@
 """Numbers that are none: NaN or infinite rewards, losses and gradients.
 
 Shape: a value that is null, NaN or infinite (readers make all three NaN) in the reward, the loss
-or the gradient norm. Ruled out: a gradient norm that overflows in the first steps and then does
-not (the loss scaler of AMP finds its scale so), one bad step that was skipped (info), a loss that
-begins with none and has one then (no update was made yet: NaN weights do not heal), and a metric
-that never had a number while the loss has (it is simply not logged).
+or the gradient norm; in the KL in one of twenty steps. Ruled out: a gradient norm that overflows in
+the first steps and then does not (the loss scaler of AMP finds its scale so), one bad step that was
+skipped (info), a loss that begins with none and has one then (no update was made yet: NaN weights
+do not heal), and a metric that never had a number while the loss has (it is simply not logged).
 Source: the NaN guard of agent_stable_slo's trainer; verl 0.9.1 trains on a NaN reward to the end
 and exits with code 0.
 """
@@ -24,11 +24,16 @@ from engine.watch import metrics
 LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
 _ALL_FAILED = 0.99
 _LASTS = 3
+_OFTEN = 0.05
+"""The share of steps that is no single accident."""
 
 
 def check(run: Run) -> Iterator[Finding]:
     yield from _rewards(run)
-    yield from _losses(run)
+    lost = list(_losses(run))
+    yield from lost
+    if not any(one.severity.is_alarm for one in lost):
+        yield from _distance(run)
 
 
 def _rewards(run: Run) -> Iterator[Finding]:
@@ -78,6 +83,31 @@ def _losses(run: Run) -> Iterator[Finding]:
         yield _skipped(run, witness, start)
         return
     yield _lost(run, witness, start, end)
+
+
+def _distance(run: Run) -> Iterator[Finding]:
+    """A KL that is no number again and again, while others are: of single rollouts it overflows."""
+    kl = run.raw("actor/kl_loss")
+    bad = np.isnan(kl.values)
+    if bad.sum() < max(_LASTS, _OFTEN * len(kl)) or bad.all():
+        return
+    onset = kl.step(int(np.argmax(bad)))
+    yield Finding(
+        "loss_nan.kl",
+        Severity.WARNING,
+        "The KL is NaN or infinite again and again",
+        f"{kl.name} is no number in {int(bad.sum())} of {len(kl)} steps, first in step {onset}: "
+        "log-probabilities of some tokens overflow, or those of trainer, reference and rollout "
+        "engine do not fit together. Such steps may train on nothing.",
+        (run.seen(f"{kl.name} is not a number", onset, steps=int(bad.sum())),),
+        (
+            Remedy("Compare the log-probabilities of trainer and rollout engine on one batch"),
+            Remedy("Compute log-probabilities in float32, and mask the tokens of padding"),
+        ),
+        onset,
+        confidence=0.8,
+        source="classes: nan/inf in loss, gradients or log-probs",
+    )
 
 
 def _skipped(run: Run, witness: Series, place: int) -> Finding:

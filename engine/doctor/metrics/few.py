@@ -35,6 +35,8 @@ _ONE_RECORD = 0.4
 _NO_SPREAD = 1e-4
 _SPREAD = 1e-3
 _KL, _FAR_KL = 20.0, 1.0
+_UPDATE_KL = 1.0
+"""The most that one update goes, in nats a token; distances to a reference may be large."""
 _NORM, _LOST_NORM = 1000.0, 1e6
 _LOSS = 100.0
 _RANDOM_NATS = 4.0
@@ -46,6 +48,7 @@ _BEGUN = 5
 _SHORT, _SURE = 0.1, 0.05
 """Shares of the first length and of the first entropy."""
 _CAP = 0.9
+_OF_PAIRS = ("rewards/chosen", "rewards/margins")
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -106,7 +109,7 @@ def _no_reward(run: Run) -> Iterator[Finding]:
 
 
 def _no_number(run: Run) -> Iterator[Finding]:
-    names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm"]
+    names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm", *_OF_PAIRS]
     last = {one.name: one for one in map(run.raw, names) if len(one)}
     bad = [name for name, series in last.items() if np.isnan(series.values[-1])]
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
@@ -139,7 +142,7 @@ def _no_number(run: Run) -> Iterator[Finding]:
 
 def _too_large(run: Run) -> Iterator[Finding]:
     norm, loss = run.series("actor/grad_norm"), _own_loss(run)
-    kl = next((one for one in _kls(run) if _all(one, lambda values: np.abs(values) > _KL)), None)
+    kl = next((one for one in _kls(run) if _is_far_off(one)), None)
     if kl is not None:
         yield _large(run, kl, "kl", "the policy is far from the model it started from")
     elif _all(norm, lambda values: values >= _NORM) and (
@@ -149,6 +152,11 @@ def _too_large(run: Run) -> Iterator[Finding]:
         yield _large(run, norm, "huge", beside)
     elif len(norm) and _last(norm) >= _LOST_NORM:
         yield _large(run, norm, "huge", "no sound update has such a gradient")
+
+
+def _is_far_off(kl: Series) -> bool:
+    limit = _UPDATE_KL if kl.name == "actor/ppo_kl" and len(kl) > 1 else _KL
+    return _all(kl, lambda values: np.abs(values) > limit)
 
 
 def _own_loss(run: Run) -> Series:
@@ -229,6 +237,8 @@ def _fallen(
 def _no_spread(run: Run) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
     nothing = _all(reward, lambda values: values == 0)
+    if _has_critic(run):
+        return
     if not _equal(run) and not (nothing and len(reward) > 1 and _is_idle(run)):
         return
     seen = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
@@ -250,6 +260,12 @@ def _no_spread(run: Run) -> Iterator[Finding]:
         not_checked=("why the rewards are equal: the numbers alone do not show it, rollouts do",),
         source="GRPO: advantage = reward - group mean",
     )
+
+
+def _has_critic(run: Run) -> bool:
+    """Advantages are told from what a critic expects: rewards without spread teach it, too."""
+    top = run.series("critic/advantages/max")
+    return _all(top, lambda values: values > _SPREAD)
 
 
 def _equal(run: Run) -> bool:

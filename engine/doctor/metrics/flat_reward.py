@@ -5,7 +5,8 @@ and their generation and judging are wasted. All right and all wrong need opposi
 
 Shape: for the last 3 steps and more an in-group std of 0, a share of zero-spread groups of 1, or a
 highest reward equal to the lowest; a reward of exactly 0 from the start for 10 steps, or at
-the end for more than chance; a warning from 80 % zero-spread groups over 10 steps.
+the end for more than chance; a warning from 80 % zero-spread groups over 10 steps, and for a mean
+that is at its lowest in 19 of 20 steps.
 Ruled out: spread that comes back; steps of few groups that were flat as often before, so that
 these may be so by chance (1 in 10,000); a task that is learned (info for 20 steps and a quarter of
 the run); single-sample logs (no std); a reward that is merely high.
@@ -33,6 +34,7 @@ _MANY = 0.8
 _MANY_STEPS = 10
 _NO_SPREAD = 1e-4
 _SATURATED = 0.9
+_FLOOR, _FLOOR_STEPS = 0.95, 20
 _DONE_STEPS = 20
 _DONE_SHARE = 0.25
 """A run that has learned its task ends so, and is no worse for it."""
@@ -45,6 +47,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     yield from _always_zero(run)
     yield from _many_equal(run)
+    yield from _at_floor(run)
     yield from _saturated(run)
 
 
@@ -295,6 +298,32 @@ def _many_equal(run: Run) -> Iterator[Finding]:
         (_harder(run)[0], Remedy("Filter groups without spread before the update (DAPO)")),
         onset,
         source="DAPO, arXiv 2503.14476",
+    )
+
+
+def _at_floor(run: Run) -> Iterator[Finding]:
+    """A mean that is nearly always the very lowest: no rollout of those steps earned anything."""
+    reward = run.series(metrics.REWARD_MEAN)
+    if len(reward) < _FLOOR_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
+        return
+    newest = reward.values[len(reward) // 2 :]
+    low = float(reward.values.min())
+    share = float(np.mean(newest <= low + 1e-9))
+    if share < _FLOOR or np.ptp(reward.values) == 0:
+        return
+    onset = reward.step(len(reward) // 2)
+    yield Finding(
+        "reward_zero_or_flat.floor",
+        Severity.WARNING,
+        "The reward is at its lowest nearly always",
+        f"{percent(share)} of the steps since step {onset} have the lowest mean reward there is, "
+        f"{figure(low)}: nothing in them earned more, so there is hardly anything to learn from.",
+        (run.seen("share of steps at the lowest reward", onset, share=share, lowest=low),),
+        _easier(run),
+        onset,
+        confidence=0.7,
+        not_checked=("whether the task is too hard or its answers are not recognised",),
+        source="GRPO: advantage = reward - group mean",
     )
 
 

@@ -85,6 +85,8 @@ def drop(values: Floats, width: int = 5) -> Drop | None:
     low = float(np.median(values[place:]))
     if low >= high or smooth(values[place:]).max() > (high + low) / 2:
         return None
+    if float(np.median(values[int(starts[best]) : place])) <= (high + low) / 2:
+        return None  # One value is no level.
     steps = 1.4826 * float(np.median(np.abs(np.diff(values)))) / np.sqrt(2)
     noise = max(steps, 0.2 * float(values[:place].std()), 1e-6 * max(abs(high), abs(low)))
     return Drop(place, high, low, (high - low) / noise)
@@ -107,7 +109,8 @@ def fall(values: Floats, blocks: int = 24) -> Fall | None:
 
     A Brownian walk of unit steps over T steps falls by 1.25 sqrt(T) on average (Magdon-Ismail et
     al., "On the maximum drawdown of a Brownian motion", 2004), and hardly ever by 3 sqrt(T). The
-    size of a step is the median of the absolute differences, which the fall itself hardly moves.
+    size of a step is the median of the absolute differences, which the fall itself hardly moves;
+    half their mean where most are nothing, as in a series that stands still between two spikes.
     """
     width = max(1, values.size // blocks)
     count = values.size // width
@@ -117,7 +120,8 @@ def fall(values: Floats, blocks: int = 24) -> Fall | None:
     means = values[start:].reshape(count, width).mean(axis=1)
     peak = int(np.argmax(means))
     low = float(means[-2:].mean())
-    walk = 1.4826 * float(np.median(np.abs(np.diff(means)))) * np.sqrt(count)
+    moves = np.abs(np.diff(means))
+    walk = max(1.4826 * float(np.median(moves)), 0.5 * float(moves.mean())) * np.sqrt(count)
     high = float(means[peak])
     below = np.flatnonzero(means[peak:] <= (high + low) / 2)
     bottom = start + width * (peak + (int(below[0]) if below.size else 0))

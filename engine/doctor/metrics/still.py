@@ -1,8 +1,9 @@
 """Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
 
 Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0;
-DPO at 0.693 = ln 2 with margins of 0; groups with spread and yet a gradient of exactly 0; a
-learning rate that is 0 in all of at least 10 steps, or still warming up when the run ends.
+DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
+with spread and yet a gradient of exactly 0; a learning rate that is 0 in all of at least 10 steps,
+or still warming up when the run ends.
 Ruled out: a policy loss of 0 (on-policy GRPO's loss is 0 by construction); rewards without spread
 (``flat_reward``); logs that print three decimals, in which 2e-6 reads 0.000.
 Source: classes ("loss 0.69 and margins 0 in DPO, logits 0.0"); verl's three-decimal console.
@@ -24,6 +25,7 @@ from engine.watch import metrics
 _STEPS = 5
 _ZEROS = 3
 _LR_STEPS = 10
+_OF_CHANCE = 1e-3
 _TRAINABLE = Remedy(
     "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
     (),
@@ -32,7 +34,8 @@ _TRAINABLE = Remedy(
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from _constant_loss(run)
+    constant = list(_constant_loss(run))
+    yield from constant or _at_chance(run)
     yield from _no_gradient(run)
     yield from _no_rate(run)
     yield from _never_warm(run)
@@ -76,6 +79,32 @@ def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:
         remedies,
         onset,
         source="classes: loss constant with gradient 0",
+    )
+
+
+def _at_chance(run: Run) -> Iterator[Finding]:
+    """A loss that never leaves ln 2, after the warm-up: two answers stay equally likely."""
+    loss, rate = run.series(metrics.TRAIN_LOSS), run.first("actor/lr", "train/lr")
+    warm = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
+    settled = loss.since(warm)
+    place = lasting(np.abs(settled.values - math.log(2)) < _OF_CHANCE, _STEPS)
+    if place is None or loss.name != metrics.TRAIN_LOSS:
+        return
+    onset, count = settled.step(place), len(settled) - place
+    yield Finding(
+        "loss_flat_no_learning.chance",
+        Severity.WARNING,
+        "The loss stays at ln 2",
+        f"The loss has been 0.693 in the last {count} records, since step {onset}: that of a "
+        "choice between two that is left to chance. Nothing is learned.",
+        (run.seen("loss at ln 2", onset, loss=float(loss.values[-1]), records=count),),
+        (
+            _TRAINABLE,
+            Remedy("Check that the two sides of a pair differ, and a learning rate that is larger"),
+        ),
+        onset,
+        confidence=0.7,
+        source="DPO, binary cross-entropy: -log(1/2) = 0.693",
     )
 
 
