@@ -2,6 +2,8 @@
 
 Rules say what to change by this project's keys, most of which are verl's. Of a log from elsewhere
 a change is told by that trainer's own argument where it has one; else the remedy's words are left.
+What is too much or too little depends on the value that was set, which a log from elsewhere does
+not tell: there such an argument is only named.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     f"{_ACTOR}.ppo_micro_batch_size_per_gpu": ("per_device_train_batch_size", None),
     f"{_ACTOR}.fsdp_config.model_dtype": ("bf16", True),
+    f"{_ACTOR}.grad_clip": ("max_grad_norm", None),
+    f"{_ACTOR}.optim.lr": ("learning_rate", None),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ("gradient_checkpointing", None),
     "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
 }
@@ -56,7 +60,29 @@ _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
 _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     **_HF_ARGUMENTS,
     f"{_ROLLOUT}.gpu_memory_utilization": ("vllm_gpu_memory_utilization", None),
+    f"{_ROLLOUT}.max_model_len": ("vllm_max_model_length", None),
+    f"{_ROLLOUT}.n": ("num_generations", None),
+    "data.max_response_length": ("max_completion_length", None),
 }
+_ARGUMENTS = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}
+_RELATIVE = frozenset({f"{_ROLLOUT}.gpu_memory_utilization", f"{_ROLLOUT}.max_model_len"})
+"""Keys of which only a person who knows the present value can say what is more or less."""
+_SPOKEN: Mapping[str, str] = {
+    "Lower the learning rate": f"{_ACTOR}.optim.lr",
+    "Set the learning rate": f"{_ACTOR}.optim.lr",
+    "Clip gradients": f"{_ACTOR}.grad_clip",
+    "Allow longer responses": "data.max_response_length",
+    "Sample more rollouts": f"{_ROLLOUT}.n",
+}
+"""How a remedy without a value begins -> the key that it is about."""
+_MICRO_BATCH = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
+_SAME_BATCH = "the batch stays the same if gradient_accumulation_steps rises by the same factor"
+_SMALLER: Mapping[Framework, str] = {
+    Framework.HF: _SAME_BATCH,
+    Framework.TRL: f"{_SAME_BATCH}; in GRPO it must stay a multiple of num_generations",
+    Framework.OTHER: "accumulate over as many times more of them, else the batch shrinks",
+}
+"""What a smaller micro batch asks for where the batch is made of them: verl divides a batch."""
 _VERLS_OWN = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
 _OUR_TOOLS = re.compile(r"\bgrubrics\b|\bengine\.")
 
@@ -110,8 +136,25 @@ def _finding(framework: Framework, one: Finding) -> Finding:
 
 
 def _remedy(framework: Framework, one: Remedy) -> Remedy:
-    changes = (change for old in one.changes if (change := _change(framework, old)) is not None)
-    return replace(one, changes=tuple(changes))
+    """The remedy with the framework's arguments: set to a value where that is right for all."""
+    told = [(old.key, new) for old in one.changes if (new := _change(framework, old)) is not None]
+    named = [new.key for key, new in told if key in _RELATIVE] or _spoken(framework, one)
+    keys = {change.key for change in one.changes}
+    return Remedy(
+        ": ".join((one.title, *named)),
+        tuple(new for key, new in told if key not in _RELATIVE),
+        _SMALLER.get(framework, one.effect) if _MICRO_BATCH in keys else one.effect,
+    )
+
+
+def _spoken(framework: Framework, one: Remedy) -> list[str]:
+    """The argument that a remedy in words is about."""
+    if one.changes:
+        return []
+    keys = [key for words, key in _SPOKEN.items() if one.title.startswith(words)]
+    if framework is Framework.VERL:  # Where the actor's settings stand depends on the trainer.
+        return [key.removeprefix(f"{_ACTOR}.") for key in keys]
+    return [found[0] for key in keys if (found := _ARGUMENTS.get(framework, {}).get(key))]
 
 
 def _change(framework: Framework, one: Change) -> Change | None:
@@ -120,8 +163,7 @@ def _change(framework: Framework, one: Change) -> Change | None:
         return one
     if framework is Framework.VERL:
         return one if one.key.startswith(_VERLS_OWN) else None
-    arguments = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}.get(framework, {})
-    key, after = arguments.get(one.key, ("", None))
+    key, after = _ARGUMENTS.get(framework, {}).get(one.key, ("", None))
     return replace(one, key=key, after=one.after if after is None else after) if key else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,14 @@ from engine.doctor.finding import Finding, Severity
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on what ended a run stands before what its numbers show."""
+_BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
+_NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
 def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
     """What the console tells and what the numbers show, root first, each trouble once."""
+    if text and any(_explains(one, text[0]) for one in numbers):
+        return _ended_in(text[0], joined(text[1:], numbers))
     families = {one.family for one in text}
     same = tuple(one for one in numbers if one.family in families)
     others = [one for one in numbers if one.family not in families]
@@ -21,6 +26,22 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
     if told and (told[0].confidence >= _NAMES_A_CAUSE or not _alarms(others)):
         return alarms_first([*told, *others])
     return alarms_first([*others, *told])
+
+
+def _ended_in(end: Finding, found: Sequence[Finding]) -> list[Finding]:
+    """The end of a run, folded below the first finding that explains it."""
+    place = next((place for place, one in enumerate(found) if _explains(one, end)), 0)
+    return [*found[:place], *_with(found[place : place + 1], (end,)), *found[place + 1 :]]
+
+
+def _explains(sick: Finding, end: Finding) -> bool:
+    """Whether a person stopped a run that was sick, or it broke of numbers that were none."""
+    if sick.severity not in (Severity.CRITICAL, Severity.ERROR) or not end.evidence:
+        return False
+    said = end.evidence[0].text
+    if end.family == "job_cancelled_or_interrupted":
+        return _BY_HAND.search(said) is not None
+    return sick.family == "loss_nan" and _NOT_A_NUMBER.search(said) is not None
 
 
 def alarms_first(found: Iterable[Finding]) -> list[Finding]:

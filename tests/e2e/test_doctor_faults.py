@@ -150,7 +150,7 @@ FAULTS = (
         "data-flat-gold",
         "data_missing_or_schema.flat_gold",
         (SICK_DATA,),
-        advice("drop questions", SOUND_DATA),
+        advice("drop the others", SOUND_DATA),
         prepare=train_file(sick_data.with_flat_gold),
     ),
     Fault(

@@ -22,6 +22,19 @@ from engine.doctor.metrics.shape import longest
 from engine.watch import metrics
 
 LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
+NO_LABELS = (
+    "a mean over no label at all. Every label is masked (-100) where the marker that the answer "
+    "begins with is not found in a row, or where prompts fill the whole length and the answer is "
+    "cut off. In fp16 an overflow looks the same"
+)
+WITHOUT_LABELS = (
+    Remedy(
+        "Count the labels of one batch that are not -100", (), "0 means that nothing is learned"
+    ),
+    Remedy("Take the marker of the answer from what the chat template writes, token by token"),
+    Remedy("Allow longer rows, or shorten the prompts", (), "the answers are no longer cut off"),
+    Remedy("Use bf16 in place of fp16", (), "gradients no longer overflow"),
+)
 _ALL_FAILED = 0.99
 _LASTS = 3
 _OFTEN = 0.05
@@ -68,7 +81,7 @@ def _rewards(run: Run) -> Iterator[Finding]:
 
 
 def _losses(run: Run) -> Iterator[Finding]:
-    loss = run.raw(next((one for one in LOSSES if len(run.raw(one))), metrics.TRAIN_LOSS))
+    loss = _loss(run)
     norm = run.raw("actor/grad_norm")
     start, end = _bad_stretch(loss)
     witness = loss
@@ -82,7 +95,14 @@ def _losses(run: Run) -> Iterator[Finding]:
     if end - start < 2 and end < len(witness):
         yield _skipped(run, witness, start)
         return
+    if start == 0 and witness is norm and len(loss) and not loss.values.any():
+        yield _nothing_to_learn(run, norm, end)
+        return
     yield _lost(run, witness, start, end)
+
+
+def _loss(run: Run) -> Series:
+    return run.raw(next((one for one in LOSSES if len(run.raw(one))), metrics.TRAIN_LOSS))
 
 
 def _distance(run: Run) -> Iterator[Finding]:
@@ -125,15 +145,13 @@ def _skipped(run: Run, witness: Series, place: int) -> Finding:
 
 def _lost(run: Run, witness: Series, start: int, end: int) -> Finding:
     onset = witness.step(start)
-    before = witness.until(onset).known()
-    prior = f" The last sound value was {before.values[-1]:.4g}." if len(before) else ""
     return Finding(
         "loss_nan",
         Severity.CRITICAL,
         f"{witness.name} is NaN or infinite",
         f"{witness.name} is no number in {end - start} steps since step {onset}: numbers "
         f"overflowed, or something was divided by zero. An update made of them ruins the weights."
-        f"{prior}",
+        f"{_before(witness.until(onset).known())}",
         (run.seen(f"{witness.name} is not a number", onset, steps=end - start),),
         (
             cures.earlier_checkpoint(onset),
@@ -143,6 +161,30 @@ def _lost(run: Run, witness: Series, start: int, end: int) -> Finding:
         ),
         onset,
         source="classes: nan/inf in loss, gradients or log-probs",
+    )
+
+
+def _before(known: Series) -> str:
+    """The level it had; its very last number may be of a step that was lost already."""
+    if not len(known):
+        return ""
+    level, last = float(np.median(known.values[-20:])), float(known.values[-1])
+    spike = f", and {last:.4g} in the step before" if abs(last - level) > 2 * abs(level) else ""
+    return f" Before, it was about {level:.4g}{spike}."
+
+
+def _nothing_to_learn(run: Run, norm: Series, count: int) -> Finding:
+    onset = norm.step(0)
+    return Finding(
+        "loss_nan.no_labels",
+        Severity.CRITICAL,
+        f"{norm.name} is NaN, and the loss is 0 from the first step on",
+        f"{norm.name} is no number and the loss reads exactly 0 in {count} steps since step "
+        f"{onset}: {NO_LABELS}.",
+        (run.seen(f"{norm.name} is not a number, the loss is 0", onset, steps=count),),
+        WITHOUT_LABELS,
+        onset,
+        source="cross-entropy: the mean over no label is 0/0, which HF's Trainer logs as 0",
     )
 
 

@@ -7,8 +7,8 @@ the very longest length count.
 Entropy collapse: below a tenth of what it was within 30 steps, or below a twentieth at any pace
 (a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
 four times and half a nat. All must hold to the last step.
-Ruled out: a cap that is hit from the start (info; a warning when all responses of 20 steps are
-cut), slow shortening by less, entropy that was low from the start.
+Ruled out: a cap that is hit from the very first steps on (info; a warning when all responses of 20
+steps are cut), slow shortening by less, entropy that was low from the start.
 Source: classes ("entropy to 0 or far up; length to 1 or clip ratio to 1 within few steps"); Cui et
 al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617).
 """
@@ -98,12 +98,14 @@ def _cap(run: Run) -> Iterator[Finding]:
     if len(capped) < 5:
         return
     first, values = early(capped.values), smooth(capped.values)
-    if first >= _HALF_CAPPED:
+    if first >= _HALF_CAPPED and _is_capped_at_once(capped.values):
         yield from _always_capped(run, capped, first)
         return
     onset = since(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
     if onset is None:
         return
+    before = capped.until(onset).values[-20:]
+    first = float(np.median(before)) if before.size else first
     now, limit = float(values[-1]), run.context.get(cures.RESPONSE)
     where = f" of {limit} tokens" if isinstance(limit, int) else ""
     yield Finding(
@@ -123,6 +125,11 @@ def _cap(run: Run) -> Iterator[Finding]:
         onset,
         source="classes: clip ratio to 1",
     )
+
+
+def _is_capped_at_once(shares: Floats) -> bool:
+    """Whether the very first steps are: where a collapse begins soon, most of the early ones."""
+    return float(shares[0]) >= 0.5 * _HALF_CAPPED and float(np.median(shares[:3])) >= _HALF_CAPPED
 
 
 def _at_the_longest(length: Series) -> Series:
@@ -146,7 +153,7 @@ def _always_capped(run: Run, capped: Series, first: float) -> Iterator[Finding]:
         f"{percent(first)} of the responses are cut at the cap from the start",
         f"From its first steps on {percent(first)} of the responses reach the longest length "
         "allowed, so ends are rarely seen. A thinking mode that fills the budget looks like this.",
-        (run.seen("share of responses at the cap", capped.step(0), share=first),),
+        (run.seen(f"{percent(first)} of the responses at the cap", capped.step(0), share=first),),
         (cures.longer(run.context), Remedy("Switch thinking off in the chat template")),
         capped.step(0),
         confidence=0.8,

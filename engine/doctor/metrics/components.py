@@ -18,7 +18,11 @@ from engine.doctor.metrics.run import Run, Series
 _STEPS = 8
 _NAME = re.compile(r"rewards/(?P<part>[^/]+)(?:/mean)?")
 _DPO = frozenset({"chosen", "rejected", "margins", "accuracies"})
-_PENALTY = re.compile(r"penal|repet|toxic|cost|violat|overlong", re.IGNORECASE)
+_PENALTY = re.compile(
+    r"penal|repet|duplic|n_?gram|toxic|harm|unsafe|profan|cost|violat|over_?long|too_long|truncat"
+    r"|mixing|mixed|switching|cheat|hack|refus|halluc",
+    re.IGNORECASE,
+)
 
 
 def check(run: Run) -> Iterator[Finding]:

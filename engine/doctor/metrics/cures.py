@@ -89,6 +89,10 @@ def longer(context: MetricContext) -> Remedy:
 
 
 def earlier_checkpoint(step: int) -> Remedy:
+    if step <= 1:
+        return Remedy(
+            "Begin again from the starting model", (), "there is no checkpoint from before it"
+        )
     return Remedy(
         f"Go on from the last checkpoint before step {step}",
         (),

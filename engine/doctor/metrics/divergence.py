@@ -5,16 +5,20 @@ Gradients: the norm has been ten times its early level for 3 steps to the end, a
 (an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and more of
 more than 30 times the median, in a long run one in a thousand steps. Huge: a norm in the thousands
 at the end, or in the hundreds in a quarter of the steps with one in the thousands. Loss (SFT):
-three times the early level and 1 more, to the end. Policy loss: it grows by half and more three
+three times the early level and 1 more, to the end. Gradients and losses are compared with the first
+three values and the lowest lasting level too: what diverges at once is its own early level. Policy
+loss: it grows by half and more three
 times in a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
 Ruled out: one spike, a gradient norm that falls, a KL that was as high from the start (a distance
-to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``).
+to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``, the ``kl`` of
+KTO), jitter that reaches as far.
 Source: classes ("kl above 1 and growing; grad_norm in the hundreds").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,13 +26,15 @@ from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.collapse import since
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import Floats, early, late, longest, smooth
+from engine.doctor.metrics.shape import Floats, late, levels, longest, noise, smooth
 from engine.watch import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
 """What is high, in nats a token. ``ppo_kl`` is the distance that one update goes;
-``objective/kl`` is TRL's sum over a response."""
+``objective/kl`` is TRL's sum over a response, and so is what KTO logs."""
+_PREFERENCES = ("rewards/chosen", "logps/chosen")
 _GROWTH = 5.0
+_JITTER = 5.0
 _GRADIENT = 10.0
 _LARGE_NORM, _GRAVE_NORM = 3.0, 10.0
 _SPIKE = 30.0
@@ -46,25 +52,31 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _kl(run: Run) -> Iterator[Finding]:
+    of_pairs = sums_kl(run)
     for name, high in KLS.items():
-        column = run.columns.get(name)
-        kl = Series(name, column.steps, np.abs(column.values)).known()
-        onset = _grew(kl, high)
+        kl = run.named(name)
+        kl = Series("kl" if of_pairs else name, kl.steps, np.abs(kl.values))
+        onset = _grew(kl, KLS["objective/kl"] if of_pairs else high)
         if onset is not None:
             yield _left(run, kl, onset)
             return
 
 
+def sums_kl(run: Run) -> bool:
+    """Whether the KL of the run is summed over sequences, against the reference: as KTO's is."""
+    return any(len(run.series(name)) for name in _PREFERENCES)
+
+
 def _grew(kl: Series, high: float) -> int | None:
     if len(kl) < 5:
         return None
-    first, values = early(kl.values), smooth(kl.values)
+    first, values = min(levels(kl.values)[:2]), smooth(kl.values)
     limit = max(high, _GROWTH * first)
     return since(kl, values > limit, values < max(0.5 * limit, 2 * first))
 
 
 def _left(run: Run, kl: Series, onset: int) -> Finding:
-    first, now = early(kl.values), late(kl.values)
+    first, now = min(levels(kl.values)[:2]), late(kl.values)
     other = "policy before an update" if kl.name == "actor/ppo_kl" else "reference model"
     return Finding(
         "kl_or_grad_blowup.kl",
@@ -99,10 +111,9 @@ def _gradients(run: Run) -> Iterator[Finding]:
     norm = run.series("actor/grad_norm")
     if len(norm) < 6:
         return
-    first, values = early(norm.values), smooth(norm.values)
-    onset = since(norm, values > _GRADIENT * first, norm.values < 3 * first, need=3)
-    if onset is not None and first > 0 and values[-1] > _LARGE_NORM:
-        yield _risen(run, norm, first, onset)
+    rise = _rise(norm, lambda level: _GRADIENT * level, lambda level: 3 * level)
+    if rise is not None and smooth(norm.values)[-1] > _LARGE_NORM:
+        yield _risen(run, norm, rise)
         return
     middle = float(np.median(norm.values))
     spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
@@ -110,6 +121,36 @@ def _gradients(run: Run) -> Iterator[Finding]:
         yield _spiky(run, norm, spikes, middle)
     elif late(norm.values) > _HUGE or _is_wild(norm.values):
         yield _huge(run, norm)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rise:
+    """``level`` is what the series was like before ``onset``, and ``when`` says when that was."""
+
+    level: float
+    onset: int
+    when: str
+
+
+_WHEN = ("at first", "in the first steps", "at its lowest")
+
+
+def _rise(
+    series: Series, high: Callable[[float], float], sound: Callable[[float], float]
+) -> _Rise | None:
+    """A lasting rise above ``high`` of a level that the series had, once it was above ``sound``.
+
+    Few values are a poor level: against them it must last longer, and be no jitter.
+    """
+    values, jitter = smooth(series.values), noise(series.values)
+    for when, level in zip(_WHEN, levels(series.values), strict=True):
+        is_poor = when != _WHEN[0]
+        need = max(5, len(series) // 10) if is_poor else 3
+        onset = since(series, values > high(level), series.values < sound(level), need)
+        above = late(series.values) - level
+        if onset is not None and level > 0 and not (is_poor and above < _JITTER * jitter):
+            return _Rise(level, onset, when)
+    return None
 
 
 def _is_wild(norms: Floats) -> bool:
@@ -137,14 +178,16 @@ def _huge(run: Run, norm: Series) -> Finding:
     )
 
 
-def _risen(run: Run, norm: Series, first: float, onset: int) -> Finding:
-    now = late(norm.values)
+def _risen(run: Run, norm: Series, rise: _Rise) -> Finding:
+    onset, now = rise.onset, late(norm.values)
+    # Where hardly anything earned a reward in the first steps, there was hardly any gradient.
+    is_grave = now > _GRAVE_NORM and rise.when == _WHEN[0]
     return Finding(
         "kl_or_grad_blowup.gradient",
-        Severity.ERROR if now > _GRAVE_NORM else Severity.WARNING,
+        Severity.ERROR if is_grave else Severity.WARNING,
         f"Gradients grew to {figure(now)}",
-        f"The gradient norm was {figure(first)} at first and is {figure(now)} since about step "
-        f"{onset}: training diverges. Clipping hides it from the weights for a while, not for "
+        f"The gradient norm was {figure(rise.level)} {rise.when} and is {figure(now)} since about "
+        f"step {onset}: training diverges. Clipping hides it from the weights for a while, not for "
         "long.",
         (run.change(norm, onset, "rose"),),
         _smaller_updates(run, onset),
@@ -180,18 +223,16 @@ def _loss(run: Run) -> Iterator[Finding]:
     loss = run.series(metrics.TRAIN_LOSS)
     if loss.name != metrics.TRAIN_LOSS or len(loss) < 6:
         return
-    first, values = early(loss.values), smooth(loss.values)
-    limit = max(3 * first, first + 1.0)
-    onset = since(loss, values > limit, loss.values < 1.5 * first + 0.2, need=3)
-    if onset is None or first <= 0:
+    rise = _rise(loss, lambda level: max(3 * level, level + 1.0), lambda level: 1.5 * level + 0.2)
+    if rise is None:
         return
-    now = late(loss.values)
+    onset, now = rise.onset, late(loss.values)
     yield Finding(
         "kl_or_grad_blowup.loss",
         Severity.ERROR,
         f"The loss exploded to {figure(now)}",
-        f"The loss was {figure(first)} at first and is {figure(now)} since about step {onset}: "
-        "the updates are too large for this model.",
+        f"The loss was {figure(rise.level)} {rise.when} and is {figure(now)} since about step "
+        f"{onset}: the updates are too large for this model.",
         (run.change(loss, onset, "rose"),),
         _smaller_updates(run, onset),
         onset,

@@ -23,8 +23,10 @@ import numpy as np
 
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
-from engine.doctor.metrics.broken import LOSSES
+from engine.doctor.metrics.broken import LOSSES, NO_LABELS, WITHOUT_LABELS
 from engine.doctor.metrics.collapse import CAPPED, LENGTH
+from engine.doctor.metrics.distilled import is_distilled
+from engine.doctor.metrics.divergence import sums_kl
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Floats, rounded
 from engine.watch import metrics
@@ -121,20 +123,25 @@ def _no_number(run: Run) -> Iterator[Finding]:
     if not lost and not is_filtered:
         return
     step = last[bad[0]].step(-1)
-    said = ", ".join(bad)
-    yield Finding(
-        "loss_nan",
-        Severity.WARNING,
-        "The loss is NaN or infinite" if lost else "The gradient is NaN, and the loss reads 0",
-        f"In step {step} {said} {'is' if len(bad) == 1 else 'are'} not a number: numbers "
-        "overflowed, or something was divided by zero. An update made of them ruins the weights.",
-        (run.seen(f"not a number: {said}", step),),
-        (
+    said, why, remedies = ", ".join(bad), NO_LABELS, WITHOUT_LABELS
+    if lost:
+        why = (
+            "numbers overflowed, or something was divided by zero. An update made of them ruins "
+            "the weights"
+        )
+        remedies = (
             cures.earlier_checkpoint(step),
             cures.gentler(run.context),
             cures.clipped(run.context),
             Remedy("Use bf16 in place of fp16, and look for empty batches at that step"),
-        ),
+        )
+    yield Finding(
+        "loss_nan",
+        Severity.WARNING,
+        "The loss is NaN or infinite" if lost else "The gradient is NaN, and the loss reads 0",
+        f"In step {step} {said} {'is' if len(bad) == 1 else 'are'} not a number: {why}.",
+        (run.seen(f"not a number: {said}", step),),
+        remedies,
         step,
         source="classes: nan/inf in loss, gradients or log-probs",
     )
@@ -166,6 +173,9 @@ def _own_loss(run: Run) -> Series:
 
 
 def _kls(run: Run) -> Iterator[Series]:
+    """Those in nats a token."""
+    if sums_kl(run):
+        return
     for name in ("actor/kl_loss", "actor/ppo_kl"):
         yield run.series(name)
 
@@ -237,7 +247,7 @@ def _fallen(
 def _no_spread(run: Run) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
     nothing = _all(reward, lambda values: values == 0)
-    if _has_critic(run):
+    if _has_critic(run) or is_distilled(run):
         return
     if not _equal(run) and not (nothing and len(reward) > 1 and _is_idle(run)):
         return

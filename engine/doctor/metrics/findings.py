@@ -22,6 +22,8 @@ from engine.doctor.metrics import (
 from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.order import rooted
 from engine.doctor.metrics.run import Rule, Run
+from engine.doctor.metrics.trainings import last_beginning
+from engine.doctor.metrics.wording import worded
 from engine.watch.columns import Columns
 
 RULES: tuple[Rule, ...] = (
@@ -48,6 +50,6 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     answer depends on nothing but the arguments, so a growing run is simply asked again. Nothing
     above ``info`` is an answer about a healthy run.
     """
-    run = Run(columns, context or MetricContext())
+    run = Run(columns, context or MetricContext(), last_beginning(columns))
     found = [one for rule in RULES for one in rule(run)]
-    return rooted(few.with_few(run, found))
+    return worded(run, rooted(few.with_few(run, found)))

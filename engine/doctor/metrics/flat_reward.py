@@ -7,9 +7,10 @@ Shape: for the last 3 steps and more an in-group std of 0, a share of zero-sprea
 highest reward equal to the lowest; a reward of exactly 0 from the start for 10 steps, or at
 the end for more than chance; a warning from 80 % zero-spread groups over 10 steps, and for a mean
 that is at its lowest in 19 of 20 steps.
-Ruled out: spread that comes back; steps of few groups that were flat as often before, so that
-these may be so by chance (1 in 10,000); a task that is learned (info for 20 steps and a quarter of
-the run); single-sample logs (no std); a reward that is merely high.
+Ruled out: a run that is taught by another model (``distilled``); spread that comes back; steps of
+few groups that were flat as often before, so that these may be so by chance (1 in 10,000); a task
+that is learned (info for 20 steps and a quarter of the run); single-sample logs (no std); a reward
+that is merely high.
 Source: seed guide ("std of about 0 inside the group: no advantage"); DAPO (arXiv 2503.14476) on
 filtering groups of accuracy 0 and 1.
 """
@@ -23,6 +24,7 @@ import numpy as np
 
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
+from engine.doctor.metrics.distilled import is_distilled
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Mask, lasting, late
 from engine.watch import metrics
@@ -41,6 +43,8 @@ _DONE_SHARE = 0.25
 
 
 def check(run: Run) -> Iterator[Finding]:
+    if is_distilled(run):
+        return
     onset = _no_spread(run)
     if onset is not None:
         yield _equal_groups(run, onset)

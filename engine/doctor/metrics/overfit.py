@@ -41,10 +41,17 @@ def check(run: Run) -> Iterator[Finding]:
         Severity.WARNING,
         "Validation loss rises while training loss falls",
         f"Validation loss was lowest at step {onset} ({figure(lowest)}) and is "
-        f"{figure(float(last[-1]))} at the end, while training loss fell from "
+        f"{figure(float(last[-1]))} at the end, while training loss fell from about "
         f"{figure(float(np.median(before)))} to {figure(float(np.median(after)))}: since then the "
         "model learns the training rows by heart.",
-        (run.change(validation, validation.step(best + 1), "rose"),),
+        (
+            run.seen(
+                f"{validation.name} rose from {figure(lowest)} to {figure(float(last[-1]))}",
+                onset,
+                before=lowest,
+                after=float(last[-1]),
+            ),
+        ),
         (
             Remedy(f"Use the checkpoint of step {onset}", (), "the best validation loss"),
             cures.scaled(

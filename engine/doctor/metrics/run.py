@@ -57,19 +57,29 @@ class Run:
 
     columns: Columns
     context: MetricContext
+    begin: float = float("-inf")
+    """The first step that is looked at: with it the last of a log's trainings begins."""
 
     @property
     def records(self) -> int:
         """How many steps have any metric."""
-        return len(self.columns.times.steps)
+        return int(np.sum(self.columns.times.steps >= self.begin))
 
     def raw(self, name: str) -> Series:
         """The metric, or what trainers of another kind log in its stead; NaN where it was null."""
         for one in (name, *SIBLINGS.get(name, ()), *_ALSO.get(name, ())):
-            column = self.columns.get(one)
-            if len(column):
-                return Series(one, column.steps, column.values)
+            found = self._column(one)
+            if len(found):
+                return found
         return Series(name, np.empty(0), np.empty(0))
+
+    def named(self, name: str) -> Series:
+        """The metric of that very name, without its NaNs."""
+        return self._column(name).known()
+
+    def _column(self, name: str) -> Series:
+        column = self.columns.get(name)
+        return Series(name, column.steps, column.values).since(self.begin)
 
     def series(self, name: str) -> Series:
         """``raw`` without its NaNs."""

@@ -19,6 +19,16 @@ def early(values: Floats) -> float:
     return float(np.median(values[: min(20, max(2, values.size // 5))]))
 
 
+def levels(values: Floats) -> tuple[float, float, float]:
+    """What a series was like while it was well, in case its early level is already that of a
+    sickness: its early level, that of its first three values (the first one's where they climb),
+    and the lowest that it kept for five values."""
+    start = values[:3]
+    first = start[0] if np.all(np.diff(start) > 0) else np.median(start)
+    windows = np.lib.stride_tricks.sliding_window_view(values, min(5, values.size))
+    return early(values), float(first), float(np.median(windows, axis=1).min())
+
+
 def late(values: Floats, width: int = 3) -> float:
     """What it is like now: the median of its last ``width`` values."""
     return float(np.median(values[-width:]))
@@ -30,6 +40,11 @@ def smooth(values: Floats) -> Floats:
         return values
     inner = np.median(np.stack([values[:-2], values[1:-1], values[2:]]), axis=0)
     return np.concatenate([inner[:1], inner, inner[-1:]])
+
+
+def noise(values: Floats) -> float:
+    """The size of the jitter of neighbours, which neither trends nor single jumps move."""
+    return 1.4826 * float(np.median(np.abs(np.diff(values)))) / float(np.sqrt(2))
 
 
 def rounded(values: Floats) -> bool:
@@ -87,9 +102,9 @@ def drop(values: Floats, width: int = 5) -> Drop | None:
         return None
     if float(np.median(values[int(starts[best]) : place])) <= (high + low) / 2:
         return None  # One value is no level.
-    steps = 1.4826 * float(np.median(np.abs(np.diff(values)))) / np.sqrt(2)
-    noise = max(steps, 0.2 * float(values[:place].std()), 1e-6 * max(abs(high), abs(low)))
-    return Drop(place, high, low, (high - low) / noise)
+    spread = 0.2 * float(values[:place].std())
+    jitter = max(noise(values), spread, 1e-6 * max(abs(high), abs(low)))
+    return Drop(place, high, low, (high - low) / jitter)
 
 
 @dataclass(frozen=True, slots=True)

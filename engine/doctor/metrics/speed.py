@@ -4,7 +4,7 @@ Shape: the median of the last 5 steps (or a tenth of them) is 2.5 times the medi
 21, and each of the last ones is slower than 1.5 times it. The phase that grew most is named.
 Ruled out: the first step of an attempt (warm-up: compilation, workers), steps that validate or
 save, a slow host now and then (noise between steps is measured first), responses that grew
-alike (then generation takes its share, and that is said).
+alike (info: a token takes no longer than before).
 Source: seed guide (which phase: ``gpu_phase``, ``reward_total``, ``semaphore_wait``), own baseline
 in place of its fixed 30 s.
 """
@@ -20,12 +20,15 @@ from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.shape import late
 from engine.watch import metrics
 
 _STEPS = 12
 _SLOWER = 2.5
 _EACH = 1.5
 _BUSY = 3.0
+_AS_LONG = 1.2
+_JUDGING = metrics.REWARD_DURATION, "timing_s/reward"
 
 _WORDS = {
     "timing_s/gen": "generation",
@@ -87,6 +90,7 @@ def _slowdown(steps: Series) -> tuple[int, float, float] | None:
 
 def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> Finding:
     phase, was, grown = _grown(run, onset)
+    is_by_length = phase not in _JUDGING and _is_by_length(run, steps, onset)
     where = f" Most of it is {_WORDS.get(phase, phase)}: {figure(was)} s before, " if phase else ""
     detail = f"{figure(grown)} s now." if phase else ""
     evidence = [run.change(steps, onset, "rose")]
@@ -94,7 +98,7 @@ def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> F
         evidence.append(run.change(run.series(phase), onset, "rose"))
     return Finding(
         f"slow_step.{_kind(run, phase, onset)}",
-        Severity.WARNING,
+        Severity.INFO if is_by_length else Severity.WARNING,
         f"Steps take {now / before:.1f} times as long as at first",
         f"A step took {figure(before)} s at first and takes {figure(now)} s since step {onset}."
         f"{where}{detail}{_longer_answers(run, onset)}",
@@ -125,7 +129,7 @@ def _kind(
 ) -> Literal["judge", "judge_queue", "generation", "training", "unknown"]:
     if not phase:
         return "unknown"
-    if phase not in (metrics.REWARD_DURATION, "timing_s/reward"):
+    if phase not in _JUDGING:
         return "generation" if phase == "timing_s/gen" else "training"
     wait, call = run.series(metrics.SEMAPHORE_WAIT), run.series(metrics.JUDGE_LATENCY)
     return "judge_queue" if _now(wait, onset) > _now(call, onset) else "judge"
@@ -146,8 +150,18 @@ def _longer_answers(run: Run, onset: int) -> str:
     return ""
 
 
+def _is_by_length(run: Run, steps: Series, onset: int) -> bool:
+    """Whether responses grew at least as much as their steps: no token takes longer."""
+    growth = [
+        late(series.since(onset).values, 5) / max(float(np.median(before)), 1e-9)
+        for series in (steps, run.series("response_length/mean"))
+        if (before := series.until(onset).values).size and len(series.since(onset))
+    ]
+    return len(growth) == 2 and growth[0] <= _AS_LONG * growth[1]
+
+
 def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
-    if phase in (metrics.REWARD_DURATION, "timing_s/reward"):
+    if phase in _JUDGING:
         return (
             Remedy("Test the judge alone: its latency may be its server's"),
             more_calls(run),

@@ -17,6 +17,8 @@ MOST_PER_RULE = 20
 """Events kept of one rule; further ones are only counted."""
 _MOST_KINDS = 2000
 _MOST_TRIED_AGAIN = 20
+LINES_OF_A_FRAME = 3
+"""At most: where it is, its text, and marks below the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,32 @@ class Events:
     tried_again: list[Event] = field(default_factory=list)
     """What a program says it tries again: no trouble, unless it ends of it."""
 
+    substitutes: list[Line] = field(default_factory=list)
+    """Lines in which a program says what it uses instead."""
+
     def copied(self) -> Events:
         return Events(
-            list(self.kept), Counter(self.counts), Counter(self.retried), list(self.tried_again)
+            list(self.kept),
+            Counter(self.counts),
+            Counter(self.retried),
+            list(self.tried_again),
+            list(self.substitutes),
         )
 
     def held_back(self, event: Event) -> None:
         self.tried_again = [*self.tried_again[-_MOST_TRIED_AGAIN:], event]
+
+    def substituted(self, line: Line) -> None:
+        self.substitutes = [*self.substitutes[-_MOST_TRIED_AGAIN:], line]
+
+    def has_substitute(self, event: Event) -> bool:
+        """Whether just above the traceback, or just below it, stands what is used instead."""
+        frames = event.raised.frames if event.raised else ()
+        above = 2 + LINES_OF_A_FRAME * len(frames)
+        return any(
+            line.source == event.line.source and -2 <= event.line.number - line.number <= above
+            for line in self.substitutes
+        )
 
     def saw(self, rule: Rule | None, line: Line) -> bool:
         """Count what was seen; whether it is one of those to keep."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 _BAR = re.compile(rb"(\d+)/(\d+) \[[\d:]+<[\d:?]+, +[\d.]+(?:s/it|it/s)")
 _VERL = re.compile(rb"\bstep:(\d+) - ")
@@ -20,6 +21,29 @@ _REACH = 16 * 1024
 """Bytes before a place in which counters are looked for."""
 _DONE = (b"'train_runtime'", b"pplication startup complete", b"`Trainer.fit` stopped: `max")
 """Said by programs that have come through what they were started for."""
+_START = re.compile(
+    r"^\W{0,9}(?:re-?queued|resum(?:ing|ed) (?:training )?from|resuming training"
+    r"|restart(?:ed|ing)\b(?! (?:the |a )?(?:worker|actor|process|replica|engine|server)))"
+    r"|\*{3,} running training|^loading checkpoint shards: 100%"
+    r"|^\+ .{0,200}?\b(?:python3?|torchrun|accelerate|deepspeed|srun)\b",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    r"^\W{0,9}final validation metrics|'train_runtime'|`Trainer\.fit` stopped: `max"
+    r"|^\W{0,9}train\w*(?: progress)?: 100%\|[^|]*\| *(\d+)/\1 \["
+    r"|^(?!.*\b(?:epoch|phase|stage|step|round)\b)\W{0,9}training (?:is |was |has )?"
+    r"(?:complete|completed|finished|done)\b",
+    re.IGNORECASE,
+)
+SIGNS = (
+    *(b"requeue", b"re-queue", b"restart", b"resuming", b"resumed from", b"running training"),
+    *(b"checkpoint shards: 100%", b"+ srun", b"+ torchrun", b"+ python", b"+ accelerate"),
+    *(b"final validation metrics", b"'train_runtime'", b"`trainer.fit` stopped"),
+    *(b"progress: 100%|", b"train: 100%|", b"training: 100%|"),
+    *(b"training complete", b"training finished", b"training done"),
+    *(b"training is ", b"training was ", b"training has "),
+)
+"""Texts, in lower case, of lines that tell where a run begins and where its training is over."""
 _PASSED = re.compile(rb"=+ \d+ passed(?:, \d+ (?:skipped|warnings?|deselected))* in [\d.]+s")
 
 
@@ -34,6 +58,24 @@ class Mark:
     counts: tuple[int, int] | None = None
     """The last two different numbers of a counter that a program prints with its loss."""
     done: int = 0
+    starts: int = 0
+    """How often a program began, or began again."""
+    over: tuple[object, ...] | None = None
+    """How far the run had come when it said that training is over."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether training had come to its end, and none has begun since."""
+        return self.over == self.trained
+
+    @property
+    def trained(self) -> tuple[object, ...]:
+        """How far training had come, in whatever it counts."""
+        return (self.step, self.dicts, self.counts, self.starts)
+
+    def at_its_end(self) -> Mark:
+        """With the word of the program that training is over here."""
+        return replace(self, over=self.trained)
 
 
 class Progress:
@@ -44,6 +86,17 @@ class Progress:
 
     def read(self, block: bytes, offset: int) -> None:
         self.mark = advanced(self.mark, block, offset)
+
+    def hear(self, text: str, here: Callable[[], Mark]) -> None:
+        """Take in what a line says of beginning and end; ``here`` makes the mark above it."""
+        if _START.search(text):
+            self.mark = replace(self.mark, starts=self.mark.starts + 1)
+        elif _OVER.search(text):
+            self.mark = replace(self.mark, over=here().at_its_end().over)
+
+    def began_since(self, then: Mark) -> bool:
+        """Whether a program began after ``then``."""
+        return self.mark.starts > then.starts
 
     def went_on_since(self, then: Mark) -> bool:
         """Whether the run got further after ``then``; a bar drawn again is no progress."""
@@ -68,7 +121,15 @@ def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
     if b"{'loss': " in block:
         dicts += len(_DICT.findall(block))
     counts = _counts(mark.counts, block)
-    return Mark(offset + len(block), bar, step, dicts, counts, mark.done + _done(block))
+    return replace(
+        mark,
+        offset=offset + len(block),
+        bar=bar,
+        step=step,
+        dicts=dicts,
+        counts=counts,
+        done=mark.done + _done(block),
+    )
 
 
 def _counted_on(then: tuple[int, int] | None, now: tuple[int, int] | None) -> bool:

@@ -9,13 +9,14 @@ from copy import copy, deepcopy
 from engine.doctor.text.events import Event, Events, shape
 from engine.doctor.text.line import LONGEST, Line, plain, read_line
 from engine.doctor.text.matching import Book, Matcher, book, is_boilerplate
-from engine.doctor.text.progress import Mark, Progress, advanced
+from engine.doctor.text.progress import SIGNS, Mark, Progress, advanced
 from engine.doctor.text.records import spoken
+from engine.doctor.text.samples import is_inside_sample
 from engine.doctor.text.scanner import Scanner
 from engine.doctor.text.series import ConsoleSeries
 from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, lone
 from engine.doctor.text.unknown import is_noise
-from engine.doctor.text.wording import is_code, is_raise, is_retry
+from engine.doctor.text.wording import is_code, is_handled, is_raise, is_retry
 
 _HEADERS = (
     b"traceback (most recent call last)",
@@ -24,8 +25,11 @@ _HEADERS = (
     *(b"%berror: " % name for name in (b"value", b"runtime", b"type", b"key", b"index", b"os")),
     *(b"%berror: " % name for name in (b"attribute", b"assertion", b"notimplemented")),
     *(b"%berror: " % name for name in (b"filenotfound", b"validation")),
+    b"falling back",
+    *SIGNS,
 )
-"""Beside the rules' needles: where a traceback begins, or an exception stands alone."""
+"""Beside the rules' needles: where a traceback begins, or an exception stands alone; what a program
+says of its own course."""
 _CONTEXT = 24 * 1024
 _CONTEXT_LINES = 160
 _WINDOW = 16 * 1024
@@ -105,11 +109,19 @@ class LogReader:
             return
         if (raised is not None and raised.is_ignored) or self._is_worn(line):
             return
+        if any(one >= self._rules for one in needles):
+            self._hear(line)
         if is_retry(line.text):
             self.events.take_back(line)
         shows_code = is_code(line.text)
         if not shows_code or self._is_last_word(line):
             self._note(line, needles, raised, shows_code)
+
+    def _hear(self, line: Line) -> None:
+        """What the program says of its own course."""
+        self.progress.hear(line.text, self._mark)
+        if is_handled(line.text):
+            self.events.substituted(line)
 
     def _is_last_word(self, line: Line) -> bool:
         """The program text that raises: all there is of a log that ends before the exception."""
@@ -125,6 +137,8 @@ class LogReader:
             raised = raised or lone(line)
         best = self._matcher.believed(found, line, lambda: self._above(line))
         if best is None and (raised is None or is_noise(raised)):
+            return
+        if is_inside_sample(line, raised, self._scanner.before(_CONTEXT)):
             return
         rule, groups = (best.rule, best.groups) if best else (None, {})
         if best is not None and best.is_retried:

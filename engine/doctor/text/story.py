@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.doctor.text.events import MANY_RETRIES, Event, Events
+from engine.doctor.text.events import LINES_OF_A_FRAME, MANY_RETRIES, Event, Events
 from engine.doctor.text.matching import LOUD
 from engine.doctor.text.progress import Progress
 from engine.doctor.text.rules import Role
@@ -18,6 +19,15 @@ NEAR_END = 2000
 _FEW_WORDS = 200
 """Bytes of a log that may be the rest of what is said on a line."""
 _MORE_THAN_CHANCE = 3
+_OF_THE_JUDGE = re.compile(
+    r"reward|judge|(?<![a-z])grad(?:e|er|ing)\b|scor|verif(?:y|ier\b)"
+    r"|openai|litellm|anthropic|httpx|httpcore|aiohttp|requests/",
+    re.IGNORECASE,
+)
+_OUT_OF_MEMORY = re.compile(r"\bKilled\b")
+"""Said by shells, maybe while a trained model was being saved."""
+_LINES_BETWEEN = 6
+"""Lines between an exception and the first frame of one that was raised while it was handled."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +54,13 @@ def tell(
     survived = [event for event in seen if progress.went_on_since(event.mark)]
     lasting = [event for event in survived if _goes_on(event, events)]
     fatal = [event for event in seen if event not in survived]
-    if all(_is_in_passing(event, events, end) for event in fatal):
+    beside = [event for event in fatal if _stands_beside(event, fatal)]
+    lasting += [event for event in beside if _goes_on(event, events)]
+    beside += [event for event in fatal if _is_replaced(event, events, progress)]
+    survived, fatal = [*survived, *beside], [event for event in fatal if event not in beside]
+    if all(_did_no_harm(event, events, end) for event in fatal):
         survived, fatal = [*survived, *fatal], []
+    fatal = _of_the_last_start(fatal)
     root = _more_telling(_root(fatal), fatal)
     if ended and (root is None or _is_unexplained(root)):
         unexplained = root or next(iter(torn), None)
@@ -84,6 +99,66 @@ def _is_in_passing(event: Event, events: Events, end: int) -> bool:
     said_often = events.count(event) >= max(event.rule.often, event.rule.times)
     goes_on = end - line.offset - len(line.text.encode()) > _FEW_WORDS
     return goes_on and not said_often and not is_complaint(line.text)
+
+
+def _did_no_harm(event: Event, events: Events, end: int) -> bool:
+    return _is_in_passing(event, events, end) or _is_of_the_end(event)
+
+
+def _is_of_the_end(event: Event) -> bool:
+    """Whether it is one of the processes that die when training is over and they are taken down."""
+    if event.role is Role.CAUSE or not event.mark.is_over:
+        return False
+    has_frames = event.raised is not None and event.raised.frames
+    return not has_frames and not _OUT_OF_MEMORY.search(event.line.text)
+
+
+def _is_replaced(event: Event, events: Events, progress: Progress) -> bool:
+    """Whether the program uses something else instead, and has come further in its start."""
+    return progress.began_since(event.mark) and events.has_substitute(event)
+
+
+def _stands_beside(event: Event, fatal: Sequence[Event]) -> bool:
+    """Whether it is trouble with the judge, and training broke later of something else."""
+    if event.rule is None or not event.rule.lasting or not event.rule.family.startswith("judge_"):
+        return False
+    return any(_broke_training(other, event) for other in fatal)
+
+
+def _broke_training(event: Event, judge: Event) -> bool:
+    """Whether ``event`` came later, out of code that has nothing to do with the judge."""
+    if _place(event) <= _place(judge) or event.role is not Role.CAUSE:
+        return False
+    if event.rule is None and not _is_of_its_own(event, judge):
+        return False
+    frames = event.raised.frames if event.raised else ()
+    told = " ".join((event.rule.family if event.rule else "", event.line.text, *frames))
+    return not _OF_THE_JUDGE.search(told) and not _is_chained(event, judge)
+
+
+def _is_of_its_own(event: Event, first: Event) -> bool:
+    """Whether an exception that no rule knows came when training had gone on after ``first``."""
+    went_on = event.mark.trained != first.mark.trained
+    return went_on and event.raised is not None and is_telling(event.raised)
+
+
+def _is_chained(event: Event, first: Event) -> bool:
+    """Whether ``event`` may have been raised while ``first`` was handled."""
+    if event.line.source != first.line.source or not (first.raised and first.raised.frames):
+        return False
+    frames = event.raised.frames if event.raised else ()
+    between = event.line.number - first.line.number
+    return between <= _LINES_BETWEEN + LINES_OF_A_FRAME * len(frames)
+
+
+def _of_the_last_start(fatal: list[Event]) -> list[Event]:
+    """What broke after a run that was stopped from outside had been started again."""
+    root = _root(fatal)
+    if root is None or root.role is not Role.END:
+        return fatal
+    later = [event for event in fatal if event.mark.starts > root.mark.starts]
+    broke = _root(later)
+    return later if broke is not None and broke.role is Role.CAUSE else fatal
 
 
 def _is_telling(torn: Event) -> bool:

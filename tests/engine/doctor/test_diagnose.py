@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file, joined
-from engine.doctor.finding import Finding, Severity
+from engine.doctor.finding import Evidence, Finding, Severity
 from engine.errors import UsageError
 
 
@@ -49,6 +49,39 @@ def test_a_root_is_as_bad_as_what_is_told_below_it() -> None:
 def test_the_same_trouble_is_told_once() -> None:
     [one] = joined([finding("loss_nan.text")], [finding("loss_nan.series")])
     assert ids(list(one.followed_by)) == ["loss_nan.series"]
+
+
+def ended_in(name: str, said: str) -> Finding:
+    return Finding(name, Severity.CRITICAL, "title", "cause", (Evidence(said),), confidence=0.9)
+
+
+CTRL_C = ended_in("job_cancelled_or_interrupted.keyboard", "KeyboardInterrupt")
+
+
+def test_who_interrupts_a_sick_run_has_seen_that_it_is_sick() -> None:
+    [one] = joined([CTRL_C], [finding("reward_zero_or_flat")])
+    assert (one.id, ids(list(one.followed_by))) == ("reward_zero_or_flat", [CTRL_C.id])
+
+
+def test_what_made_an_interrupted_run_sick_stands_before_its_numbers() -> None:
+    found = joined([CTRL_C, finding("judge_auth")], [finding("reward_zero_or_flat")])
+    assert ids(found) == ["judge_auth", "reward_zero_or_flat"]
+
+
+def test_an_interrupt_of_a_run_with_a_mere_warning_stands_first() -> None:
+    assert joined([CTRL_C], [finding("slow_step", Severity.WARNING)])[0] == CTRL_C
+
+
+def test_a_scheduler_knows_nothing_of_the_numbers() -> None:
+    limit = ended_in("job_cancelled_or_interrupted.cancelled", "CANCELLED DUE TO TIME LIMIT")
+    assert joined([limit], [finding("loss_nan")])[0] == limit
+
+
+def test_a_draw_from_probabilities_of_nan_follows_from_a_loss_of_nan() -> None:
+    draw = ended_in("cuda_device_assert", "RuntimeError: probabilities hold `inf` or `nan`")
+    [one] = joined([draw], [finding("loss_nan")])
+    assert (one.id, ids(list(one.followed_by))) == ("loss_nan", ["cuda_device_assert"])
+    assert joined([draw], [finding("reward_zero_or_flat")])[0] == draw
 
 
 def test_a_log_that_grows_flat_is_found_by_its_numbers(tmp_path: Path) -> None:

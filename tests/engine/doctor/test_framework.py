@@ -9,9 +9,11 @@ import pytest
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.finding import Change, Finding, Remedy, Severity
 from engine.doctor.framework import Framework, framework_of, in_terms_of
+from engine.doctor.metrics import MetricContext, cures
 from engine.doctor.text.rules import load_rules
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+ROLLOUT = "actor_rollout_ref.rollout"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in step\n'
 
@@ -66,8 +68,67 @@ def test_trl_is_told_the_arguments_of_its_config(tmp_path: Path) -> None:
     assert keys(oom_in(tmp_path, FRAME.format("trl/trainer/grpo_trainer.py"))) == {
         "per_device_train_batch_size",
         "gradient_checkpointing",
-        "vllm_gpu_memory_utilization",
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "argument"),
+    [
+        ("step:7 - actor/pg_loss:0.1\n", "actor_rollout_ref.rollout.gpu_memory_utilization"),
+        (FRAME.format("trl/trainer/grpo_trainer.py"), "vllm_gpu_memory_utilization"),
+    ],
+)
+def test_a_share_is_named_without_a_value_for_the_present_one_is_not_known(
+    tmp_path: Path, said: str, argument: str
+) -> None:
+    found = oom_in(tmp_path, said)
+    assert argument not in keys(found)
+    assert [one.title for one in found.remedies if one.title.endswith(f": {argument}")]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (FRAME.format("transformers/trainer.py"), "gradient_accumulation_steps rises"),
+        (FRAME.format("trl/trainer/grpo_trainer.py"), "gradient_accumulation_steps rises"),
+        (FRAME.format("trl/trainer/grpo_trainer.py"), "a multiple of num_generations"),
+        ("", "else the batch shrinks"),
+        ("step:7 - actor/pg_loss:0.1\n", "the same gradients"),
+    ],
+)
+def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
+    tmp_path: Path, said: str, words: str
+) -> None:
+    found = oom_in(tmp_path, said)
+    [effect] = [one.effect for one in found.remedies if one.title == "Smaller micro batches"]
+    assert words in effect
+
+
+@pytest.mark.parametrize(
+    ("framework", "told"),
+    [
+        (Framework.VERL, ["optim.lr", "grad_clip", "data.max_response_length", f"{ROLLOUT}.n"]),
+        (
+            Framework.TRL,
+            ["learning_rate", "max_grad_norm", "max_completion_length", "num_generations"],
+        ),
+        (Framework.HF, ["learning_rate", "max_grad_norm"]),
+        (Framework.OTHER, []),
+    ],
+)
+def test_advice_without_a_value_names_the_argument(framework: Framework, told: list[str]) -> None:
+    context = MetricContext()
+    advice = (
+        cures.gentler(context),
+        cures.clipped(context),
+        cures.longer(context),
+        Remedy("Sample more rollouts per prompt"),
+        Remedy("Look at three rollouts"),
+    )
+    [found] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
+    titles = zip(found.remedies, advice, strict=True)
+    named = [new.title.removeprefix(old.title).removeprefix(": ") for new, old in titles]
+    assert [one for one in named if one] == told
 
 
 def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> None:
@@ -107,9 +168,8 @@ def test_our_own_tools_are_not_offered_for_it() -> None:
 
 
 def test_what_followed_is_told_in_the_same_terms() -> None:
-    below = Finding(
-        "a", Severity.ERROR, "t", "c", remedies=(Remedy("x", (Change("config", MICRO, 1),)),)
-    )
+    ours = Remedy("x", (Change("config", "judge.max_concurrent", 1),))
+    below = Finding("a", Severity.ERROR, "t", "c", remedies=(ours,))
     above = Finding("b", Severity.ERROR, "t", "c", followed_by=(below,))
     [told] = in_terms_of(Framework.OTHER, [above])
     assert told.followed_by[0].remedies == (Remedy("x"),)

@@ -54,3 +54,21 @@ def test_short_answers_that_are_paid_better_may_be_right(reward: float, severity
     }
     one = find(metric_findings(columns(curves)), "collapse_entropy_or_length.length")
     assert one.severity == severity
+
+
+def test_a_cap_that_is_hit_soon_is_not_hit_from_the_start() -> None:
+    """Half of what counts as early is capped already."""
+    curves = {
+        "response_length/clip_ratio": [0.03, 0.125, *[1.0] * 10],
+        "actor/grad_norm": [0.4, 0.5, *[60.0] * 10],
+    }
+    (root,) = metric_findings(columns(curves))
+    assert (root.id, root.onset_step) == ("kl_or_grad_blowup.gradient", 3)
+    (capped,) = root.followed_by
+    assert (capped.id, capped.onset_step) == ("collapse_entropy_or_length.length_cap", 3)
+    assert "At first 7.8 %" in capped.cause
+
+
+def test_a_cap_that_is_hit_from_the_start_is_told_with_its_share() -> None:
+    (one,) = metric_findings(columns({"response_length/clip_ratio": np.full(20, 0.9)}))
+    assert [seen.text for seen in one.evidence] == ["90 % of the responses at the cap"]

@@ -67,3 +67,20 @@ def test_a_part_of_the_reward_that_never_fires() -> None:
 def test_a_penalty_that_never_fires_is_what_one_hopes_for() -> None:
     curves = {"rewards/correct": np.linspace(0, 1, 9), "rewards/overlong_penalty": np.zeros(9)}
     assert alarmed(curves) == []
+
+
+@pytest.mark.parametrize("name", ["actor/kl_loss", "actor/distillation/loss"])
+def test_a_run_that_is_taught_by_another_model_needs_no_reward(name: str) -> None:
+    curves = {"reward/mean": np.zeros(20), "reward/max": np.zeros(20), "reward/min": np.zeros(20)}
+    norm, distance = np.full(20, 0.9), np.linspace(2.4, 0.7, 20)
+    assert alarmed({**curves, "actor/grad_norm": norm}) == ["reward_zero_or_flat.all_wrong"]
+    assert alarmed({**curves, "actor/grad_norm": norm, name: distance}) == []
+    assert alarmed({**curves, "actor/grad_norm": 0 * norm, name: distance}) != []
+
+
+def test_a_penalty_that_was_never_due_is_no_dead_part() -> None:
+    parts = {"rewards/accuracy/mean": np.linspace(0.1, 0.6, 20)}
+    assert alarmed({**parts, "rewards/language_mixing/mean": np.zeros(20)}) == []
+    assert alarmed({**parts, "rewards/tagged/mean": np.zeros(20)}) == [
+        "reward_zero_or_flat.component_zero"
+    ]

@@ -35,8 +35,28 @@ def test_a_loss_of_zero_shows_sooner() -> None:
 
 
 def test_a_loss_of_zero_with_gradients_that_are_no_numbers_is_lost() -> None:
-    curves = {"train/loss": [0.0] * 4, "train/grad_norm": [np.nan] * 4}
+    curves = {"train/loss": [1.9, 0.0, 0.0, 0.0], "train/grad_norm": [0.8, *[np.nan] * 3]}
     assert alarmed(curves) == ["loss_nan"]
+
+
+def test_a_loss_of_zero_from_the_first_step_on_points_at_labels_that_are_masked() -> None:
+    curves = {"train/loss": [0.0] * 8, "train/grad_norm": [np.nan] * 8}
+    (one,) = metric_findings(columns(curves))
+    said = " ".join(cure.title for cure in one.remedies)
+    assert (one.id, "-100" in one.cause) == ("loss_nan.no_labels", True)
+    assert "-100" in said and "fp16" in said and "checkpoint" not in said
+
+
+def test_a_spike_before_a_nan_is_not_called_its_level() -> None:
+    curves = {"train/loss": [*np.linspace(2.2, 1.8, 9), 412.7, np.nan, np.nan]}
+    (one,) = metric_findings(columns(curves))
+    assert "it was about 2.025, and 412.7 in the step before." in one.cause
+
+
+def test_no_checkpoint_is_older_than_the_first_step() -> None:
+    (one,) = metric_findings(columns({"train/loss": [np.nan] * 4}))
+    assert [cure.title for cure in one.remedies if "checkpoint" in cure.title] == []
+    assert one.remedies[0].title == "Begin again from the starting model"
 
 
 def test_gradients_in_the_thousands_from_the_start() -> None:
@@ -169,6 +189,8 @@ def test_overfitting_is_dated_at_the_best_validation() -> None:
     curves = {"train/loss": 2 * np.exp(-steps / 60) + 0.02, "val/loss": validation}
     one = find(metric_findings(columns(curves)), "overfitting")
     assert one.onset_step == 60
+    assert "(1.4) and is 2.2 at the end" in one.cause
+    assert one.evidence[0].text == "val/loss rose from 1.4 to 2.2"
 
 
 def test_three_figures_of_nearly_a_thousand_are_a_thousand() -> None:
@@ -183,3 +205,11 @@ def test_a_kl_is_told_with_what_it_is_a_distance_to(name: str, other: str) -> No
     kl = np.concatenate([np.full(20, 0.01), np.full(10, 3.0)])
     (one,) = metric_findings(columns({name: kl}))
     assert (one.id, other in one.cause) == ("kl_or_grad_blowup.kl", True)
+
+
+def test_the_kl_that_preference_training_logs_is_summed_over_sequences() -> None:
+    kl = np.linspace(0.1, 3.0, 30)
+    assert alarmed({"actor/ppo_kl": kl}) == ["kl_or_grad_blowup.kl"]
+    assert alarmed({"actor/ppo_kl": kl, "logps/chosen": np.full(30, -200.0)}) == []
+    (one,) = metric_findings(columns({"actor/ppo_kl": 100 * kl, "rewards/chosen": 0.1 * kl}))
+    assert (one.id, "reference model" in one.cause) == ("kl_or_grad_blowup.kl", True)

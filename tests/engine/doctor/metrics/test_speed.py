@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
@@ -105,3 +106,15 @@ def test_a_judge_that_became_slow_is_dated() -> None:
     }
     one = find(metric_findings(columns(curves)), "slow_step.judge")
     assert one.onset_step == 7
+
+
+@pytest.mark.parametrize(("tokens", "severity"), [(6000.0, "info"), (1800.0, "warning")])
+def test_steps_that_grow_with_their_responses_are_no_slower(tokens: float, severity: str) -> None:
+    late = np.arange(60) >= 30
+    curves = {
+        "timing_s/step": np.where(late, 300.0, 60.0),
+        "timing_s/gen": np.where(late, 250.0, 45.0),
+        "response_length/mean": np.where(late, tokens, 1000.0) + np.arange(60),
+    }
+    (one,) = metric_findings(columns(curves))
+    assert (one.id, one.severity) == ("slow_step.generation", severity)

@@ -11,6 +11,7 @@ from engine.doctor.text.matching import book, bound
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.errors import UsageError
+from tests.engine.doctor.text.reading import STEPS, alarms, read
 
 RULES = load_rules()
 
@@ -126,3 +127,127 @@ def refuse(folder: Path, text: str, words: str) -> None:
 def test_a_good_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(GOOD)
     assert [rule.id for rule in load_rules(tmp_path)] == ["host_oom"]
+
+
+def remedies(text: str) -> str:
+    (found,) = read(text)
+    return "\n".join(one.title for one in found.remedies)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: No available memory for the cache blocks.\n",
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\n",
+        "ValueError: 4.00 GiB KV cache is needed, which is larger than the available KV cache"
+        " memory (1.00 GiB). Try increasing `gpu_memory_utilization`\n",
+    ],
+)
+def test_an_engine_without_room_for_its_cache_is_given_a_larger_share(text: str) -> None:
+    assert "larger share" in remedies(text)
+    assert "smaller share" not in remedies(text)
+
+
+def test_an_engine_that_asks_for_more_than_is_free_is_given_a_smaller_share() -> None:
+    text = (
+        "ValueError: Free memory on device (9/80 GiB) on startup is less than desired GPU memory\n"
+    )
+    assert "smaller share" in remedies(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n",
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n",
+    ],
+)
+def test_a_card_that_failed_is_replaced_and_no_token_ids_are_checked(text: str) -> None:
+    assert "replace the card" in remedies(text)
+    assert "token ids" not in remedies(text)
+
+
+def test_a_fault_that_the_program_caused_is_none_of_the_card() -> None:
+    text = "NVRM: Xid (PCI:0000:48:00): 31, pid=1, MMU Fault\n"
+    assert [one.id for one in read(text)] == ["cuda_device_assert"]
+
+
+def test_what_cannot_be_sampled_from_is_traced_to_the_first_nan() -> None:
+    text = "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0\n"
+    assert "first NaN" in remedies(text)
+
+
+LATER = STEPS.replace("[step ", "[step 1")
+UNANSWERED = "WARNING judge request timed out after 9.0s, giving reward 0.0\n"
+UNREAD = "WARNING could not parse grader reply, using score 0\n"
+REFUSED = "WARNING judge: HTTP 401 from https://judge.example/v1, giving 0.0\n"
+UNMARKED = (
+    "/v/collate.py:9: UserWarning: Could not find response key `[A]` in the following instance: x."
+    " This instance will be ignored in loss calculation.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "id"),
+    [
+        (UNANSWERED, "judge_timeout_or_connection.scored"),
+        (UNREAD, "judge_parse_failure.scored"),
+        (REFUSED, "judge_auth"),
+        (UNMARKED, "tokenizer_or_chat_template.masked"),
+    ],
+)
+def test_a_warning_that_spoils_what_is_learned_is_believed_when_said_often(
+    text: str, id: str
+) -> None:
+    assert alarms(text * 20, STEPS) == [id]
+
+
+@pytest.mark.parametrize("text", [UNANSWERED, UNREAD, UNMARKED])
+def test_the_same_warning_said_a_few_times_is_no_alarm(text: str) -> None:
+    assert alarms(text * 3, STEPS) == []
+    assert alarms(STEPS, text * 2) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "judge: score=0.2 reason='Says that 401 Unauthorized means an invalid API key.'\n",
+        '{"rationale": "Names CUDA out of memory, as it should.", "score": 1}\n',
+        "score: 0, explanation: 'It violates our usage policies, says the answer.'\n",
+    ],
+)
+def test_what_a_judge_says_of_an_answer_is_no_trouble_of_the_judge(text: str) -> None:
+    assert alarms(text * 5, STEPS) == []
+
+
+def test_a_score_whose_reason_is_that_the_judge_failed_is_one() -> None:
+    text = "judge: score=0.0 reason='Error code: 401 - invalid_api_key'\n"
+    assert alarms(text * 5, STEPS) == ["judge_auth"]
+
+
+@pytest.mark.parametrize("after", ["", "{'train_runtime': 9.1, 'train_loss': 3.2}\nsaved\n" * 9])
+def test_a_loss_watchdog_that_stops_training_is_named(after: str) -> None:
+    text = "[WARNING] The loss is too high, stopping training (watchdog)\n"
+    assert alarms(STEPS, text, after) == ["kl_or_grad_blowup.loss"]
+
+
+def test_a_disk_that_fills_under_the_logs_is_told_though_training_goes_on() -> None:
+    text = "OSError: [Errno 28] No space left on device: '/d/wandb/run-1/x.wandb'\n"
+    assert alarms(STEPS, text, LATER) == ["checkpoint_disk_full.logging"]
+
+
+def test_a_full_disk_that_was_got_over_is_worth_knowing() -> None:
+    text = "OSError: [Errno 28] No space left on device: '/d/out'\n"
+    assert alarms(STEPS, text, LATER) == []
+    assert [one.id for one in read(STEPS, text, LATER)] == ["checkpoint_disk_full"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the instance is being terminated normally\n",
+        "ERROR: fees cannot be cancelled by the user agreement\n",
+    ],
+)
+def test_an_end_as_planned_and_other_meanings_of_its_words_are_no_interruption(text: str) -> None:
+    assert alarms(STEPS, text) == []

@@ -1,0 +1,61 @@
+"""Losses and gradients that run away at once, later, or not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.doctor.metrics import metric_findings
+from tests.engine.doctor.metrics.curves import Floats, alarmed, columns, find
+
+
+def jitter(seed: int, steps: int, size: float) -> Floats:
+    return np.exp(np.random.default_rng(seed).normal(0, size, steps))
+
+
+@pytest.mark.parametrize(
+    ("begin", "onset"),
+    [
+        ([1.5, 1.6, 1.4, 1.5, 1.6, 1.5, 3.0, 4.5, 6.0], 7),
+        ([1.6, 1.3, 2.9, 6.8], 3),
+        ([2.1, 5.5, 9.1], 2),
+    ],
+)
+def test_a_loss_that_explodes_within_its_first_tenth(begin: list[float], onset: int) -> None:
+    loss = np.concatenate([begin, 7.4 * jitter(1, 100 - len(begin), 0.02)])
+    one = find(metric_findings(columns({"train/loss": loss})), "kl_or_grad_blowup.loss")
+    assert (one.severity, one.onset_step) == ("error", onset)
+
+
+def test_a_loss_that_fell_and_then_explodes_to_where_it_began() -> None:
+    loss = np.concatenate([np.linspace(8, 1, 60), np.full(40, 7.0)]) * jitter(2, 100, 0.03)
+    one = find(metric_findings(columns({"train/loss": loss})), "kl_or_grad_blowup.loss")
+    assert "at its lowest" in one.cause
+    assert one.onset_step == 61
+
+
+def test_gradients_that_explode_at_once_warn_while_the_loss_is_sound() -> None:
+    norm = np.concatenate([np.full(7, 0.9), np.full(93, 26.0)]) * jitter(3, 100, 0.05)
+    (one,) = metric_findings(columns({"train/grad_norm": norm}))
+    assert (one.id, one.severity, one.onset_step) == ("kl_or_grad_blowup.gradient", "warning", 8)
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(6, 400), start=st.floats(2, 12))
+def test_a_large_first_loss_that_falls_is_well(seed: int, steps: int, start: float) -> None:
+    loss = (1.2 + start * np.exp(-np.arange(steps) / 9)) * jitter(seed, steps, 0.1)
+    norm = (0.8 + 9 * np.exp(-np.arange(steps) / 5)) * jitter(seed + 1, steps, 0.3)
+    assert alarmed({"train/loss": loss, "train/grad_norm": norm}) == []
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_loss_that_swings_all_the_time_is_no_explosion(seed: int) -> None:
+    swinging = np.random.default_rng(seed).uniform(0.3, 3.0, 200)
+    assert alarmed({"train/loss": swinging}) == []
+
+
+def test_a_kl_that_runs_away_within_its_first_tenth() -> None:
+    kl = np.concatenate([[0.001, 0.002, 0.02, 0.4], np.full(96, 6.0)])
+    one = find(metric_findings(columns({"actor/kl_loss": kl})), "kl_or_grad_blowup.kl")
+    assert one.onset_step == 5
