@@ -12,6 +12,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
+from grubrics_tui import was_read
 from grubrics_tui.changes import change_json
 from grubrics_tui.options import JsonOption, RunsOption, print_json, say
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from engine.doctor.finding import Change, Evidence, Finding, Remedy
 
 _MOST_EVIDENCE = 4
+_NOTHING = "Nothing that the doctor knows is wrong"
 
 
 def diagnose(
@@ -28,36 +30,47 @@ def diagnose(
 ) -> None:
     """Name what went wrong, why, and what to change. Exit code 1 when there are findings."""
     diagnoses = [_diagnosis(name, runs) for name in source]
+    if len(source) == 1 and diagnoses[0].unusable:
+        raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
     if as_json:
         found = [finding_json(one, each.choices) for each in diagnoses for one in each.findings]
         print_json({"findings": found})
     else:
         told = [line for each in diagnoses for line in _told(each, of_many=len(source) > 1)]
-        say("\n".join(told) or "Nothing that the doctor knows is wrong here.")
-    alarms = [one for each in diagnoses for one in each.findings if one.severity.is_alarm]
-    raise typer.Exit(int(bool(alarms)))
+        say("\n".join(told) or f"{_NOTHING} here.\nread: {diagnoses[0].read}")
+    if any(one.severity.is_alarm for each in diagnoses for one in each.findings):
+        raise typer.Exit(1)
+    raise typer.Exit(2 if any(one.unusable for one in diagnoses) else 0)
 
 
 @dataclass(frozen=True)
 class _Diagnosis:
     """``choices`` are the remedies that ``remedy`` takes, in the order of their numbers; none of a
-    log, which has no recipe."""
+    log, which has no recipe. Where nothing was found, ``read`` is what was looked at, or
+    ``unusable`` why that says nothing."""
 
     name: str
     findings: Sequence[Finding]
     choices: Sequence[Remedy] = ()
     apply: str = ""
+    read: str = ""
+    unusable: str = ""
 
 
 def _diagnosis(name: str, runs: str | None) -> _Diagnosis:
     from engine.doctor.diagnose import diagnose_file, diagnose_run
     from engine.doctor.finding import launchable
 
-    run = _run(name, runs)
-    if run is None:
-        return _Diagnosis(name, diagnose_file(Path(name)))
-    found = diagnose_run(run)
-    return _Diagnosis(name, found, launchable(found), _applying(run))
+    run, path = _run(name, runs), Path(name)
+    if run is not None:
+        found = diagnose_run(run)
+        read = "" if found else was_read.of_run(run)
+        return _Diagnosis(name, found, launchable(found), _applying(run), read)
+    if found := diagnose_file(path):
+        return _Diagnosis(name, found)
+    if reason := was_read.unusable(path):
+        return _Diagnosis(name, (), unusable=reason)
+    return _Diagnosis(name, (), read=was_read.of_path(path))
 
 
 def _applying(run: RunDir) -> str:
@@ -72,9 +85,8 @@ def _told(one: _Diagnosis, *, of_many: bool) -> Iterator[str]:
     """The diagnosis as a person reads it; of many, each below its name."""
     lines = list(finding_lines(one.findings, one.choices))
     if of_many:
-        yield (
-            f"== {one.name}" if lines else f"== {one.name}: nothing that the doctor knows is wrong"
-        )
+        nothing = one.unusable or f"{_NOTHING[0].lower()}{_NOTHING[1:]} ({one.read})"
+        yield f"== {one.name}" if lines else f"== {one.name}: {nothing}"
     yield from lines
     if one.choices:
         yield f"\napply: {one.apply}   (N: the number after try)"

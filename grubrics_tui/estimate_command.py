@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import runs_root
+from grubrics_tui.estimate_cures import MORE_CACHE, lowering
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
 from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
@@ -17,13 +18,14 @@ from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
     from engine.estimate.report import Estimate, Sizes
+    from engine.launch.recipe import Recipe
 
 
 def estimate(
     source: SourceArgument,
     overrides: OverridesArgument = None,
     gpu_memory: Annotated[
-        float | None,
+        str | None,
         typer.Option("--gpu-memory", metavar="GIB", help="Of one GPU [default: of those here]"),
     ] = None,
     gpus: Annotated[int | None, typer.Option(help="As if the recipe asked for so many")] = None,
@@ -31,36 +33,48 @@ def estimate(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a run will need: memory, disk, judge, hours. Exit code 1 when it does not fit."""
-    from engine.estimate.breakdown import GIB
     from engine.estimate.report import estimate as estimated
 
-    if gpu_memory is not None and not 0 < gpu_memory < 10_000:
-        raise UsageError(f"--gpu-memory {gpu_memory:g}: GiB of one GPU, such as 80")
-    root, changed = runs_root(runs), list(overrides or [])
+    card, root, changed = _bytes(gpu_memory), runs_root(runs), list(overrides or [])
     recipe, run = recipe_of_source(source, changed, root)
     if gpus is not None:
         key = "training.n_gpus" if recipe.kind == "sft" else "trainer.n_gpus_per_node"
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
-    card = None if gpu_memory is None else int(gpu_memory * GIB)
     found = estimated(recipe, os.environ, root, card)
     told = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
-    answer(told, "\n".join(_lines(found)), as_json)
+    answer(told, "\n".join(_lines(found, recipe)), as_json)
     raise typer.Exit(1 if found.fits is False else 0)
 
 
-def _lines(found: Estimate) -> Iterator[str]:
+def _bytes(gib: str | None) -> int | None:
+    """Of GiB as typed; UsageError for what no GPU has."""
+    from engine.estimate.breakdown import GIB
+
+    if gib is None:
+        return None
+    try:
+        number = float(gib)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 10_000:
+        raise UsageError(f"--gpu-memory {gib}: a bare number of GiB of one GPU, such as 80")
+    return int(number * GIB)
+
+
+def _lines(found: Estimate, recipe: Recipe) -> Iterator[str]:
     if found.sizes is None:
         yield "memory: the model's dimensions are not known; they are in its folder's config.json"
     else:
-        yield from _memory(found, found.sizes)
+        yield from _memory(found, found.sizes, recipe)
         yield from _disk(found.sizes)
-    yield from _judge(found)
+    yield from _judge(found, recipe)
     yield from _duration(found)
 
 
-def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
+def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
+    yield from _incomplete(found, sizes)
     shape, training = sizes.shape, sizes.training
     lora = f"and {training.trained:,} of LoRA that are trained"
     yield f"model: {shape.weights:,} weights, " + (
@@ -74,6 +88,9 @@ def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
     yield ""
     yield from _parts("host memory of a node, beyond Python's and Ray's own", sizes.memory.host)
     yield f"\n{_verdict(found, sizes)}"
+    peak = sizes.memory.peak
+    if found.gpu_bytes is not None and peak.total > found.gpu_bytes:
+        yield f"what lowers '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
     if sizes.cache is not None:
         yield (
             f"vLLM's cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
@@ -81,6 +98,20 @@ def _memory(found: Estimate, sizes: Sizes) -> Iterator[str]:
         )
     if not sizes.cache_suffices:
         yield "that is less than the one sample of max_model_len that vLLM must have room for"
+        yield f"what helps: {', '.join(MORE_CACHE)}"
+
+
+def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
+    """vLLM's share is one of a GPU whose size must be known."""
+    rollout = sizes.training.rollout
+    if found.device == "cpu" or found.gpu_bytes is not None or rollout is None:
+        return
+    if rollout.name == "vllm":
+        names = [phase.name for phase in sizes.memory.phases]
+        stays = rollout.graphs or not rollout.sleeps
+        lacking = ", ".join(names[:-1] if stays else names[:1])
+        why = "no GPU is visible here and --gpu-memory is not given"
+        yield f"{why}: without vLLM's part in {lacking}"
 
 
 def _verdict(found: Estimate, sizes: Sizes) -> str:
@@ -113,10 +144,16 @@ def _disk(sizes: Sizes) -> Iterator[str]:
     yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on the disk"
 
 
-def _judge(found: Estimate) -> Iterator[str]:
+def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
+    from engine.launch.steps import step_plan
+
     use = found.judge
+    if use is None and recipe.kind == "grpo":
+        lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
+        yield f"\njudge: not known, as {recipe.get('data.train_files')} {lacks}"
+        return
     if use is None:
-        yield "\njudge: none is asked, or the training file cannot be read yet"
+        yield "\njudge: none is asked in SFT"
         return
     from engine.estimate.concurrency import SLOW_S
     from engine.preflight.judge import price

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.errors import UsageError
+from engine.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir, find_run, run_ids
 
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
     A run keeps the values that were in effect at its launch, so the environment changes nothing.
     """
     from engine.launch.child import recipe_of
-    from engine.launch.recipe import find_config, load_recipe
+    from engine.launch.recipe import find_config, load_recipe, recipe_names
 
     try:
         find_config(source)
     except UsageError as no_config:
-        if not run_ids(root):
+        if not (names := run_ids(root)):
             raise no_config
+        if not any(name.startswith(source) for name in names):
+            known = [*recipe_names(), *names]
+            raise unknown_name("run or recipe", source, known) from no_config
         run = find_run(root, source)
         kept = recipe_of(run)
         return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run

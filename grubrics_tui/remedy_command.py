@@ -9,7 +9,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.changes import change_json
+from grubrics_tui.changes import change_json, child_lines
 from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
@@ -30,22 +30,25 @@ def remedy(
 
     Everything the remedy touches moves with it. A run that still goes on is asked to stop.
     """
-    from engine.launch.child import completed, launch_child
+    from engine.launch.child import checked_child, launch_checked
 
     sick = find_run(runs_root(runs), run)
     chosen = _chosen(sick, number)
-    whole = completed(sick, chosen.changes)
+    planned = checked_child(sick, chosen.changes)
     told: dict[str, Any] = {
         "parent": sick.id,
         "remedy": chosen.title,
-        "changes": [change_json(one) for one in whole],
+        "changes": [change_json(one) for one in planned.changes],
+        "checkpoint_dir": planned.weights,
+        "warnings": [f"{one.id}: {one.message}" for one in planned.warnings],
     }
     if not as_json:
-        say("\n".join([chosen.title, *(f"  {told_of(one)}" for one in whole)]))
+        say("\n".join([chosen.title, *(f"  {told_of(one)}" for one in planned.changes)]))
+        say("\n".join(child_lines(planned)))
     if dry_run:
         answer({**told, "run": None}, "dry run: nothing was launched", as_json)
         return
-    child = launch_child(sick, chosen.changes)
+    child = launch_checked(sick, planned)
     state = followed(child, as_json) if wait else observed_state(child)
     more = {"run": child.id, "dir": str(child.path), "state": state.state, "reason": state.reason}
     answer({**told, **more}, f"{child.id}  {state.state}", as_json)

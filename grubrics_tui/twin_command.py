@@ -44,16 +44,22 @@ def reproduce(
 
     Exit code 1 when it does, 3 when it was stopped or lost and so says nothing.
     """
+    from engine.doctor.diagnose import diagnose_run
     from engine.launch.twin import launch_planned, twin_of
+    from engine.launch.twin_verdict import must_fail
 
     original = find_run(runs_root(runs), run)
     if recorded:
         reproduce_recorded(original, step, dry_run, as_json)
         return
     twin = twin_of(original, step=step)
+    causes = twin.causes(diagnose_run(original))
     if not as_json:
         _show_twin(twin)
-    told = _twin_json(twin)
+        if causes:
+            say(f"\n{must_fail(causes)}")
+            say(f"  apply its remedy instead: grubrics-tui remedy {original.id} --number N")
+    told = {**_twin_json(twin), "causes": causes}
     if dry_run:
         answer({**told, "verdict": None}, "dry run: nothing was launched", as_json)
         return
@@ -83,8 +89,10 @@ def pipeline_check(
 
     plan, changes = small_run(config or default_config(), runs_root(runs))
     if not as_json:
+        say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
         _show_changes("changed for the check", changes)
     told = {
+        "recipe": plan.recipe.name,
         "run": plan.run_id,
         "dir": str(plan.directory),
         "shrunk": [change_json(one) for one in changes],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.options import FormatOption, JsonOption, RunsOption, on_terminal, print_json
 
 if TYPE_CHECKING:
+    from engine.watch.foreign.watch import ForeignRun
     from engine.watch.train_log import Step
     from grubrics_tui.watched import Watched
 
@@ -60,13 +62,26 @@ def watch(
 
 def _show_foreign(path: Path, as_format: str | None, root: Path) -> None:
     """Its charts; of a log without any step yet, the log itself."""
-    from engine.watch.foreign.watch import open_foreign
-
-    found = open_foreign(path, as_format)
+    found = _foreign(path, as_format)
     if found.metrics or not found.format.is_console:
         _open_screen(root, watched=found)
     else:
         _open_screen(root, log=found.path)
+
+
+def _foreign(path: Path, as_format: str | None) -> ForeignRun:
+    """UsageError when it has no charts; of any text it says what can be done with it."""
+    from engine.watch.foreign.watch import open_foreign
+
+    try:
+        return open_foreign(path, as_format)
+    except UsageError as error:
+        if as_format is not None or not path.is_file() or not path.stat().st_size:
+            raise
+        name = shlex.quote(str(path))
+        raise UsageError(
+            f"{error}; as text: grubrics-tui watch --log {name}, or grubrics-tui diagnose {name}"
+        ) from error
 
 
 def _show_log(path: Path, root: Path) -> None:
@@ -83,12 +98,12 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
 
 
 def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
-    from engine.watch.foreign.watch import open_foreign, require_steps
+    from engine.watch.foreign.watch import require_steps
 
+    watched = _foreign(path, as_format).watch()
     if not follow:
         _print_steps(require_steps(path, as_format))
         return
-    watched = open_foreign(path, as_format).watch()
     while True:
         update = watched.poll()
         _print_steps(iter(update.steps))

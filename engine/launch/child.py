@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.doctor.finding import Change
@@ -20,10 +20,26 @@ from engine.launch.launcher import (
 )
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
+from engine.preflight.check import Check
 from engine.preflight.checklist import require_launchable
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
+
+
+@dataclass(frozen=True)
+class Child:
+    """A changed run that can be launched: its changes with all they touch, and the warnings of the
+    checklist, which it passes."""
+
+    plan: LaunchPlan
+    changes: tuple[Change, ...]
+    warnings: tuple[Check, ...]
+
+    @property
+    def weights(self) -> str:
+        """The folder of its checkpoints."""
+        return checkpoint_dir(self.plan.recipe)
 
 
 def completed(run: RunDir, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -68,17 +84,27 @@ def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     )
 
 
-def launch_child(run: RunDir, changes: Sequence[Change]) -> RunDir:
-    """Launch ``plan_child``, unless a check of the checklist fails. A run that still goes on is
-    asked to stop, once its child waits for its place."""
+def checked_child(run: RunDir, changes: Sequence[Change]) -> Child:
+    """``plan_child``, and the checklist; UsageError where a launch would be refused. Nothing is
+    written."""
     planned, root = plan_child(run, changes), run.path.parent
     before = ahead(planned.ticket, root) if planned.ticket else ()
     env = {**os.environ, **planned.variables}
     if planned.ray:
         env["RAY_ADDRESS"] = planned.ray
     waits = planned.ticket is not None
-    require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
-    child = launch(planned)
+    warnings = require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
+    return Child(planned, completed(run, changes), tuple(warnings))
+
+
+def launch_child(run: RunDir, changes: Sequence[Change]) -> RunDir:
+    """Launch ``checked_child``; UsageError where that is refused."""
+    return launch_checked(run, checked_child(run, changes))
+
+
+def launch_checked(run: RunDir, checked: Child) -> RunDir:
+    """A run that still goes on is asked to stop, once its child waits for its place."""
+    child = launch(checked.plan)
     if not observed_state(run).has_ended:
         ask_stop(run, by="its remedy")
     return child

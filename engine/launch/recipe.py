@@ -90,8 +90,12 @@ def find_config(name_or_path: str) -> Path:
     named = CONFIG_DIR / f"{direct.name.removesuffix('.yaml')}.yaml"
     if direct.parent == Path() and named.is_file():
         return named
-    known = sorted(path.stem for path in CONFIG_DIR.glob("*.yaml") if _is_recipe(path))
-    raise unknown_name("config", name_or_path, known)
+    raise unknown_name("config", name_or_path, recipe_names())
+
+
+def recipe_names() -> list[str]:
+    """Those that a bare name can be, in ``configs/``."""
+    return sorted(path.stem for path in CONFIG_DIR.glob("*.yaml") if _is_recipe(path))
 
 
 def load_recipe(

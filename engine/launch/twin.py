@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.contract import read_facts, read_rows, write_rows
-from engine.doctor.finding import Change
+from engine.doctor.finding import Change, Finding
 from engine.errors import UsageError
 from engine.launch.child import recipe_of
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
@@ -22,6 +22,7 @@ from engine.launch.recipe import Recipe
 from engine.launch.shrink import Size, shrunk
 from engine.launch.steps import step_plan
 from engine.launch.telling_step import telling_step
+from engine.launch.twin_verdict import named_values
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
 
@@ -61,6 +62,12 @@ class Twin:
     @property
     def recipe(self) -> Recipe:
         return self.plan.recipe
+
+    def causes(self, found: Sequence[Finding]) -> dict[str, object]:
+        """Values named as the cause by what was ``found`` in the run, and kept: with them the twin
+        fails as the run does."""
+        named = named_values(found)
+        return {key: value for key, value in named.items() if self.recipe.get(key) == value}
 
 
 def twin_of(run: RunDir, env: Mapping[str, str] | None = None, step: int | None = None) -> Twin:

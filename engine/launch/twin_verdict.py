@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from engine.doctor.finding import Finding, Severity
 from engine.runs.state import RunState, describe
 
-Outcome = Literal["infrastructure", "production config", "nothing wrong", "undecided"]
+Outcome = Literal["infrastructure", "kept value", "production config", "nothing wrong", "undecided"]
 
+_NOT = object()
 _PARTS = {
     "judge": "the judge",
     "reward": "the reward",
@@ -32,7 +33,7 @@ class Verdict:
     @property
     def exit_code(self) -> int:
         """Of the command: it fails in small too, 1; nobody can say, 3; it does not, 0."""
-        return {"infrastructure": 1, "undecided": 3}.get(self.outcome, 0)
+        return {"infrastructure": 1, "kept value": 1, "undecided": 3}.get(self.outcome, 0)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,7 +42,8 @@ class Verdict:
 def verdict(
     run_state: RunState, run: Sequence[Finding], twin_state: RunState, twin: Sequence[Finding]
 ) -> Verdict:
-    """A twin that passes clears the infrastructure; one that fails accuses it."""
+    """A twin that passes clears the infrastructure; one that fails accuses it, unless what both
+    suffer from is a value of the recipe that the twin keeps."""
     if not twin_state.has_ended or twin_state.word in ("stopped", "lost"):
         text = f"the twin did not run to its end ({describe(twin_state)}), so it says nothing"
         return Verdict("undecided", text)
@@ -49,6 +51,9 @@ def verdict(
     shared = tuple(family for family in here if family in there)
     others = tuple(family for family in here if family not in there)
     if shared:
+        kept = _named_by_both(run, twin, shared[0])
+        if kept:
+            return Verdict("kept value", _by_value(shared, kept), shared, others)
         return Verdict("infrastructure", _same(shared), shared, others)
     if not twin_state.went_well or others:
         is_sick = bool(there) or not run_state.went_well
@@ -64,6 +69,47 @@ def verdict(
     )
 
 
+def named_values(found: Iterable[Finding]) -> dict[str, object]:
+    """Recipe keys whose value an alarm names as the cause: it is its evidence, and its remedy
+    changes it."""
+    alarms = _with_folded(one for one in found if one.severity is not Severity.INFO)
+    return {
+        change.key: change.before
+        for one in alarms
+        for remedy in one.remedies
+        for change in remedy.changes
+        if change.kind == "config"
+        and any(seen.values.get(change.key, _NOT) == change.before for seen in one.evidence)
+    }
+
+
+def must_fail(kept: Mapping[str, object]) -> str:
+    """What can be said before the launch of a twin that keeps these causes."""
+    return (
+        f"It keeps {_settings(kept)}, which the doctor names as the cause: it fails too, and "
+        "shows nothing new."
+    )
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return " and ".join(f"{key}={value}" for key, value in values.items())
+
+
+def _with_folded(found: Iterable[Finding]) -> Iterator[Finding]:
+    for one in found:
+        yield one
+        yield from _with_folded(one.followed_by)
+
+
+def _named_by_both(
+    run: Sequence[Finding], twin: Sequence[Finding], family: str
+) -> dict[str, object]:
+    there, here = (
+        named_values(one for one in found if one.family == family) for found in (run, twin)
+    )
+    return {key: value for key, value in here.items() if there.get(key, _NOT) == value}
+
+
 def _alarms(found: Sequence[Finding]) -> tuple[str, ...]:
     """Classes of findings that are more than worth knowing, root first."""
     loud = [one.family for one in found if one.severity is not Severity.INFO]
@@ -74,6 +120,13 @@ def _same(shared: tuple[str, ...]) -> str:
     return (
         f"the twin fails the same way ({', '.join(shared)}): the cause is infrastructure, here "
         f"{_part(shared[0])}, not the size of the run"
+    )
+
+
+def _by_value(shared: tuple[str, ...], kept: Mapping[str, object]) -> str:
+    return (
+        f"the twin fails the same way ({', '.join(shared)}), as it must: it keeps "
+        f"{_settings(kept)}, which the doctor names as the cause; apply the remedy of that"
     )
 
 

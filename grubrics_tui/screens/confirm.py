@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -30,6 +30,8 @@ class Confirm(Dialog[str]):
     """Gives the asker the answer of a pressed key, or None when nothing shall happen.
 
     Enter does nothing: what took hours is not ended by a key that was meant for something else.
+    The answers stay in sight, however long the text above them, and its keys lie over those of the
+    screen below.
     """
 
     DEFAULT_CSS = """
@@ -39,6 +41,8 @@ class Confirm(Dialog[str]):
             width: 76; max-width: 95%; height: auto; max-height: 90%; padding: 1 2;
             background: $panel; border: round $warning; border-title-color: $warning;
         }
+        #answers { dock: bottom; padding: 1 0 0 0; background: $panel; }
+        #keys { dock: bottom; height: 1; padding: 0 2; background: $background; }
     }
     """
 
@@ -54,14 +58,24 @@ class Confirm(Dialog[str]):
         self._no = Answer("n", no)
 
     def compose(self) -> ComposeResult:
-        box = VerticalScroll(Static(self._question(), markup=False), can_focus=False)
+        question = Static(inert(Content(self._text)), id="question", markup=False)
+        answers = Static(self._choices(), id="answers", markup=False)
+        box = VerticalScroll(question, answers, can_focus=False)
         box.border_title = inert(self._title)
         yield box
+        yield Static(id="keys", markup=False)
+
+    @on(events.Mount)
+    def _watch_length(self) -> None:
+        # Its height is known only after a layout, of which nobody else tells.
+        self.watch(self.query_one(VerticalScroll), "show_vertical_scrollbar", self._show_keys)
 
     def ask(self, text: str, answers: Sequence[Answer]) -> None:
         """Ask something else, now that more is known."""
         self._text, self._answers = text, tuple(answers)
-        self.query_one(Static).update(self._question())
+        self.query_one("#question", Static).update(inert(Content(text)))
+        self.query_one("#answers", Static).update(self._choices())
+        self._show_keys()
 
     def answer(self, key: str) -> str:
         """What the asker gets for a pressed key."""
@@ -78,9 +92,19 @@ class Confirm(Dialog[str]):
     def action_scroll(self, lines: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def _question(self) -> Content:
-        lines = [Content(self._text), Content("")]
-        return inert(Content("\n").join([*lines, *map(_line, (*self._answers, self._no))]))
+    def _choices(self) -> Content:
+        return inert(Content("\n").join(map(_line, (*self._answers, self._no))))
+
+    def _show_keys(self) -> None:
+        keys = [(one.key, one.what) for one in (*self._answers, self._no)]
+        if self.query_one(VerticalScroll).show_vertical_scrollbar:
+            keys.append(("j k", "scroll"))
+        line = Content("   ").join(_key(*one) for one in keys)
+        self.query_one("#keys", Static).update(inert(line))
+
+
+def _key(key: str, what: str) -> Content:
+    return Content.styled(key, "bold $primary") + Content.styled(f" {what}", "$quiet")
 
 
 def _line(answer: Answer) -> Content:

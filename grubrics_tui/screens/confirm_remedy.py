@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.message import Message
 
-from engine.doctor.finding import Change, Remedy
+from engine.doctor.finding import Remedy
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.changes import told
+from grubrics_tui.changes import child_lines, told
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.terminal_text import clean_text
+
+if TYPE_CHECKING:
+    from engine.launch.child import Child
 
 _KEYS = "123456789abcdefghilmoprstuvwxyz"
 """Of the first number, the second, ...; without those that leave or scroll the question."""
@@ -23,16 +27,16 @@ class ConfirmRemedy(Confirm):
     """Shows each remedy with everything it moves; answers with the number of the chosen one, which
     it has on the whole list of findings.
 
-    What a change touches is worked out in a thread; remedies without a valid whole are told and
-    cannot be chosen.
+    What a change touches is worked out and checked in a thread; remedies without a valid whole, or
+    that the checklist refuses, are told and cannot be chosen.
     """
 
     class Completed(Message):
-        """What each remedy comes to: its changes, or why there is no valid whole."""
+        """What each remedy comes to, or why it cannot be launched."""
 
-        def __init__(self, wholes: Sequence[tuple[Change, ...] | str], *, ended: bool) -> None:
+        def __init__(self, children: Sequence[Child | str], *, ended: bool) -> None:
             super().__init__()
-            self.wholes, self.ended = wholes, ended
+            self.children, self.ended = children, ended
 
     def __init__(self, run: RunDir, remedies: Mapping[int, Remedy]) -> None:
         text = "Working out what the change touches ..."
@@ -48,15 +52,15 @@ class ConfirmRemedy(Confirm):
 
     @work(thread=True, exit_on_error=False)
     def _complete(self) -> None:
-        from engine.launch.child import completed
+        from engine.launch.child import checked_child
 
-        wholes: list[tuple[Change, ...] | str] = []
+        children: list[Child | str] = []
         for remedy in self._remedies.values():
             try:
-                wholes.append(completed(self._run, remedy.changes))
+                children.append(checked_child(self._run, remedy.changes))
             except (UsageError, OSError) as error:
-                wholes.append(str(error))
-        self.post_message(self.Completed(wholes, ended=observed_state(self._run).has_ended))
+                children.append(str(error))
+        self.post_message(self.Completed(children, ended=observed_state(self._run).has_ended))
 
     @on(Completed)
     def _offer(self, message: Completed) -> None:
@@ -64,12 +68,13 @@ class ConfirmRemedy(Confirm):
         if not message.ended:
             lines += [f"{self._run.id} is asked to stop, and the new run waits for its place."]
         answers = []
-        for (number, remedy), whole in zip(self._remedies.items(), message.wholes, strict=True):
+        for (number, remedy), child in zip(self._remedies.items(), message.children, strict=True):
             lines += ["", f"{number}  {clean_text(remedy.title)}"]
-            if isinstance(whole, str):
-                lines.append(f"   cannot be applied: {clean_text(whole)}")
+            if isinstance(child, str):
+                lines.append(f"   cannot be applied: {clean_text(child)}")
                 continue
-            lines += [f"   {told(change)}" for change in whole]
+            lines += [f"   {told(change)}" for change in child.changes]
+            lines += [f"   {line}" for line in child_lines(child)]
             answers.append(
                 Answer(_KEYS[number - 1], f"launch with {number}", clean_text(remedy.effect))
             )

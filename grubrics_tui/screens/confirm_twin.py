@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from textual import on, work
 from textual.message import Message
 
-from engine.doctor.finding import Change
+from engine.doctor.finding import Change, Finding
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.changes import told
 from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.terminal_text import clean_text
 
 
 class ConfirmTwin(Confirm):
     """Plans the twin in a thread and shows what is made small; answers with ``y``."""
 
     class Planned(Message):
-        def __init__(self, shrunk: tuple[Change, ...], rows: str) -> None:
+        def __init__(
+            self, shrunk: tuple[Change, ...], rows: str, causes: Mapping[str, object]
+        ) -> None:
             super().__init__()
-            self.shrunk, self.rows = shrunk, rows
+            self.shrunk, self.rows, self.causes = shrunk, rows, causes
 
     class Refused(Message):
         def __init__(self, reason: str) -> None:
             super().__init__()
             self.reason = reason
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDir, findings: Sequence[Finding] = ()) -> None:
+        """``findings`` are those of the run."""
         super().__init__("reproduce it small?", "Planning the twin ...", (), "leave it")
-        self._run = run
+        self._run, self._findings = run, findings
 
     def on_mount(self) -> None:
         self._plan()
@@ -42,14 +48,19 @@ class ConfirmTwin(Confirm):
             self.post_message(self.Refused(str(error)))
             return
         rows = "the run's own rows" if twin.rows is None else f"the rows of step {twin.rows.step}"
-        self.post_message(self.Planned(twin.shrunk, rows))
+        self.post_message(self.Planned(twin.shrunk, rows, twin.causes(self._findings)))
 
     @on(Planned)
     def _ask(self, message: Planned) -> None:
+        from engine.launch.twin_verdict import must_fail
+
         head = f"A small twin of {self._run.id} trains on {message.rows}, with the same seed,"
-        lines = [f"{head} reward and judge. Made small:", ""]
-        lines += [f"  {told(change)}" for change in message.shrunk]
+        lines = [f"{head} reward and judge."]
         consequence = "if it fails too, the cause is infrastructure"
+        if message.causes:
+            lines += ["", clean_text(must_fail(message.causes)), "Its remedy (a) is the cure."]
+            consequence = "it fails too, whatever the infrastructure"
+        lines += ["", "Made small:", *(f"  {told(change)}" for change in message.shrunk)]
         self.ask("\n".join(lines), [Answer("y", "launch the twin", consequence)])
 
     @on(Refused)

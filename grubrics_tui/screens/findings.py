@@ -187,7 +187,7 @@ class FindingsScreen(CockpitScreen):
                 self.notify(f"Launching the twin of {run.id} ...", markup=False)
                 self._reproduce(run)
 
-        self.app.push_screen(ConfirmTwin(run), answered)
+        self.app.push_screen(ConfirmTwin(run, self.query_one(FindingList).findings), answered)
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _reproduce(self, run: RunDir) -> None:

@@ -14,6 +14,7 @@ from grubrics_tui.terminal_text import clean_text
 from grubrics_tui.widgets.states import STATE_LOOKS
 
 _ERROR_LINES = 3
+_HINT = "   f shows why"
 
 
 class Banner(Static):
@@ -47,10 +48,18 @@ class Banner(Static):
         look, ink = _look(state, history)
         self.set_classes(f"-{look}")
         head, *others = lines
-        quiet = [
-            Content.styled(line, "$quiet").truncate(self._room, ellipsis=True) for line in others
-        ]
-        self.update(Content("\n").join([Content.styled(head, f"bold ${ink}"), *quiet]))
+        first = Content.styled(head, f"bold ${ink}")
+        first = self._cut(first) if head.endswith(_HINT) else first
+        quiet = [self._cut(Content.styled(line, "$quiet")) for line in others]
+        self.update(Content("\n").join([first, *quiet]))
+
+    def _cut(self, line: Content) -> Content:
+        """In one row. Of trouble that takes more, the key that tells the rest stays in sight."""
+        kept = len(_HINT) if line.plain.endswith(_HINT) else 0
+        if line.cell_length <= self._room:
+            return line
+        told = line[: len(line) - kept].truncate(self._room - kept, ellipsis=True)
+        return told + line[len(line) - kept :]
 
     @property
     def _room(self) -> int:
@@ -89,8 +98,7 @@ def _trouble(history: History) -> list[str]:
     since = "" if root.onset_step is None else f" since step {root.onset_step}"
     others = f"   and {more} more" if more else ""
     shape, _ = LOOKS[root.severity]
-    head = f"{shape} {root.title}{since}{others}   f shows why and what cures it"
-    return [clean_text(head), clean_text(root.cause)]
+    return [clean_text(f"{shape} {root.title}{since}{others}{_HINT}"), clean_text(root.cause)]
 
 
 def _look(state: RunState, history: History) -> tuple[str, str]:

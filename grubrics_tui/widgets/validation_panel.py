@@ -18,7 +18,7 @@ class ValidationPanel(ChartPanel):
     """The mean reward and verl's ``val-core/*``, one of them per data source and score."""
 
     TITLE = "validation"
-    DETAIL = "val/reward and val-core/*"
+    DETAIL = "all that was validated"
 
     def plot(self, history: History, number: int) -> Plot:
         return validation_plot(history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from engine.errors import UsageError
 from grubrics_tui.cli import app
 from grubrics_tui.diagnose_command import finding_lines
 
+Call = Callable[..., tuple[int, str]]
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
 
 
@@ -60,14 +62,58 @@ def test_of_many_sources_each_is_told_below_its_name(sick: Path, tmp_path: Path)
     fine.write_text("all is well\n")
     lines = CliRunner().invoke(app, ["diagnose", str(sick), str(fine)]).stdout.splitlines()
     assert lines[0] == f"== {sick}"
-    assert f"== {fine}: nothing that the doctor knows is wrong" in lines
+    assert any(line.startswith(f"== {fine}: nothing that the doctor knows") for line in lines)
 
 
 def test_a_healthy_log_ends_with_0(tmp_path: Path) -> None:
     log = tmp_path / "fine.log"
     log.write_text("all is well\n")
     done = CliRunner().invoke(app, ["diagnose", str(log)])
-    assert (done.exit_code, done.stdout) == (0, "Nothing that the doctor knows is wrong here.\n")
+    read = "read: 1 line of text, of no trainer that is known"
+    nothing = "Nothing that the doctor knows is wrong here."
+    assert (done.exit_code, done.stdout.splitlines()) == (0, [nothing, read])
+
+
+def test_what_was_read_of_a_healthy_training_is_its_kind_and_how_far_it_goes(
+    tmp_path: Path, run: SampleRun, runs: Path
+) -> None:
+    log = tmp_path / "fine.log"
+    log.write_text("".join(f"step:{n} - critic/score/mean:0.{n}\n" for n in range(1, 9)))
+    said = CliRunner().invoke(app, ["diagnose", str(log)]).stdout
+    assert "read: verl console log, up to step 8" in said
+    said = CliRunner().invoke(app, ["diagnose", run.run.id, "--runs", str(runs)]).stdout
+    assert "read: a run, running, up to step 12" in said
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "holds no text, only white space"),
+        (bytes(range(256)) * 40, "holds no text that can be read"),
+        ("all is well".encode("utf-16"), "holds no text that can be read"),
+    ],
+)
+def test_what_holds_no_text_is_unusable(tmp_path: Path, call: Call, data: bytes, told: str) -> None:
+    log = tmp_path / "odd.log"
+    log.write_bytes(data)
+    code, said = call("diagnose", str(log))
+    assert code == 2 and f"odd.log: {told}" in said
+
+
+def test_of_many_an_unusable_one_hides_none_of_the_others(sick: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "fine.log").write_text("all is well\n")
+    empty, fine = str(tmp_path / "empty.log"), str(tmp_path / "fine.log")
+    done = CliRunner().invoke(app, ["diagnose", empty, str(sick)])
+    assert f"== {empty}: is empty" in done.stdout and done.exit_code == 1
+    assert CliRunner().invoke(app, ["diagnose", empty, fine]).exit_code == 2
+
+
+def test_the_end_of_a_log_that_a_crash_filled_with_zeros_hides_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_bytes(b"all is well\n" * 9000 + bytes(100_000))
+    assert CliRunner().invoke(app, ["diagnose", str(log)]).exit_code == 0
 
 
 def test_a_run_is_found_by_its_id(run: SampleRun, runs: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from engine.launch.pinned import pinned_recipe
 from engine.launch.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
+from grubrics_tui.estimate_cures import lowering
 
+Call = Callable[..., tuple[int, str]]
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -86,3 +89,50 @@ def test_more_gpus_take_smaller_shards() -> None:
 @pytest.mark.parametrize("arguments", [("--gpu-memory", "-1"), ("--gpus", "0")])
 def test_impossible_machines_are_refused(arguments: tuple[str, str]) -> None:
     assert estimate("verl_grpo", *arguments).exit_code != 0
+
+
+def test_what_does_not_fit_says_which_keys_lower_its_peak() -> None:
+    text = estimate("verl_grpo", "--gpu-memory", "20").output
+    assert "what lowers 'rollout': actor_rollout_ref.rollout.gpu_memory_utilization" in text
+    assert "what lowers" not in estimate("verl_grpo", "--gpu-memory", "80").output
+
+
+@pytest.mark.parametrize("name", ["verl_grpo", "sft_healthbench"])
+def test_every_phase_is_lowered_by_keys_that_the_recipe_has(name: str) -> None:
+    recipe = load_recipe(name, (), {})
+    phases = json.loads(estimate(name, "--gpu-memory", "80", "--json").output)["memory"]["phases"]
+    for phase in phases:
+        keys = lowering(phase["name"], recipe)
+        assert keys and set(keys) <= set(recipe.values)
+
+
+def test_a_cache_that_is_too_small_is_not_cured_by_a_lower_peak() -> None:
+    text = estimate("verl_grpo", "--gpu-memory", "40").output
+    assert "what helps: a higher actor_rollout_ref.rollout.gpu_memory_utilization" in text
+    assert "what lowers" not in text
+
+
+def test_phases_without_vllm_are_named_at_the_top() -> None:
+    first = estimate("verl_grpo", "grubrics.device=cuda").output.splitlines()[0]
+    assert "--gpu-memory is not given: without vLLM's part in rollout" in first
+
+
+def test_an_unknown_source_has_the_nearest_of_recipes_and_runs(call: Call) -> None:
+    run = Path("runs/night")
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text("{}")
+    for typed, right in (("verl_gpro", "verl_grpo"), ("nihgt", "night")):
+        code, said = call("estimate", typed)
+        assert code == 2 and f"did you mean '{right}'?" in said
+
+
+def test_memory_is_asked_for_in_gib(call: Call) -> None:
+    code, said = call("estimate", "verl_grpo", "--gpu-memory", "80GB")
+    assert code == 2
+    assert said == "error: --gpu-memory 80GB: a bare number of GiB of one GPU, such as 80\n"
+
+
+def test_why_no_judge_is_told_is_said() -> None:
+    assert "judge: none is asked in SFT" in estimate("sft_healthbench").output
+    text = estimate("verl_grpo").output
+    assert "judge: not known, as data/processed/mixed_train.parquet cannot be read yet" in text

@@ -9,10 +9,13 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import KEY, OOM, SampleRun, verl_line
 
+from engine.doctor.finding import Finding, Severity
+from engine.runs.state import RunState
 from engine.watch.foreign.watch import open_foreign
 from grubrics_tui.flags import FINDING
 from grubrics_tui.run_doctor import RunDoctor
 from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.widgets.banner import Banner
 
 pytestmark = pytest.mark.waits
 
@@ -65,7 +68,7 @@ async def test_the_banner_tells_of_trouble_as_it_comes_and_rings_once(
         run.print(b"step:12 - critic/score/mean:0.5", KEY)
         run.grow()
         run.say("running")
-        await driver.shows("The judge refuses the caller", "f shows why and what cures it")
+        await driver.shows("The judge refuses the caller", "f shows why")
         assert quick == [True]
         history = driver.app.screen.history  # type: ignore[attr-defined]
         flagged = [flags for flags in history.flags() if flags.kind is FINDING]
@@ -101,3 +104,19 @@ def test_who_left_is_told_nothing_more(sick: SampleRun) -> None:
     doctor = RunDoctor(sick.run)
     doctor.leave()
     assert list(doctor.findings()) == []
+
+
+@pytest.mark.parametrize("state", ["running", "stopping"])
+async def test_the_key_that_tells_more_fits_beside_a_long_title(
+    run: SampleRun, runs: Path, state: str
+) -> None:
+    title = "a title that says much more than one line of a small terminal has room for " * 2
+    async with running(runs, SMALL) as driver:
+        await driver.shows("step 12/40")
+        banner = driver.app.screen.query_one(Banner)
+        history = driver.app.screen.history  # type: ignore[attr-defined]
+        history.findings = [Finding("slow_step", Severity.ERROR, title, "because")]
+        history.state = RunState(state)  # type: ignore[arg-type]
+        banner.show(history)
+        screen = await driver.shows("f shows why")
+        assert sum("a title" in line and "f shows why" in line for line in screen.splitlines()) == 1

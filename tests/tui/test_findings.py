@@ -12,6 +12,8 @@ from pilots import LARGE, SMALL, Driver, running
 from sample_run import KEY, OOM, SampleRun
 
 from engine import jsonl
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.launch.child import recipe_of
 from engine.runs.rundir import RunDir
 from engine.watch.foreign.watch import open_foreign
 from grubrics_tui.diagnose_command import finding_json
@@ -278,3 +280,33 @@ def _sick_rate(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
     manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
     return manifest
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
+    curable: RunDir, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        await driver.press("t")
+        screen = await driver.shows("Made small:", "y  launch the twin", "n  leave it")
+        assert "esc back" not in screen
+        await driver.press(*["j"] * 40)
+        screen = await driver.shows("n  leave it")
+        assert "saves once, at the end" in screen
+        assert ("j k scroll" in screen) == (size == SMALL)
+
+
+async def test_a_twin_that_keeps_the_cause_is_said_to_fail_too(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        length = recipe_of(curable).get("data.max_response_length")
+        await driver.app.push_screen(ConfirmTwin(curable, [_too_long(length)]))
+        await driver.shows(f"It keeps data.max_response_length={length}", "(a) is the cure")
+
+
+def _too_long(length: int) -> Finding:
+    key = "data.max_response_length"
+    cure = Remedy("Another", (Change("config", key, 8, length),))
+    seen = Evidence("it is long", values={key: length})
+    return Finding("slow_step", Severity.WARNING, "long", "because", (seen,), (cure,))

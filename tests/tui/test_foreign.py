@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,21 @@ def test_watch_without_a_terminal_imports_no_textual(log: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_text_of_no_trainer_is_offered_as_a_log_and_to_the_doctor(
+    tmp_path: Path, call: Callable[..., tuple[int, str]]
+) -> None:
+    text = tmp_path / "my notes.txt"
+    text.write_text("all is well\n")
+    code, said = call("watch", str(text))
+    assert code == 2 and "nothing known in it" in said
+    assert f"watch --log '{text}', or grubrics-tui diagnose '{text}'" in said
+
+
+def test_an_empty_file_is_offered_as_nothing(
+    tmp_path: Path, call: Callable[..., tuple[int, str]]
+) -> None:
+    (tmp_path / "new.log").touch()
+    code, said = call("watch", str(tmp_path / "new.log"))
+    assert code == 2 and "diagnose" not in said

@@ -110,7 +110,7 @@ async def test_a_failed_run_shows_its_reason_and_what_the_doctor_says(runs: Path
         await driver.press("r", "enter")
         await driver.shows(
             "failed: exit code 1 at step 2 of 40",
-            "GPU out of memory in training   f shows why and what cures it",
+            "GPU out of memory in training   f shows why",
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sample_run import OOM, SampleRun
 
+from engine import jsonl
 from engine.runs.rundir import RunDir
 
 pytestmark = pytest.mark.waits
@@ -65,3 +66,23 @@ def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
     code, said = call("diagnose", "grpo-sick", "--runs", str(runs))
     assert code == 1
     assert "\x1b" not in said and "CRITICAL: GPU out of memory in training" in said
+
+
+def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
+    assert "new run: grpo-sick-remedy, its weights in checkpoints/grpo-sick-remedy" in said
+    assert "the checklist passes" in said
+    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_dry_run_refuses_what_the_launch_refuses(
+    curable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
+) -> None:
+    jsonl.write_json(curable.manifest, {**curable.read_manifest(), "cwd": "/elsewhere"})
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), *dry)
+    assert code == 2
+    assert "was launched in /elsewhere; apply the remedy there" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from engine import jsonl
 from engine.data.contract import read_rows
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
@@ -147,3 +149,20 @@ def test_a_run_without_its_recipe_has_no_twin(project: Project) -> None:
     run.recipe.unlink()
     with pytest.raises(UsageError, match="is not there"):
         twin_of(run, {})
+
+
+def test_a_twin_knows_which_named_causes_it_keeps(project: Project) -> None:
+    twin = twin_of(launched(project), {})
+    kept, small = "data.max_response_length", "trainer.total_training_steps"
+    original = {one.key: one.before for one in twin.shrunk}
+    named = [cause(kept, twin.recipe.get(kept)), cause(small, original[small])]
+    assert twin.causes(named) == {kept: twin.recipe.get(kept)}
+    quiet = [replace(one, severity=Severity.INFO) for one in named]
+    assert twin.causes(quiet) == {}
+
+
+def cause(key: str, value: Any) -> Finding:
+    """A finding that names a value of the recipe, and would change it."""
+    cure = Remedy("Another", (Change("config", key, None, value),))
+    seen = Evidence("seen", values={key: value})
+    return Finding("slow_step", Severity.WARNING, "title", "cause", (seen,), (cure,))

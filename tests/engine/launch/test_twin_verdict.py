@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from engine.doctor.finding import Finding, Severity
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.twin_verdict import verdict
 from engine.runs.state import RunState
 
@@ -62,3 +64,37 @@ def test_a_sick_run_that_ended_well_is_still_explained_by_its_findings() -> None
     given = verdict(DONE, found("reward_zero_or_flat"), DONE, found("reward_zero_or_flat"))
     assert (given.outcome, given.exit_code) == ("infrastructure", 1)
     assert "the reward" in given.text
+
+
+def too_fast(rate: float = 3.0) -> Finding:
+    change = Change("config", "training.learning_rate", 2e-5, rate)
+    return Finding(
+        "kl_or_grad_blowup.rate", Severity.ERROR, "too fast", "because",
+        (Evidence("the rate", values={"training.learning_rate": rate}),),
+        (Remedy("Lower it", (change,)),),
+    )  # fmt: skip
+
+
+def test_a_value_of_the_recipe_that_the_twin_keeps_is_no_infrastructure() -> None:
+    given = verdict(DONE, [too_fast()], DONE, [too_fast(), *found("reward_zero_or_flat")])
+    assert (given.outcome, given.exit_code) == ("kept value", 1)
+    assert "training.learning_rate=3.0" in given.text and "apply the remedy" in given.text
+
+
+def test_a_value_counts_as_well_where_it_is_told_below_its_consequence() -> None:
+    folded = [
+        replace(one, followed_by=(too_fast(),)) for one in found("kl_or_grad_blowup.gradient")
+    ]
+    assert verdict(DONE, folded, DONE, [too_fast()]).outcome == "kept value"
+
+
+def test_the_same_class_for_another_reason_is_infrastructure() -> None:
+    grew = found("kl_or_grad_blowup.gradient")
+    assert verdict(DONE, grew, DONE, [too_fast()]).outcome == "infrastructure"
+
+
+def test_what_stands_before_the_value_is_the_cause() -> None:
+    given = verdict(
+        FAILED, [*found("judge_auth"), too_fast()], FAILED, [*found("judge_auth"), too_fast()]
+    )
+    assert (given.outcome, given.shared[0]) == ("infrastructure", "judge_auth")
