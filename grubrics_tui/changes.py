@@ -23,7 +23,8 @@ def told(change: Change) -> str:
 
 def child_lines(child: Child) -> Iterator[str]:
     """The run that a remedy would make, its folder, and what the checklist says to it."""
-    yield clean_text(f"new run: {child.plan.run_id}, its weights in {child.weights}")
+    yield clean_text(f"new run: {child.plan.run_id}")
+    yield clean_text(f"weights: {child.weights}")
     count = len(child.warnings)
     warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
     yield f"the checklist passes{warned}"

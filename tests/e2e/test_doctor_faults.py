@@ -174,13 +174,13 @@ FAULTS = (
         "rate-x1000",
         "kl_or_grad_blowup",
         ("actor_rollout_ref.actor.optim.lr=0.2",),
-        remedy("set it to"),
+        remedy("set the learning rate to"),
     ),
     Fault(
         "rate-x1000-sft",
         "kl_or_grad_blowup",
         ("training.learning_rate=3.0",),
-        remedy("set it to"),
+        remedy("set the learning rate to"),
         recipe="sft_tiny",
     ),
     Fault(

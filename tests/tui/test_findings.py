@@ -261,17 +261,19 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
     jsonl.write_json(curable.manifest, _sick_rate(curable))
     said = call("diagnose", curable.id, "--runs", str(runs))[1]
     number = (
-        next(line for line in said.splitlines() if "Set it to" in line).split(":")[0].split()[1]
+        next(line for line in said.splitlines() if "Set the learning rate to" in line)
+        .split(":")[0]
+        .split()[1]
     )
     assert int(number) > 1
     assert "apply: grubrics-tui remedy grpo-sick --number N" in said
     dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
-    assert dry.startswith("Set it to")
+    assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
         await findings(driver, curable, TITLE)
         while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
-        await driver.shows(f"{number}  Set it to")
+        await driver.shows(f"{number}  Set the learning rate to")
         await driver.press("a")
         await driver.shows(f"launch with {number}")
 

@@ -72,7 +72,7 @@ def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
     said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
-    assert "new run: grpo-sick-remedy, its weights in checkpoints/grpo-sick-remedy" in said
+    assert "new run: grpo-sick-remedy\nweights: checkpoints/grpo-sick-remedy\n" in said
     assert "the checklist passes" in said
     told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
     assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"

@@ -42,7 +42,11 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
         (_value(key, rate),),
         (
             cures.sounder(
-                context, key, usual, lambda rate: 0 < rate <= _HIGHEST_RATE, "Set it to {}"
+                context,
+                key,
+                usual,
+                lambda rate: 0 < rate <= _HIGHEST_RATE,
+                "Set the learning rate to {}",
             ),
         ),
         onset_step=1,
