@@ -131,8 +131,12 @@ def _change(change: Change) -> Row:
 
 
 def _followed(one: Finding, width: int) -> list[Row]:
-    seen = next((f": {evidence.text}" for evidence in one.evidence if evidence.text), "")
-    return _indented([Span(clean_text(f"{one.title}{seen}"), "quiet")], width)
+    """What it is and since when, and one line of what shows it: it is no finding of its own."""
+    since = "" if one.onset_step is None else f", since step {one.onset_step}"
+    rows = _indented([Span(clean_text(f"{one.title}{since}"))], width)
+    for seen in [clean_text(evidence.text) for evidence in one.evidence if evidence.text][:1]:
+        rows += _indented([Span(clipped(seen, width - _INDENT), "quiet")], width)
+    return rows
 
 
 def _note(text: str, width: int) -> list[Row]:
