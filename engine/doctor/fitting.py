@@ -1,18 +1,31 @@
-"""Remedies that a run's recipe has a place for: a log does not tell what kind of run wrote it."""
+"""Remedies that fit a run's recipe: what it has a place for, and in the right direction from its
+values. A log tells neither."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.doctor.finding import Change, Finding
+from engine.doctor.finding import Change, Finding, Remedy
 from engine.launch.keys import is_open
 from engine.runs.rundir import RunDir
 
+_LOWERED = frozenset(
+    {
+        "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+        "training.per_device_train_batch_size",
+        "judge.max_concurrent",
+    }
+)
+_RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s"})
+"""Keys whose proposed values are usual ones: a run may be beyond them already."""
+
 
 def fitting(found: Sequence[Finding], run: RunDir) -> list[Finding]:
-    """The findings without remedies on keys that the recipe of ``run`` does not have.
+    """The findings without remedies on keys that the recipe of ``run`` does not have, and with
+    values that go on from its own.
 
     Of a run that was not launched here nothing is known, and all stay.
     """
@@ -23,13 +36,28 @@ def fitting(found: Sequence[Finding], run: RunDir) -> list[Finding]:
 def _fitted(one: Finding, recipe: Mapping[str, Any]) -> Finding:
     return replace(
         one,
-        remedies=tuple(
-            remedy
-            for remedy in one.remedies
-            if all(_has_place(change, recipe) for change in remedy.changes)
-        ),
+        remedies=tuple(_remedies(one.remedies, recipe)),
         followed_by=tuple(_fitted(follower, recipe) for follower in one.followed_by),
     )
+
+
+def _remedies(remedies: Sequence[Remedy], recipe: Mapping[str, Any]) -> Iterator[Remedy]:
+    for one in remedies:
+        if all(_has_place(change, recipe) for change in one.changes):
+            yield replace(one, changes=tuple(_going_on(each, recipe) for each in one.changes))
+
+
+def _going_on(change: Change, recipe: Mapping[str, Any]) -> Change:
+    """The change, from the run's own value where that lies beyond the proposed one."""
+    now, after = recipe.get(change.key, {}).get("value"), change.after
+    if not isinstance(now, int | float) or not isinstance(after, int | float):
+        return change
+    if change.key in _LOWERED and now <= after:
+        lower = max(1, now // 2) if isinstance(now, int) else round(0.75 * now, 2)
+        return replace(change, after=lower)
+    if change.key in _RAISED and now >= after:
+        return replace(change, after=2 * now)
+    return change
 
 
 def _has_place(change: Change, recipe: Mapping[str, Any]) -> bool:

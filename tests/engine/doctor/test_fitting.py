@@ -57,6 +57,28 @@ def test_all_stay_where_the_recipe_has_the_keys_or_is_not_known(tmp_path: Path) 
     assert fitting([SICK], known) == fitting([SICK], RunDir(tmp_path / "foreign")) == [SICK]
 
 
+@pytest.mark.parametrize(
+    ("key", "now", "proposed", "offered"),
+    [
+        ("actor_rollout_ref.rollout.gpu_memory_utilization", 0.6, 0.4, 0.4),
+        ("actor_rollout_ref.rollout.gpu_memory_utilization", 0.32, 0.4, 0.24),
+        ("judge.max_concurrent", 3, 4, 1),
+        ("judge.timeout_s", 600, 300, 1200),
+        ("judge.timeout_s", 60, 300, 300),
+    ],
+)
+def test_a_usual_value_never_leads_back(
+    tmp_path: Path, key: str, now: float, proposed: float, offered: float
+) -> None:
+    run = launched(tmp_path, key)
+    jsonl.write_json(
+        run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
+    )
+    sick = replace(SICK, remedies=(Remedy("a usual one", (Change("config", key, proposed),)),))
+    (one,) = fitting([sick], run)
+    assert one.remedies[0].changes[0].after == offered
+
+
 @pytest.mark.parametrize(("key", "offered"), [(RECOMPUTE, True), ("training.n_gpus", False)])
 def test_the_doctor_of_a_run_offers_what_fits(tmp_path: Path, key: str, offered: bool) -> None:
     run = launched(tmp_path, key)
