@@ -272,6 +272,7 @@ def fill(disk: Path) -> Path:
                 return filler
 
 
+@thorough
 def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
     victim: Victim, small_disk: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_ray_leaves_no_folder_behind(run: RunDir) -> None:
     assert not list(Path("/tmp").glob(f"*{run.id}*"))
 
 
+@pytest.mark.thorough
 def test_a_killed_run_is_resumed_as_one_history(
     tiny_world: Project, trained_sft: dict[str, Any]
 ) -> None:
