@@ -7,8 +7,8 @@ more than 30 times the median, in a long run one in a thousand steps. Huge: a no
 at the end, or in the hundreds in a quarter of the steps with one in the thousands. Loss (SFT):
 three times the early level and 1 more, to the end. Gradients and losses are compared with the first
 three values and the lowest lasting level too: what diverges at once is its own early level. Policy
-loss: it grows by half and more three
-times in a row, to ten times its size and above 20, which warns of a collapse some steps ahead.
+loss: it grows by half and more three times in a row, to ten times its size and above 20, which
+warns of a collapse some steps ahead.
 Ruled out: one spike, a gradient norm that falls, a KL that was as high from the start (a distance
 to another model, as in distillation), sums over tokens (``actor/reward_kl_penalty``, the ``kl`` of
 KTO), jitter that reaches as far.
