@@ -53,7 +53,7 @@ class Project:
 
 
 def copied(project: Project, path: Path) -> Project:
-    """The same project without its runs, for tests that change its files."""
+    """The same project without its runs, as one whose runs are elsewhere."""
     shutil.copytree(project.path, path, ignore=shutil.ignore_patterns("runs"))
     return Project(path)
 
