@@ -1,20 +1,12 @@
-"""The app: which screen is open, in which colours, and what every screen can do."""
+"""The app: which screen is open, and where one leads to another."""
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.actions import ActionParseResult
-from textual.app import App, ComposeResult, SystemCommand
-from textual.dom import DOMNode
-from textual.driver import Driver
-from textual.filter import LineFilter
+from textual.app import ComposeResult
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -22,9 +14,8 @@ from textual.screen import Screen
 from engine.runs.registry import RunInfo, active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.actions import actions_of, bindings, is_changing, keymap
-from grubrics_tui.ascii_text import AsciiFilter
 from grubrics_tui.formats import step_of
+from grubrics_tui.frame import Frame, screen_name
 from grubrics_tui.layout import LayoutFile
 from grubrics_tui.navigation import (
     OpenCompare,
@@ -38,51 +29,19 @@ from grubrics_tui.navigation import (
     Tell,
 )
 from grubrics_tui.settings import Loaded, Settings, panels_for
-from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.themes import DARK, THEMES
 from grubrics_tui.widgets.opening import Opening
-
-_FAULT_S = 20.0
-_SETTLED_S = 3.0
-"""By then the first screen is up, with what was imported for it."""
 
 if TYPE_CHECKING:
     from grubrics_tui.screens.checklist import ChecklistScreen
     from grubrics_tui.watched import Watched
 
 
-class GrubricsApp(App[None]):
+class GrubricsApp(Frame):
     """Opens the run that is active, or else the checklist of ``config``.
 
     It only reads files and asks: quitting it, or losing the terminal, changes nothing for a run.
     With ``log`` it opens on that file. Screens are imported when they open: a log of gigabytes
     shall be there at once.
-    """
-
-    TITLE = "grubrics-tui"
-    BINDINGS = bindings()
-    ENABLE_COMMAND_PALETTE = True
-
-    CSS = """
-    Screen { background: $background; overflow: hidden; }
-    ModalScreen { background: $background 55%; }
-    Footer { background: $background; height: 1; padding: 0 1; }
-    FooterKey {
-        background: $background;
-        color: $quiet;
-        .footer-key--key { color: $primary; background: $background; }
-    }
-    Toast { background: $panel; }
-    OptionList, TextArea, VerticalScroll { scrollbar-size: 1 1; }
-    * {
-        scrollbar-color: $line;
-        scrollbar-color-hover: $line-focus;
-        scrollbar-color-active: $line-focus;
-        scrollbar-background: $background;
-        scrollbar-background-hover: $background;
-        scrollbar-background-active: $background;
-        scrollbar-corner-color: $background;
-    }
     """
 
     class Opened(Message):
@@ -102,82 +61,22 @@ class GrubricsApp(App[None]):
         watched: Watched | None = None,
         loaded: Loaded | None = None,
     ) -> None:
-        super().__init__()
-        self.loaded = loaded or Loaded(Settings(), {})
-        settings = self.settings = self.loaded.settings
+        super().__init__(loaded or Loaded(Settings(), {}))
         self.runs_root, self.config, self.overrides = runs_root, config, overrides
         self.log_path, self._first_log = log_path, log
-        self.ascii_only = not _speaks_unicode() if settings.ascii is None else settings.ascii
         self._watched = watched
-        self.animation_level = "none"
         self._opening = Opening()
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = settings.theme
-        self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
-        self.set_keymap(keymap(settings.keys))
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own colours, for Textual themes that do not know them."""
-        return DARK.variables
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), *self._ascii_filters]
-
-    def get_driver_class(self) -> type[Driver]:
-        """Textual's choice; a terminal is written to sparingly."""
-        chosen = super().get_driver_class()
-        if chosen.__name__ != "LinuxDriver":
-            return chosen
-        from grubrics_tui.driver import SparingDriver
-
-        return SparingDriver
 
     def compose(self) -> ComposeResult:
         yield self._opening
 
     def on_mount(self) -> None:
-        # The garbage collector need not walk again and again through what stays for good.
-        self.set_timer(_SETTLED_S, gc.freeze)
-        for fault in self.loaded.faults:
-            self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S, markup=False)
         if self._first_log is not None:
             self._open_log(OpenLog(self._first_log))
         elif self._watched is not None:
             self._open_first(self._watched)
         else:
             self._find_active()
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """What is told may quote a file: it is inert, and never read as markup."""
-        super().notify(
-            clean_text(message),
-            title=clean_text(title),
-            severity=severity,
-            timeout=timeout,
-            markup=False,
-        )
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
-        name = action if isinstance(action, str) else action[1]
-        if self.settings.read_only and is_changing(name):
-            self.notify("the screen is read-only: nothing was done", markup=False)
-            return True
-        return await super().run_action(action, default_namespace, namespaces)
 
     @work(thread=True, group="open", exit_on_error=False)
     def _find_active(self) -> None:
@@ -295,31 +194,8 @@ class GrubricsApp(App[None]):
         shown = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
         return shown is None or shown != name
 
-    def action_show_help(self) -> None:
-        if screen_name(self.screen) != "help":
-            from grubrics_tui.screens.help import HelpScreen
-
-            self.push_screen(HelpScreen(screen_name(self.screen), self.settings.keys))
-
-    def action_next_theme(self) -> None:
-        names = [theme.name for theme in THEMES]
-        here = names.index(self.theme) if self.theme in names else -1
-        self.theme = names[(here + 1) % len(names)]
-
     def action_leave(self) -> None:
         self.exit(message=self._farewell())
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        for action in actions_of(screen_name(screen)):
-            refused = self.settings.read_only and action.changes
-            if action.needs_argument or refused:
-                continue
-            title = (action.label or action.description).capitalize()
-            twin = f"  $ {action.twin}" if action.twin else ""
-            yield SystemCommand(
-                title, f"{action.description}{twin}", partial(screen.run_action, action.name)
-            )
-        yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
 
     def _show(self, screen: Screen[None]) -> None:
         """Make ``screen`` the only one above the empty base."""
@@ -361,13 +237,3 @@ def _runs(root: Path) -> Screen[None]:
     from grubrics_tui.screens.runs import RunsScreen
 
     return RunsScreen(root)
-
-
-def screen_name(screen: Screen[object]) -> str:
-    """The name under which the action registry knows a screen."""
-    return getattr(screen, "WHERE", type(screen).__name__.removesuffix("Screen").lower())
-
-
-def _speaks_unicode() -> bool:
-    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
-    return "utf" in encoding.lower()

@@ -153,7 +153,7 @@ def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -
     for number, finding in enumerate(findings):
         if number:
             yield ""
-        since = "" if finding.onset_step is None else f" since step {finding.onset_step}"
+        since = f" since {finding.onset}" if finding.onset else ""
         yield f"{str(finding.severity).upper()}{since}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (f"  seen: {_seen(one)}" for one in finding.evidence[:_MOST_EVIDENCE])

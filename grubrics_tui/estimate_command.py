@@ -11,6 +11,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.estimate_cures import MORE_CACHE, lowering
+from grubrics_tui.formats import seconds
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
 from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
@@ -163,7 +164,7 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
         yield "  latency unknown: no earlier run asked this judge"
     else:
         enough = use.concurrency_for(SLOW_S)
-        least = f"{use.rounds} rounds x {use.latency:.2f} s = {use.least_step:.1f} s"
+        least = f"{use.rounds} rounds x {seconds(use.latency)} = {seconds(use.least_step)}"
         yield f"  {least} a step at least (run '{use.basis}')"
         yield f"  a step within {SLOW_S:.0f} s needs {enough} at once (calls x latency / seconds)"
     yield f"  {price(use)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Severity(StrEnum):
@@ -79,7 +80,8 @@ class Finding:
 
     ``onset_step`` is the step at which it began, where a step is known. ``confidence`` lies in 0 to
     1. ``not_checked`` names what could not be looked at, and why. ``followed_by`` holds what this
-    finding caused: consequences are not findings of their own.
+    finding caused: consequences are not findings of their own. ``counted`` is what the steps count:
+    the records, in a log that numbers no steps.
     """
 
     id: str
@@ -93,6 +95,12 @@ class Finding:
     not_checked: tuple[str, ...] = ()
     followed_by: tuple[Finding, ...] = ()
     source: str = ""
+    counted: Literal["step", "record"] = "step"
+
+    @property
+    def onset(self) -> str:
+        """``step 34``, or nothing where no step is known."""
+        return "" if self.onset_step is None else f"{self.counted} {self.onset_step}"
 
     @property
     def family(self) -> str:

@@ -30,7 +30,7 @@ def notify(
 
 def message(run: RunDir, finding: Finding) -> dict[str, Any]:
     """What a notice says. ``text`` alone is what chat services show."""
-    since = "" if finding.onset_step is None else f" since step {finding.onset_step}"
+    since = f" since {finding.onset}" if finding.onset else ""
     return {
         "text": f"{run.id}: {finding.severity}{since}: {finding.title}. {finding.cause}",
         "run": run.id,

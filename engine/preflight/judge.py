@@ -37,12 +37,21 @@ def pace(use: JudgeUse, workers: int) -> str:
     )
     if use.least_step is None:
         return f"{text}; latency unknown before a run has asked this judge"
-    return f"{text} x {use.latency:.1f} s = {use.least_step:.0f} s at least (run '{use.basis}')"
+    each, least = _seconds(use.latency), _seconds(use.least_step)
+    return f"{text} x {each} = {least} at least (run '{use.basis}')"
+
+
+def _seconds(value: float | None) -> str:
+    """Three digits, as latencies run from a stand-in's microseconds to minutes."""
+    return "?" if value is None else f"{value:.0f} s" if value >= 100 else f"{value:.3g} s"
 
 
 def price(use: JudgeUse) -> str:
-    """What all calls of the run cost, or what is missing to say so."""
+    """How many calls the run makes in all, and what they cost or what is missing to say so."""
+    calls = f"{use.calls.total:,} calls in all"
+    if use.calls.validation:
+        calls += f", {use.calls.validation:,} of them in {use.calls.validations} validations,"
     if use.cost is not None:
-        return f"{use.calls.total:,} calls in all cost ${use.cost:,.2f}"
+        return f"{calls} cost ${use.cost:,.2f}"
     missing = [text for text in use.unknown if text != "no earlier run asked this judge"]
-    return f"{use.calls.total:,} calls in all, cost unknown ({'; '.join(missing)})"
+    return f"{calls.removesuffix(',')}, cost unknown ({'; '.join(missing)})"

@@ -29,7 +29,7 @@ def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
     """One finding of the list: how bad, what, since when."""
     paper = "panel" if chosen else ""
     shape, ink = LOOKS[finding.severity]
-    since = "" if finding.onset_step is None else f" step {finding.onset_step}"
+    since = f" {finding.onset}" if finding.onset else ""
     folded = f" +{len(finding.followed_by)}" if finding.followed_by else ""
     tail = f"{folded}{since} "
     pointer = "▌" if chosen else " "
@@ -51,7 +51,8 @@ def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list
     rows = wrapped([Span(f"{shape} {clean_text(finding.title)}", ink, bold=True)], width)
     rows += wrapped([Span(_facts(finding), "quiet")], width)
     rows += [[], *wrapped([Span(clean_text(finding.cause))], width)]
-    rows += _section("evidence", (_evidence(one, width) for one in finding.evidence))
+    seen = (_evidence(one, width, finding.counted) for one in finding.evidence)
+    rows += _section("evidence", seen)
     rows += _section("remedies", (_remedy(one, choices, width) for one in finding.remedies))
     rows += _section(
         "what followed from it", (_followed(one, width) for one in finding.followed_by)
@@ -63,7 +64,7 @@ def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list
 
 
 def _facts(finding: Finding) -> str:
-    since = "" if finding.onset_step is None else f"   since step {finding.onset_step}"
+    since = f"   since {finding.onset}" if finding.onset else ""
     sure = "" if finding.confidence >= 1 else f"   {finding.confidence:.0%} sure"
     return f"{finding.severity}   {finding.id}{since}{sure}"
 
@@ -77,12 +78,12 @@ def _section(title: str, blocks: Iterable[list[Row]]) -> Iterator[Row]:
         yield from block
 
 
-def _evidence(one: Evidence, width: int) -> list[Row]:
+def _evidence(one: Evidence, width: int, counted: str) -> list[Row]:
     told = {name: value for name, value in one.values.items() if _is_news(name, value, one.text)}
     values = "   ".join(f"{clean_text(name)} {_value(value)}" for name, value in told.items())
     rows = _indented([Span(clean_text(one.text))], width)
     rows += _indented([Span(values, "accent")], width) if values else []
-    place = where(one)
+    place = where(one, counted)
     return rows + (_indented([Span(place, "quiet")], width) if place else [])
 
 
@@ -96,10 +97,10 @@ def _is_news(name: str, value: object, text: str) -> bool:
     return not any(f" {form} " in words for form in forms)
 
 
-def where(one: Evidence) -> str:
+def where(one: Evidence, counted: str) -> str:
     """``attempt_1/console.log line 165; step 3``. What stands in no one place has no place."""
-    is_said = one.step is None or f"step {one.step}" in one.text
-    parts = [] if is_said else [f"step {one.step}"]
+    is_said = one.step is None or f"{counted} {one.step}" in one.text
+    parts = [] if is_said else [f"{counted} {one.step}"]
     if one.path is not None and one.offset is not None:
         line = one.values.get(_LINE)
         place = f"byte {one.offset}" if line is None else f"line {line}"
@@ -132,7 +133,7 @@ def _change(change: Change) -> Row:
 
 def _followed(one: Finding, width: int) -> list[Row]:
     """What it is and since when, and one line of what shows it: it is no finding of its own."""
-    since = "" if one.onset_step is None else f", since step {one.onset_step}"
+    since = f", since {one.onset}" if one.onset else ""
     rows = _indented([Span(clean_text(f"{one.title}{since}"))], width)
     for seen in [clean_text(evidence.text) for evidence in one.evidence if evidence.text][:1]:
         rows += _indented([Span(clipped(seen, width - _INDENT), "quiet")], width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -15,7 +15,8 @@ from grubrics_tui.keys import told
 
 
 class HelpScreen(ModalScreen[None]):
-    """Read from the action registry, so it cannot be wrong."""
+    """Read from the action registry, so it cannot be wrong. What the screen below does not offer at
+    this moment is listed too, in a quiet colour and with a remark."""
 
     BINDINGS = bindings("help")
 
@@ -30,9 +31,11 @@ class HelpScreen(ModalScreen[None]):
     }
     """
 
-    def __init__(self, where: str, keys: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, where: str, keys: Mapping[str, str], offers: Callable[[Action], bool]
+    ) -> None:
         super().__init__()
-        self._where, self._keys = where, keys or {}
+        self._where, self._keys, self._offers = where, keys, offers
 
     def compose(self) -> ComposeResult:
         box = VerticalScroll(Static(self._table(), markup=False))
@@ -57,15 +60,17 @@ class HelpScreen(ModalScreen[None]):
         words = max(len(action.description) for action in actions) + 2
         wide = self.app.size.width > keys + words + 50
         lines = [
-            _line(action, key.ljust(keys), words if wide else 0)
+            _line(action, key.ljust(keys), words if wide else 0, offered=self._offers(action))
             for action, key in zip(actions, pressed, strict=True)
         ]
         lines += [Content(""), Content.styled("ctrl+p opens the command palette", "$quiet")]
         return Content("\n").join(lines)
 
 
-def _line(action: Action, keys: str, words: int) -> Content:
+def _line(action: Action, keys: str, words: int, *, offered: bool) -> Content:
     """Key, description and shell twin: in columns, or the twin below where there is no room."""
+    if not offered:
+        return Content.styled(f"{keys}{action.description} (not now)", "$quiet")
     line = Content.styled(keys, "bold $primary")
     line += action.description.ljust(words)
     if not action.twin:

@@ -95,7 +95,7 @@ def _trouble(history: History) -> list[str]:
     if not (alarms := _alarms(history)):
         return []
     root, more = alarms[0], len(alarms) - 1
-    since = "" if root.onset_step is None else f" since step {root.onset_step}"
+    since = f" since {root.onset}" if root.onset else ""
     others = f"   and {more} more" if more else ""
     shape, _ = LOOKS[root.severity]
     return [clean_text(f"{shape} {root.title}{since}{others}{_HINT}"), clean_text(root.cause)]

@@ -16,9 +16,9 @@ class RewardPanel(ChartPanel):
     """The band is one in-group standard deviation: the signal that GRPO learns from."""
 
     TITLE = "reward"
-    DETAIL = "mean ± std in group"
 
     def plot(self, history: History, number: int) -> Plot:
+        self.note("mean ± std in group" if history.tells_spread else "mean")
         return reward_plot(history)
 
 

@@ -110,8 +110,9 @@ def _rewards(history: History) -> Row:
     mean, std = history.last(metrics.REWARD_MEAN), history.last(metrics.REWARD_STD)
     step, validation = history.last_point(metrics.VALIDATION_REWARD)
     judge = history.last(metrics.JUDGE_LATENCY)
+    spread = f" ± {fixed(std)}" if history.tells_spread else ""
     return [
-        *_value("reward", f"{fixed(mean)} ± {fixed(std)}", "series-1"),
+        *_value("reward", fixed(mean) + spread, "series-1"),
         *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
         *(_value("judge", seconds(judge)) if judge is not None or not _is_foreign(history) else []),
     ]

@@ -65,6 +65,7 @@ async def test_panels_without_numbers_are_not_shown(log: Path, runs: Path) -> No
         await driver.shows("1 reward", "2 step time", "3 policy", "4 log", "TaskRunner 1")
         screen = await driver.shows("verl console log")
         assert "judge" not in screen
+        assert "±" not in screen
         assert "machine" not in screen
 
 

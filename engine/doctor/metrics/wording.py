@@ -50,6 +50,7 @@ def _in_records(one: Finding) -> Finding:
         evidence=tuple(map(_evidence, one.evidence)),
         remedies=tuple(map(_remedy, one.remedies)),
         followed_by=tuple(map(_in_records, one.followed_by)),
+        counted="record",
     )
 
 

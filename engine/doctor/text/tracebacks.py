@@ -12,6 +12,7 @@ _IGNORED = ("Exception ignored in", "--- Logging error ---")
 """What follows was raised where nobody could handle it, and harmed nobody."""
 _WORDS = ("Error", "Exception", "Warning", "Timeout", "Failed", "Invalid", "NotFound", "Abort")
 """Names that anybody may begin a line with."""
+_UNDERLINES = " ^~"
 _MOST_LINES = 400
 _LAST_LINES = 8
 """A traceback that so few lines follow is where the log ends."""
@@ -34,13 +35,15 @@ _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception and where it came from: ``frames`` are ``file:function``, outermost first."""
+    """An exception and where it came from: ``frames`` are ``file:function``, outermost first;
+    ``code`` is the source of the innermost one, where the traceback shows it."""
 
     line: Line
     type: str
     message: str
     frames: tuple[str, ...]
     is_ignored: bool = False
+    code: str = ""
 
     @property
     def innermost(self) -> str:
@@ -53,6 +56,7 @@ class _Open:
     lines: int = 0
     is_ignored: bool = False
     type: str = ""
+    code: str = ""
     last: Line | None = None
     since: int = 0
     """Lines after the last frame, of any process."""
@@ -90,7 +94,7 @@ class Tracebacks:
             if block is None:
                 block = self._begin(line.source)
             block.frames.append(named)
-            block.last, block.since = line, 0
+            block.last, block.since, block.code = line, 0, ""
             block.type = _implied(line.text) or block.type
             return None
         if block is None or not block.frames:
@@ -114,9 +118,10 @@ class Tracebacks:
     def _close(self, line: Line, block: _Open) -> Raised | None:
         found = exception_in(line.text, below_frames=True)
         if found is None:
+            block.code = block.code or line.text.strip(_UNDERLINES)
             return None
         del self._open[line.source]
-        return Raised(line, *found, tuple(block.frames[-200:]), block.is_ignored)
+        return Raised(line, *found, tuple(block.frames[-200:]), block.is_ignored, block.code)
 
     def _age(self) -> None:
         self._ignored = {source: left - 1 for source, left in self._ignored.items() if left > 1}

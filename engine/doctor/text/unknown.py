@@ -23,6 +23,7 @@ class Kind:
     message: str = ""
     frames: str = ""
     innermost: str = ""
+    code: str = ""
 
     def fits(self, raised: Raised) -> bool:
         looked_at = (
@@ -30,6 +31,7 @@ class Kind:
             (self.message, raised.message),
             (self.frames, "\n".join(raised.frames)),
             (self.innermost, "\n".join(raised.frames[-3:])),
+            (self.code, raised.code),
         )
         return all(re.search(pattern, text) for pattern, text in looked_at if pattern)
 

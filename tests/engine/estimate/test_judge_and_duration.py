@@ -143,5 +143,6 @@ def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: 
     ran(project, project.recipe("grpo", *AZURE), "before", slow)
     found = checked(project, *AZURE, "judge.max_concurrent=2")
     assert found.status == "warn"
-    assert "8 rounds x 100.0 s = 800 s at least" in found.message
+    assert "8 rounds x 100 s = 800 s at least" in found.message
     assert found.fix == "judge.max_concurrent=6"
+    assert "105 calls in all, 9 of them in 3 validations, cost unknown" in found.message

@@ -22,6 +22,12 @@ def test_frames_and_exception() -> None:
     assert (one.type, one.message, one.frames) == ("ValueError", "no", ("/a.py:go",))
 
 
+def test_the_source_of_the_innermost_frame_is_kept() -> None:
+    inner = ['  File "/b.py", line 9, in g', "    x.index(None)", "    ^^^^^^^^^^^^^"]
+    [one] = raised(HEADER, '  File "/a.py", line 1, in go', "    g()", *inner, "ValueError: no")
+    assert one.code == "x.index(None)"
+
+
 def test_two_ranks_interleaved() -> None:
     first, second = raised(
         f"[rank0]: {HEADER}",
@@ -89,6 +95,8 @@ def test_lines_that_name_none(text: str) -> None:
             "tokenizer_or_chat_template",
         ),
         ("/x/omegaconf/base.py:get", "OddError: x", "config_error"),
+        ("/x/site-packages/peft/config.py:load", "OddError: x", "lora_adapter_error"),
+        ("/w/x.py:go", "wandb.old_name.OddError: x", "wandb_teardown_or_crash"),
     ],
 )
 def test_an_unknown_exception_is_sorted_by_its_frames(file: str, text: str, family: str) -> None:
@@ -96,6 +104,13 @@ def test_an_unknown_exception_is_sorted_by_its_frames(file: str, text: str, fami
     [one] = raised(HEADER, f'  File "{place}", line 1, in {function}', text)
     kind = kind_of(one)
     assert kind is not None and kind.id.startswith(family)
+
+
+def test_a_special_token_that_is_none_is_the_tokenizers() -> None:
+    frame = ['  File "/w/batches.py", line 3, in cut', "    at = ids.index(tok.bos_token_id)"]
+    [one] = raised(HEADER, *frame, "ValueError: None is not in list")
+    kind = kind_of(one)
+    assert kind is not None and kind.id == "tokenizer_or_chat_template.missing_token"
 
 
 def test_what_python_raises_while_it_ends_is_noise() -> None:
