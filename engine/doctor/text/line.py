@@ -11,6 +11,7 @@ LONGEST = 32 * 1024
 """Bytes of a line that are looked at, around the place that drew attention to it."""
 # Some logs were copied without the escape character.
 _ANSI = re.compile(r"\x1b?\[\d{1,3}(?:;\d{1,3}){0,5}m|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_BACKSLASH = "\\"
 _FRAME = re.compile(
     r'\s*File "(?P<file>[^"]*)", line \d+(?:, in (?P<function>.*))?'
     r"|\s*File (?P<cell>\S+?)(?::\d+)?, in (?P<inside>[^(]+)\("
@@ -51,9 +52,13 @@ def plain(raw: bytes) -> str:
 
 
 def frame(text: str) -> str | None:
-    """``file:function`` of a traceback's frame line, or None for any other line."""
+    """``file:function`` of a traceback's frame line, or None for any other line.
+
+    Files are told with slashes, on Windows too.
+    """
     found = _FRAME.match(text)
     if found is None:
         return None
     file = found["file"] or found["cell"] or found["input"] or ""
-    return f"{file}:{(found['function'] or found['inside'] or '').strip()}"
+    function = found["function"] or found["inside"] or ""
+    return f"{file.replace(_BACKSLASH, '/')}:{function.strip()}"

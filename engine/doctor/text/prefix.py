@@ -9,7 +9,7 @@ _LEVEL = r"DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL"
 _WHO = (
     r"\((?P<process>[^()]{0,90}\bpid=\d+[^()]{0,60}|raylet|gcs_server|autoscaler)\) ?",
     r"\[?(?P<rank>(?:local_)?(?:rank|Rank|RANK|default)[ :=]{0,2}\d+)(?:\]:?|:| \|) ?",
-    r"\[(?P<mpi>\d+,\d+)\]<std\w+>:? ?",
+    r"\[(?P<mpi>\d+,(?:mpirank:)?\d+(?:,[\w-]+)?)\]<std\w+>:? ?",
     r"(?P<task>\d{1,4}): (?=Traceback|  File|    |\[|[\w.]+(?:Error|Exception))",
     r"(?P<host>[\w.-]{2,40}) +\| ",
 )

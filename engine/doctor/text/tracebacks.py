@@ -30,6 +30,7 @@ _NAMED_SO = re.compile(
     r"|\w*Unpickling\w*|\w*Arrow\w+|Group)\Z"
 )
 _OF_A_MODULE = re.compile(r"(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*(?=: |$)")
+_RAISES = re.compile(r"raise (?P<type>(?:\w+\.)*_?[A-Z]\w*)\(")
 _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 
@@ -104,7 +105,7 @@ class Tracebacks:
     def torn(self) -> list[Raised]:
         """Tracebacks at which the log ends, before their exceptions."""
         return [
-            Raised(one.last, one.type, "", tuple(one.frames[-200:]))
+            Raised(one.last, one.type or _raised_by(one.code), "", tuple(one.frames[-200:]))
             for one in self._open.values()
             if one.last and one.since <= _LAST_LINES
         ]
@@ -159,6 +160,12 @@ def _frame_or_implied(text: str) -> str | None:
     if named is None and _IMPLIED.search(text[:400]) and exception_in(text):
         return "ray:task"
     return named
+
+
+def _raised_by(code: str) -> str:
+    """The type that a line of program text raises."""
+    found = _RAISES.match(code)
+    return found["type"] if found else ""
 
 
 def _implied(text: str) -> str:

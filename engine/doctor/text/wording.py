@@ -19,10 +19,11 @@ _REPLY = r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason)"
 """What a service answers when it refuses: printed as a config is, and no config."""
 _CONFIG = (rf"\s*[\[{{(]*'{_REPLY}[\w./-]+': ", rf"\s+\"{_REPLY}[\w./-]+\": ")
 _METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
-_CODE = re.compile("|".join((*_PROGRAM, *_CONFIG, _TABLE, _METRICS)))
+_MESSAGE = r"(?!\s*[\"'](?:message|detail)[\"']: )"
+_CODE = re.compile(_MESSAGE + "(?:" + "|".join((*_PROGRAM, *_CONFIG, _TABLE, _METRICS)) + ")")
 _RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
 _RETRY = re.compile(
-    r"\bretrying\b|\bwill (?:retry|be retried)\b|\btrying again\b"
+    r"\bretrying\b|\bwill (?:retry|be retried)\b|(?<!before )\btrying again\b"
     r"|\bcontinuing\b(?! (?:training )?from)|\bproceeding with(?:out)?\b",
     re.IGNORECASE,
 )
