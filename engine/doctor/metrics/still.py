@@ -1,6 +1,7 @@
 """Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
 
 Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0;
+a validation loss that is one number in all of at least 4 evaluations while the training loss moves;
 DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
 with spread and yet a gradient of exactly 0; a learning rate that is 0 in all of at least 10 steps,
 or still warming up when the run ends.
@@ -25,6 +26,7 @@ from engine.watch import metrics
 _STEPS = 5
 _ZEROS = 3
 _LR_STEPS = 10
+_EVALUATIONS = 4
 _OF_CHANCE = 1e-3
 _TRAINABLE = Remedy(
     "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
@@ -39,6 +41,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _no_gradient(run)
     yield from _no_rate(run)
     yield from _never_warm(run)
+    yield from _same_validation(run)
 
 
 def _constant_loss(run: Run) -> Iterator[Finding]:
@@ -152,6 +155,31 @@ def _no_rate(run: Run) -> Iterator[Finding]:
         ),
         rate.step(0),
         source="the schedule's own values",
+    )
+
+
+def _same_validation(run: Run) -> Iterator[Finding]:
+    """Weights that change give another loss, if only in the last digit."""
+    held_out, loss = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
+    if len(held_out) < _EVALUATIONS or np.ptp(held_out.values) or len(loss) < _EVALUATIONS:
+        return
+    value = float(held_out.values[0])
+    if not value or np.ptp(loss.values) < 0.1 * abs(float(np.median(loss.values))):
+        return
+    yield Finding(
+        "loss_flat_no_learning.validation",
+        Severity.WARNING,
+        "Every validation gives the same loss",
+        f"The validation loss is {value:.6g} in all {len(held_out)} evaluations, while the "
+        "training loss moves: what is evaluated is not what is trained.",
+        (run.seen("the validation loss does not change", held_out.step(-1), loss=value),),
+        (
+            Remedy("Check that the model that is evaluated is the one that the optimiser updates"),
+            _TRAINABLE,
+        ),
+        held_out.step(1),
+        confidence=0.7,
+        source="the same weights give the same loss",
     )
 
 

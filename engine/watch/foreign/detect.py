@@ -13,6 +13,7 @@ from engine.errors import UsageError, unknown_name
 from engine.watch.foreign import (
     hf_console,
     hf_state,
+    llama_factory,
     own,
     slo,
     step_timing,
@@ -49,6 +50,12 @@ FORMATS = (
         "verl file logger",
         verl_jsonl.is_it,
         lambda path: LineReader(path, verl_jsonl.VerlJsonl),
+    ),
+    Format(
+        "llama-factory",
+        "trainer_log.jsonl of LLaMA-Factory",
+        llama_factory.is_it,
+        lambda path: LineReader(path, llama_factory.LlamaFactoryLog),
     ),
     Format(
         "slo",

@@ -28,6 +28,9 @@ def records(sample: Sample, count: int = 5) -> list[Record]:
 class JsonLines(ABC):
     """``Parser`` of such a file. Lines that are no step are left out."""
 
+    STEP = "step"
+    """The key of a record's step."""
+
     def __init__(self) -> None:
         self._numbering = Numbering()
 
@@ -35,7 +38,7 @@ class JsonLines(ABC):
         found = []
         for line in lines:
             record = jsonl.parse_line(line)
-            number = None if record is None else jsonl.integer(record.get("step"))
+            number = None if record is None else jsonl.integer(record.get(self.STEP))
             if record is None or number is None or number < 0:
                 continue
             if (values := self.values(record)) is not None:

@@ -81,6 +81,27 @@ def test_rewards_that_differ_without_a_gradient() -> None:
     assert alarmed(curves) == ["loss_flat_no_learning.no_gradient"]
 
 
+@pytest.mark.parametrize(
+    ("losses", "ids"),
+    [
+        ([12.5, 0, 0, 0, 0], ["loss_nan.vanished"]),
+        ([1.5, 0.02, 0.004, 0.0003, 0, 0, 0, 0], []),
+        ([1.5, 0, 0.9, 1.1, 1.0], []),
+    ],
+)
+def test_a_loss_that_falls_to_zero_at_once(losses: list[float], ids: list[str]) -> None:
+    assert alarmed({"train/loss": losses}) == ids
+
+
+@pytest.mark.parametrize(
+    ("held_out", "ids"),
+    [([1.25] * 5, ["loss_flat_no_learning.validation"]), ([1.25, 1.25, 1.25, 1.25, 1.2499], [])],
+)
+def test_a_validation_that_always_gives_one_number(held_out: list[float], ids: list[str]) -> None:
+    falling = [2.0, 1.6, 1.5, 1.3, 1.2]
+    assert alarmed({"train/loss": falling, "val/loss": held_out}) == ids
+
+
 def test_a_learning_rate_of_zero() -> None:
     curves = {"actor/lr": np.zeros(12), "actor/grad_norm": np.linspace(0.1234, 0.5678, 12)}
     assert alarmed(curves) == ["loss_flat_no_learning.rate_zero"]

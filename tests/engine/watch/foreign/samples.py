@@ -23,6 +23,16 @@ TIMINGS = (
     "per_reward=(avg=0.10s max=0.16s min=0.05s) | sem_wait=(avg=0.25s max=0.30s) | "
     "api=(avg=0.08s max=0.05s min=0.05s) | max_concurrent=2",
 )
+FACTORY = {
+    "current_steps": 10,
+    "total_steps": 40,
+    "loss": 1.25,
+    "lr": 5e-05,
+    "epoch": 0.25,
+    "percentage": 25.0,
+    "elapsed_time": "0:00:30",
+    "remaining_time": "0:01:30",
+}
 SLO = {
     "step": 0,
     "prompt": "p",

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import DICTS, SLO, TIMINGS, history, trainer_state, verl_line, wandb_log, write
+from samples import (
+    DICTS,
+    FACTORY,
+    SLO,
+    TIMINGS,
+    history,
+    trainer_state,
+    verl_line,
+    wandb_log,
+    write,
+)
 
 from engine.errors import UsageError
 from engine.watch.foreign.detect import FORMATS, detect
@@ -22,6 +32,7 @@ CONTENTS = {
     "hf": ["Loading", *DICTS],
     "step-timing": ["starting", *TIMINGS],
     "verl-jsonl": [json.dumps({"step": 1, "data": {"a": 1}})],
+    "llama-factory": [json.dumps(FACTORY)],
     "slo": [json.dumps(SLO)],
     "own": [json.dumps(Step(1, 1, 0.0, {"a": 1.0}).to_json())],
 }

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import SLO, TIMINGS
+from samples import FACTORY, SLO, TIMINGS
 
+from engine.watch.foreign.llama_factory import LlamaFactoryLog
 from engine.watch.foreign.own import OwnLog
 from engine.watch.foreign.slo import SloLog
 from engine.watch.foreign.source import Parser
@@ -68,6 +69,17 @@ def test_its_manifest_tells_steps_and_model(tmp_path: Path) -> None:
     assert SloLog(tmp_path / "moved.jsonl").about().model is None
 
 
+def test_llama_factory_tells_step_total_and_an_evaluation_of_its_own() -> None:
+    log = LlamaFactoryLog()
+    evaluated = {key: value for key, value in FACTORY.items() if key not in ("loss", "lr")}
+    found = log.feed(lines(FACTORY, {**evaluated, "eval_loss": 1.5}))
+    assert [(step.step, step.metrics) for step in found] == [
+        (10, {"train/loss": 1.25, "train/lr": 5e-05, "epoch": 0.25}),
+        (10, {"val/loss": 1.5, "epoch": 0.25}),
+    ]
+    assert log.about().total_steps == 40
+
+
 def test_step_timing_of_two_workers_is_one_step() -> None:
     parser = StepTiming()
     steps = parser.feed([line.encode() for line in TIMINGS[:2]])
@@ -89,11 +101,20 @@ def test_a_timing_line_without_judge_calls_has_no_latency() -> None:
     assert step.metrics == {"reward_total_duration_s": 0.2, "judge/calls": 6.0}
 
 
-@pytest.mark.parametrize("new", [VerlJsonl, OwnLog, StepTiming, lambda: SloLog(Path("x.jsonl"))])
+@pytest.mark.parametrize(
+    "new", [VerlJsonl, OwnLog, LlamaFactoryLog, StepTiming, lambda: SloLog(Path("x.jsonl"))]
+)
 @given(data=st.lists(st.binary(max_size=100), max_size=4), tail=st.binary(max_size=60))
 def test_any_bytes_are_fine(new: Any, data: list[bytes], tail: bytes) -> None:
     parser: Parser = new()
-    parser.feed([*data, b'{"step": 1, ' + tail, b"STEP_TIMING step=1 gpu_phase=" + tail + b"s"])
+    parser.feed(
+        [
+            *data,
+            b'{"step": 1, ' + tail,
+            b'{"current_steps": 1, ' + tail,
+            b"STEP_TIMING step=1 gpu_phase=" + tail + b"s",
+        ]
+    )
 
 
 @given(
@@ -108,8 +129,9 @@ def test_any_json_is_fine(value: Any) -> None:
         {"step": 1, "data": value, "metrics": value, "group_rewards": value},
         {**SLO, "group_rewards": value, "reward": value},
         {**SLO, "mean_reward": value, "loss": value},
+        {**FACTORY, "total_steps": value, "loss": value},
     )
-    for parser in (VerlJsonl(), OwnLog(), SloLog(Path("train_log.jsonl"))):
+    for parser in (VerlJsonl(), OwnLog(), LlamaFactoryLog(), SloLog(Path("train_log.jsonl"))):
         for step in parser.feed(records):
             assert all(v is None or isinstance(v, float) for v in step.metrics.values())
 
