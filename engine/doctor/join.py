@@ -24,8 +24,20 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
     others = [one for one in numbers if one.family not in families]
     told = _with_records(text, same) or [*_with(text[:1], same), *text[1:]]
     if told and (told[0].confidence >= _NAMES_A_CAUSE or not _alarms(others)):
-        return alarms_first([*told, *others])
+        below = _below(told[0], others)
+        rest = [one for one in others if one not in below]
+        return alarms_first([*_with(told[:1], below), *told[1:], *rest])
     return alarms_first([*others, *told])
+
+
+def _below(root: Finding, others: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What the numbers show of the trouble that the console names."""
+    if not others:
+        return ()
+    # numpy: a log without numbers is diagnosed without it.
+    from engine.doctor.metrics.order import follows
+
+    return tuple(one for one in others if follows(one, root))
 
 
 def _ended_in(end: Finding, found: Sequence[Finding]) -> list[Finding]:

@@ -72,6 +72,14 @@ def rooted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted((_with(one, below.get(id(one), [])) for one in roots), key=_rank)
 
 
+def follows(finding: Finding, root: Finding) -> bool:
+    """Whether an alarm may be the consequence of ``root``, as far as their steps are known."""
+    steps = (root.onset_step, finding.onset_step)
+    in_order = None in steps or _age(root)[0] <= _age(finding)[0]
+    alarms = root.severity.is_alarm and finding.severity.is_alarm
+    return alarms and in_order and root.id.startswith(_causes(finding.id))
+
+
 def _with(root: Finding, followers: list[Finding]) -> Finding:
     worst = min((one.severity for one in (root, *followers)), key=lambda one: one.rank)
     return replace(root, severity=worst, followed_by=(*root.followed_by, *followers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ def finding(name: str, severity: Severity = Severity.ERROR, confidence: float = 
 
 def ids(found: list[Finding]) -> list[str]:
     return [one.id for one in found]
+
+
+def test_a_flat_reward_is_folded_below_the_judge_that_the_console_names() -> None:
+    flat = replace(finding("reward_zero_or_flat.zero"), onset_step=2)
+    [one] = joined([replace(finding("judge_parse_failure"), onset_step=1)], [flat])
+    assert ids(list(one.followed_by)) == ["reward_zero_or_flat.zero"]
+
+
+def test_what_came_before_is_no_consequence() -> None:
+    flat = replace(finding("reward_zero_or_flat.zero"), onset_step=2)
+    late = replace(finding("judge_parse_failure"), onset_step=90)
+    assert ids(joined([late], [flat])) == ["judge_parse_failure", "reward_zero_or_flat.zero"]
 
 
 def test_what_ended_the_run_stands_before_what_its_numbers_show() -> None:
@@ -64,8 +77,11 @@ def test_who_interrupts_a_sick_run_has_seen_that_it_is_sick() -> None:
 
 
 def test_what_made_an_interrupted_run_sick_stands_before_its_numbers() -> None:
-    found = joined([CTRL_C, finding("judge_auth")], [finding("reward_zero_or_flat")])
-    assert ids(found) == ["judge_auth", "reward_zero_or_flat"]
+    [one] = joined([CTRL_C, finding("judge_auth")], [finding("reward_zero_or_flat")])
+    assert (one.id, ids(list(one.followed_by))) == (
+        "judge_auth",
+        ["reward_zero_or_flat", CTRL_C.id],
+    )
 
 
 def test_an_interrupt_of_a_run_with_a_mere_warning_stands_first() -> None:
