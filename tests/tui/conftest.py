@@ -109,3 +109,21 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return int(ended.value.code or 0), out + err
 
     return typed
+
+
+@pytest.fixture
+def three(runs: Path) -> dict[str, SampleRun]:
+    """A long, a short and a growing run, the newest one first in the list."""
+    found = {}
+    for age, (name, steps, state) in enumerate(
+        [("growing", 8, "running"), ("short", 5, "finished"), ("long", 30, "finished")]
+    ):
+        sample = SampleRun.create(runs, name)
+        sample.started -= 1000 * age
+        sample.seed = age
+        sample.grow(steps)
+        sample.say(state)  # type: ignore[arg-type]
+        found[name] = sample
+    found["long"].configure({"optim.lr": ("3e-5", "cli"), "seed": (1, "file")})
+    found["short"].configure({"optim.lr": ("1e-5", "file"), "seed": (1, "file")})
+    return found

@@ -12,8 +12,10 @@ from typing import Any
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
+from typer.testing import CliRunner
 
 from grubrics_tui.app import GrubricsApp
+from grubrics_tui.cli import app as command_line
 
 LARGE, SMALL = (120, 40), (80, 24)
 
@@ -95,3 +97,10 @@ def _line(spans: list[tuple[int, str]]) -> str:
     for place, text in sorted(spans):
         line = line.ljust(place) + text
     return line.rstrip()
+
+
+def told(runs: Path, *argv: str) -> str:
+    """What the command line prints of these runs."""
+    done = CliRunner().invoke(command_line, [*argv, "--runs", str(runs)])
+    assert done.exception is None, done.output
+    return done.output

@@ -10,8 +10,10 @@ import os
 import random
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from engine import jsonl
 from engine.runs.processes import identify
@@ -93,6 +95,13 @@ class SampleRun:
         jsonl.write_json(sample.run.manifest, manifest)
         sample.say("starting")
         return sample
+
+    def configure(self, values: Mapping[str, tuple[Any, str]]) -> None:
+        """The run's configuration: of every key its value and where that came from."""
+        entries = {
+            key: {"value": value, "origin": origin} for key, (value, origin) in values.items()
+        }
+        jsonl.write_json(self.run.manifest, {**self.run.read_manifest(), "config": entries})
 
     def say(self, state: StateName, **details: object) -> None:
         """Replace state.json."""

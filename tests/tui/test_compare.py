@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pilots import LARGE, SMALL, Driver, running
+from pilots import LARGE, SMALL, Driver, running, told
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
 from engine import jsonl
-from engine.errors import UsageError
-from engine.runs.notes import read_notes, replace_notes
 from grubrics_tui.cli import app
 from grubrics_tui.screens.compare import CompareScreen, labels
 from grubrics_tui.screens.runs import RunsScreen
@@ -23,29 +20,6 @@ from grubrics_tui.widgets.compare_table import CompareTable
 pytestmark = pytest.mark.waits
 
 HOSTILE = "\x1b[2J[red]x[/red] [@click=app.quit]\u202egnp.exe\u200b"
-
-
-@pytest.fixture
-def three(runs: Path) -> dict[str, SampleRun]:
-    """A long, a short and a growing run, the newest one first in the list."""
-    found = {}
-    for age, (name, steps, state) in enumerate(
-        [("growing", 8, "running"), ("short", 5, "finished"), ("long", 30, "finished")]
-    ):
-        sample = SampleRun.create(runs, name)
-        sample.started -= 1000 * age
-        sample.seed = age
-        sample.grow(steps)
-        sample.say(state)  # type: ignore[arg-type]
-        found[name] = sample
-    config(found["long"], {"optim.lr": ("3e-5", "cli"), "seed": (1, "file")})
-    config(found["short"], {"optim.lr": ("1e-5", "file"), "seed": (1, "file")})
-    return found
-
-
-def config(sample: SampleRun, values: dict[str, tuple[Any, str]]) -> None:
-    entries = {key: {"value": value, "origin": origin} for key, (value, origin) in values.items()}
-    jsonl.write_json(sample.run.manifest, {**sample.run.read_manifest(), "config": entries})
 
 
 async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
@@ -130,7 +104,7 @@ async def test_a_running_run_grows_on_the_screen(three: dict[str, SampleRun], ru
 
 
 async def test_a_row_is_shown_in_full(three: dict[str, SampleRun], runs: Path) -> None:
-    config(three["long"], {HOSTILE: ("a-long-folder-name/" * 5, "cli")})
+    three["long"].configure({HOSTILE: ("a-long-folder-name/" * 5, "cli")})
     async with running(runs) as driver:
         screen = await compare(driver)
         await select(driver, screen, "gnp.exe")
@@ -155,8 +129,8 @@ async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
     long = "/data/" + "folder/" * 6
-    config(three["long"], {"data.file": (long + "one.pq", "file"), "seed": (1, "file")})
-    config(three["short"], {"data.file": (long + "two.pq", "file"), "seed": (2, "file")})
+    three["long"].configure({"data.file": (long + "one.pq", "file"), "seed": (1, "file")})
+    three["short"].configure({"data.file": (long + "two.pq", "file"), "seed": (2, "file")})
     async with running(runs, SMALL) as driver:
         await compare(driver)
         await driver.press("tab", "G", *["pagedown"] * 4)
@@ -226,7 +200,7 @@ async def test_every_size_is_survived(
 
 
 async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) -> None:
-    config(three["long"], {f"data.{HOSTILE}": (HOSTILE, HOSTILE)})
+    three["long"].configure({f"data.{HOSTILE}": (HOSTILE, HOSTILE)})
     record = {
         "v": 1,
         "step": 31,
@@ -256,64 +230,6 @@ def test_long_names_stay_apart() -> None:
     assert len(set(labels(names))) == 2
 
 
-async def test_a_filter_is_live_and_escape_takes_it_back(
-    three: dict[str, SampleRun], runs: Path
-) -> None:
-    async with running(runs) as driver:
-        await driver.press("r")
-        await driver.shows("3 runs")
-        await driver.press("slash", *"state:fin")
-        await driver.shows("2 of 3 runs")
-        await driver.press(*" step>10")
-        await driver.shows("1 of 3 runs")
-        await driver.press("enter")
-        assert "growing" not in driver.screen
-        await driver.press("escape")
-        await driver.shows("3 runs ", "growing")
-
-
-async def test_a_mistake_is_told_beside_the_filter(three: dict[str, SampleRun], runs: Path) -> None:
-    async with running(runs) as driver:
-        await driver.press("r")
-        await driver.shows("3 runs")
-        await driver.press("slash", *"stat:x")
-        await driver.shows("character 1: no field is called 'stat'; did you mean 'state'?")
-
-
-async def test_tags_and_a_note_are_written_on_the_screen(
-    three: dict[str, SampleRun], runs: Path
-) -> None:
-    run = three["growing"].run
-    async with running(runs) as driver:
-        await driver.press("r")
-        await driver.shows("3 runs")
-        await driver.press("n", *"best lr-3", "tab", *"keep this", "ctrl+s")
-        await driver.shows("#best #lr-3", "keep this")
-    assert read_notes(run).tags == ("best", "lr-3")
-    assert read_notes(run).text == "keep this"
-
-
-async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
-    three: dict[str, SampleRun], runs: Path
-) -> None:
-    async with running(runs) as driver:
-        await driver.press("r")
-        await driver.shows("3 runs")
-        await driver.press("n", *"[red]", "ctrl+s")
-        await driver.shows("must be letters")
-        await driver.press("escape")
-        await driver.shows("esc again drops it")
-        await driver.press("escape")
-        await driver.shows("3 runs")
-    assert not three["growing"].run.notes.exists()
-
-
-def told(runs: Path, *argv: str) -> str:
-    done = CliRunner().invoke(app, [*argv, "--runs", str(runs)])
-    assert done.exception is None, done.output
-    return done.output
-
-
 def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], runs: Path) -> None:
     text = told(runs, "compare", "long", "short")
     assert "deltas to long" in text
@@ -335,13 +251,12 @@ async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_th
     warning = "rewards are not on one scale: judge.model, reward_config.lambda_len differ"
     assert "one scale" not in told(runs, "compare", *three)
     for place, sample in enumerate(three.values()):
-        config(
-            sample,
+        sample.configure(
             {
                 "reward_config.lambda_len": (0.1 * place, "cli"),
                 "judge.model": (f"judge-{place}", "environment"),
                 "judge.timeout_s": (60 + place, "cli"),
-            },
+            }
         )
     assert f"WARNING: {warning}" in told(runs, "compare", *three)
     keys = json.loads(told(runs, "compare", *three, "--json"))["reward_scale"]
@@ -358,27 +273,6 @@ def test_a_metric_is_printed_step_by_step(three: dict[str, SampleRun], runs: Pat
     assert curve["values"]["short"][5:] == [None] * 25
 
 
-def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
-    replace_notes(three["short"].run, ["best"], "")
-    found = json.loads(told(runs, "runs", "--filter", "tag:best or step>20", "--json"))
-    assert [run["id"] for run in found["runs"]] == ["short", "long"]
-    assert found["runs"][0]["tags"] == ["best"]
-    done = CliRunner().invoke(app, ["runs", "--filter", "stat:x", "--runs", str(runs)])
-    assert isinstance(done.exception, UsageError)
-
-
-def test_tags_and_notes_are_written_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
-    assert told(runs, "tag", "short", "a", "b") == "a b\n"
-    assert told(runs, "tag", "short", "a", "--remove") == "b\n"
-    assert told(runs, "note", "short", "why") == "why\n"
-    assert json.loads(told(runs, "note", "short", "--json")) == {
-        "run": "short",
-        "tags": ["b"],
-        "note": "why",
-    }
-    assert "#b" in told(runs, "runs")
-
-
 @pytest.fixture
 def ablation(runs: Path) -> tuple[SampleRun, SampleRun]:
     """Two runs of the same numbers, although a weight of the reward was changed."""
@@ -387,7 +281,7 @@ def ablation(runs: Path) -> tuple[SampleRun, SampleRun]:
         sample = SampleRun.create(runs, name)
         sample.grow(6)
         sample.say("finished")
-        config(sample, {"reward_config.lambda_info": (weight, "cli")})
+        sample.configure({"reward_config.lambda_info": (weight, "cli")})
         found.append(sample)
     return found[0], found[1]
 
