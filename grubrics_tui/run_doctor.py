@@ -60,6 +60,9 @@ class RunDoctor:
     def __init__(self, run: Watched) -> None:
         self._run = run
         self._left = threading.Event()
+        self._called = threading.Event()
+        """Somebody waits for the next look: the run has ended, or the screen closes."""
+        self._has_ended = False
         self._seen: tuple[RunState, Columns] | None = None
         self._due = 0.0
 
@@ -69,9 +72,13 @@ class RunDoctor:
         if now >= self._due or state.has_ended:
             self._due = now + _LOOK_S / 2
             self._seen = (state, columns.frozen())
+        if state.has_ended and not self._has_ended:
+            self._called.set()
+        self._has_ended = state.has_ended
 
     def leave(self) -> None:
         self._left.set()
+        self._called.set()
 
     def findings(self) -> Iterator[Sequence[Finding]]:
         """Every change, until ``leave``. Blocks: for a thread."""
@@ -79,6 +86,7 @@ class RunDoctor:
             pass
         look, before, share = _live_look(self._run), None, 1.0
         while not self._left.is_set():
+            self._called.clear()
             started, seen = time.thread_time(), self._seen
             found = None
             if seen is not None:
@@ -88,7 +96,8 @@ class RunDoctor:
                 yield found
                 before = found
             cost, share = (time.thread_time() - started) / share, _LIVE_SHARE
-            self._left.wait(max(_LOOK_S, cost))
+            if not self._left.is_set():
+                self._called.wait(max(_LOOK_S, cost))
 
 
 def _live_look(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from sample_run import KEY, OOM, SampleRun, verl_line
 
 from engine.doctor.finding import Finding, Severity
 from engine.runs.state import RunState
+from engine.watch.columns import Columns
 from engine.watch.foreign.watch import open_foreign
+from grubrics_tui import run_doctor
 from grubrics_tui.flags import FINDING
 from grubrics_tui.run_doctor import RunDoctor
 from grubrics_tui.settings import Loaded, Settings
@@ -104,6 +107,25 @@ def test_who_left_is_told_nothing_more(sick: SampleRun) -> None:
     doctor = RunDoctor(sick.run)
     doctor.leave()
     assert list(doctor.findings()) == []
+
+
+def test_a_run_that_ends_is_looked_at_at_once(
+    run: SampleRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_doctor, "_FIRST_S", 0.01)
+    monkeypatch.setattr(run_doctor, "_LOOK_S", 3600.0)
+    doctor = RunDoctor(run.run)
+    doctor.tell(RunState("running"), Columns())
+    looks = doctor.findings()
+    assert next(looks) == []
+    run.print(OOM)
+    doctor.tell(RunState("failed"), Columns())
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            found = pool.submit(next, looks).result(timeout=30)
+        finally:
+            doctor.leave()
+    assert found[0].family == "cuda_oom_training"
 
 
 @pytest.mark.parametrize("state", ["running", "stopping"])
