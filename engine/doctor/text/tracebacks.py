@@ -144,7 +144,13 @@ def exception_in(text: str, *, below_frames: bool = False) -> tuple[str, str] | 
     is_named_so = _NAMED_SO.search(found["type"]) is not None
     if not is_named_so and not (below_frames and _OF_A_MODULE.match(text)):
         return None
-    return found["type"], found["message"] or ""
+    return _once(found["type"]), (found["message"] or "").removeprefix(": ")
+
+
+def _once(name: str) -> str:
+    """The name, which two ranks may have written into one line at the same time."""
+    half = len(name) // 2
+    return name[:half] if name[:half] == name[half:] else name
 
 
 def lone(line: Line) -> Raised | None:

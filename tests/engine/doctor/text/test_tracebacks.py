@@ -77,6 +77,24 @@ def test_lines_that_name_an_exception(text: str) -> None:
     assert exception_in(text) is not None
 
 
+def test_an_exception_that_two_ranks_wrote_into_one_line_is_one() -> None:
+    assert exception_in("KeyErrorKeyError: : 'column'") == ("KeyError", "'column'")
+
+
+def test_a_traceback_that_is_cut_off_is_named_by_the_line_that_raises() -> None:
+    tracebacks = Tracebacks()
+    for text in (HEADER, '  File "/a.py", line 1, in go', "    raise ConnectTimeout(error)"):
+        tracebacks.read(read_line(text.encode()))
+    assert [one.type for one in tracebacks.torn()] == ["ConnectTimeout"]
+
+
+def test_frames_of_windows_have_slashes() -> None:
+    [one] = raised(
+        HEADER, r'  File "D:\envs\site-packages\wandb\run.py", line 1, in go', "OSError: x"
+    )
+    assert one.frames == ("D:/envs/site-packages/wandb/run.py:go",)
+
+
 @pytest.mark.parametrize("text", ["Epoch: 3", "INFO: fine", "Error is a word", "loss: 0.3", ""])
 def test_lines_that_name_none(text: str) -> None:
     assert exception_in(text) is None
