@@ -6,7 +6,8 @@ responses cut at the cap rises from below a half to nine tenths; where no share 
 the very longest length count.
 Entropy collapse: below a tenth of what it was within 30 steps, or below a twentieth at any pace
 (a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
-four times and half a nat. All must hold to the last step.
+four times and half a nat; a warning at four times where the reward was lost at the same time. All
+must hold to the last step.
 Ruled out: a cap that is hit from the very first steps on (info; a warning when all responses of 20
 steps are cut), slow shortening by less, entropy that was low from the start.
 Source: classes ("entropy to 0 or far up; length to 1 or clip ratio to 1 within few steps"); Cui et
@@ -22,7 +23,7 @@ import numpy as np
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import Floats, Mask, early, lasting, smooth
+from engine.doctor.metrics.shape import Floats, Mask, drop, early, lasting, smooth
 from engine.watch import metrics
 
 LENGTH = "response_length/mean"
@@ -30,6 +31,9 @@ CAPPED = "response_length/clip_ratio"
 _STEPS = 2
 _SHORT_TOKENS = 2.5
 _LOW_ENTROPY = 0.05
+_NOT_CERTAIN = 0.1
+_LASTS = 4
+_CONTRAST = 3.5
 _CAPPED = 0.9
 _HALF_CAPPED = 0.5
 _FEW_STEPS = 30
@@ -168,11 +172,26 @@ def _entropy(run: Run) -> Iterator[Finding]:
     first, values = early(entropy.values), smooth(entropy.values)
     up = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
     fell = _fell(entropy, values, first)
-    rose = since(entropy, up, entropy.values < 1.5 * first)
+    sound = entropy.values < 1.5 * first
+    rose = since(entropy, up, sound)
     if fell is not None:
         yield _certain(run, entropy, first, *fell)
     if rose is not None:
-        yield _uncertain(run, entropy, first, rose)
+        yield _uncertain(run, entropy, first, rose, Severity.ERROR)
+        return
+    paid = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= _reward_lost(run))
+    if (rose := since(entropy, paid, sound, _LASTS)) is not None:
+        yield _uncertain(run, entropy, first, rose, Severity.WARNING)
+
+
+def _reward_lost(run: Run) -> float:
+    """The step since when the reward is lower than it was by more than noise; inf where it is not.
+
+    Alone this may be a random walk; together with an entropy that multiplies it is none.
+    """
+    reward = run.series(metrics.REWARD_MEAN)
+    found = drop(reward.values)
+    return float("inf") if found is None or found.contrast < _CONTRAST else reward.step(found.place)
 
 
 def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
@@ -221,15 +240,16 @@ def _entropy_bonus(run: Run) -> Remedy:
     return cures.setting(run.context, key, wanted, "Raise the entropy bonus", effect)
 
 
-def _uncertain(run: Run, entropy: Series, first: float, onset: int) -> Finding:
+def _uncertain(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
     now = float(np.median(entropy.values[-3:]))
+    policy = "writes nearly random text" if now > 1 else "is far less certain of its answers"
+    verb = "exploded" if severity is Severity.ERROR else "grew while rewards fell,"
     return Finding(
         "collapse_entropy_or_length.entropy_explosion",
-        Severity.ERROR,
-        f"Entropy exploded to {figure(now)}",
+        severity,
+        f"Entropy {verb} to {figure(now)}",
         f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
-        "policy writes nearly random text. Updates are too large, or the entropy bonus outweighs "
-        "the reward.",
+        f"policy {policy}. Updates are too large, or the entropy bonus outweighs the reward.",
         (run.change(entropy, onset, "rose"), *_company(run, onset, entropy.name)),
         (
             cures.earlier_checkpoint(onset),

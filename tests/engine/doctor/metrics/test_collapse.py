@@ -18,6 +18,17 @@ def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
     assert alarmed({"actor/entropy": fading[:200]}) == []
 
 
+def test_entropy_that_grows_is_a_warning_where_rewards_are_lost_with_it() -> None:
+    certain, lost = np.full(8, 0.05), np.full(8, 0.3)
+    grown = np.concatenate([certain, lost])
+    rewards = np.concatenate([np.full(8, 0.85), np.full(8, 0.5)]) + 0.02 * np.tile([1, -1], 8)
+    findings = metric_findings(columns({"actor/entropy": grown, "reward/mean": rewards}))
+    assert ("collapse_entropy_or_length.entropy_explosion", "warning") in [
+        (one.id, one.severity) for one in [*findings, *findings[0].followed_by]
+    ]
+    assert alarmed({"actor/entropy": grown, "reward/mean": np.full(16, 0.85)}) == []
+
+
 def test_lengths_at_the_cap_in_every_step() -> None:
     assert alarmed({"tokens_out": np.full(30, 64.0)}) == [
         "collapse_entropy_or_length.cap_from_start"
