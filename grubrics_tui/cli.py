@@ -40,6 +40,19 @@ app = typer.Typer(
 )
 
 
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        # Not needed, and not cheap, in any other command.
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("grubrics-tui")
+        except PackageNotFoundError:
+            number = "from a folder, not installed"
+        typer.echo(f"grubrics-tui {number}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
 def cockpit(
     context: typer.Context,
@@ -47,6 +60,10 @@ def cockpit(
     runs: RunsOption = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="A screen that launches, stops and deletes nothing")
+    ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Which one this is"),
     ] = False,
 ) -> None:
     """Open the screen; without a terminal, run the recipe headless."""

@@ -54,6 +54,12 @@ def console_text(raw: bytes) -> ConsoleText:
     return ConsoleText(source.decode("ascii", errors="replace"), toned)
 
 
+def less_indented(line: ConsoleText, cells: int) -> ConsoleText:
+    """The line with at most so many blanks before its first word."""
+    extra = len(line.text) - len(line.text.lstrip()) - cells
+    return replace(line, spans=tuple(_from(list(line.spans), extra))) if extra > 0 else line
+
+
 def plain_line(raw: bytes) -> str:
     """The line without colours, its source in front: what a person copies."""
     line = console_text(raw)

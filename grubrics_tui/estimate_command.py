@@ -11,7 +11,6 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.estimate_cures import MORE_CACHE, lowering
-from grubrics_tui.formats import seconds
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
 from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
@@ -157,6 +156,7 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
         yield "\njudge: none is asked in SFT"
         return
     from engine.estimate.concurrency import SLOW_S
+    from engine.estimate.times import seconds
     from engine.preflight.judge import price
 
     yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"

@@ -78,7 +78,9 @@ def _moved(run: RunDir) -> str | None:
 def _lines(found: JudgeTest) -> Iterator[str]:
     settings = found.settings
     where = f" at {found.endpoint}" if found.endpoint else ""
-    yield f"judge: {settings.provider} {settings.model}{where}"
+    offline = settings.provider == "offline"
+    asked = "offline stand-in" if offline else f"{settings.provider} {settings.model}"
+    yield f"judge: {asked}{where}"
     yield (
         f"limits: {settings.max_concurrent} at once, {settings.timeout_s:g} s a call, "
         f"{settings.max_tokens} tokens"
@@ -93,29 +95,35 @@ def _lines(found: JudgeTest) -> Iterator[str]:
 
 
 def _measured(trial: Trial) -> Iterator[str]:
+    from engine.estimate.times import seconds
+
     first = trial.first
     if first.scores is None or first.latency_s is None:
         yield "one call: no scores"
         return
     scores = " and ".join(f"{score:.2f}" for score in first.scores)
-    yield f"one call: {first.latency_s:.2f} s; a right and a wrong answer get {scores}"
+    yield f"one call: {seconds(first.latency_s)}; a right and a wrong answer get {scores}"
     if trial.more:
-        made = f"{len(trial.more)} calls, {trial.at_once} at once: {trial.seconds:.2f} s"
+        made = f"{len(trial.more)} calls, {trial.at_once} at once: {seconds(trial.seconds)}"
         kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
         failed = f"; failed: {', '.join(kinds)}" if kinds else ""
         yield f"{made}{_latency(trial)}{failed}"
 
 
 def _latency(trial: Trial) -> str:
+    from engine.estimate.times import seconds
+
     if trial.p50 is None or trial.p95 is None:
         return "; none was answered"
-    return f"; latency p50 {trial.p50:.2f} s, p95 {trial.p95:.2f} s"
+    return f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
 
 
 def _advice(advice: Advice) -> str:
+    from engine.estimate.times import seconds
+
     step = (
-        f"a step has {advice.calls} calls of {advice.latency:.2f} s: with {advice.recommended} at "
-        f"once {advice.seconds:.1f} s at least"
+        f"a step has {advice.calls} calls of {seconds(advice.latency)}: with {advice.recommended} "
+        f"at once {seconds(advice.seconds)} at least"
     )
     change = f"judge.max_concurrent={advice.recommended}"
     if advice.allowed is not None:

@@ -11,12 +11,17 @@ from engine.doctor.finding import Finding, Severity
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on what ended a run stands before what its numbers show."""
+_CANCELLED = "job_cancelled_or_interrupted"
 _BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
 def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
-    """What the console tells and what the numbers show, root first, each trouble once."""
+    """What the console tells and what the numbers show, root first, each trouble once.
+
+    Who cancels a job from outside knows nothing of its numbers; those that make the whole run
+    worthless stand before it all the same.
+    """
     if text and any(_explains(one, text[0]) for one in numbers):
         return _ended_in(text[0], joined(text[1:], numbers))
     families = {one.family for one in text}
@@ -24,20 +29,29 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
     others = [one for one in numbers if one.family not in families]
     told = _with_records(text, same) or [*_with(text[:1], same), *text[1:]]
     if told and (told[0].confidence >= _NAMES_A_CAUSE or not _alarms(others)):
-        below = _below(told[0], others)
-        rest = [one for one in others if one not in below]
-        return alarms_first([*_with(told[:1], below), *told[1:], *rest])
+        told, rest = _folded(told, others)
+        if told[0].family == _CANCELLED:
+            lost = [one for one in rest if one.severity is Severity.CRITICAL]
+            told, rest = [*lost, *told], [one for one in rest if one not in lost]
+        return alarms_first([*told, *rest])
     return alarms_first([*others, *told])
 
 
-def _below(root: Finding, others: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What the numbers show of the trouble that the console names."""
+def _folded(
+    told: Sequence[Finding], others: Sequence[Finding]
+) -> tuple[list[Finding], list[Finding]]:
+    """What the numbers show of a trouble that the console names, below it; and what is left."""
     if not others:
-        return ()
+        return list(told), []
     # numpy: a log without numbers is diagnosed without it.
     from engine.doctor.metrics.order import follows
 
-    return tuple(one for one in others if follows(one, root))
+    roots, rest = [], list(others)
+    for root in told:
+        below = tuple(one for one in rest if follows(one, root))
+        roots += _with([root], below)
+        rest = [one for one in rest if one not in below]
+    return roots, rest
 
 
 def _ended_in(end: Finding, found: Sequence[Finding]) -> list[Finding]:
@@ -51,7 +65,7 @@ def _explains(sick: Finding, end: Finding) -> bool:
     if sick.severity not in (Severity.CRITICAL, Severity.ERROR) or not end.evidence:
         return False
     said = end.evidence[0].text
-    if end.family == "job_cancelled_or_interrupted":
+    if end.family == _CANCELLED:
         return _BY_HAND.search(said) is not None
     return sick.family == "loss_nan" and _NOT_A_NUMBER.search(said) is not None
 

@@ -86,13 +86,18 @@ def step_times(recipe: Recipe, runs: Path) -> StepTimes | None:
 
 
 def judge_times(recipe: Recipe, runs: Path) -> JudgeTimes | None:
-    """From the newest run that asked the same judge."""
+    """From the newest run of the same recipe, else from the newest that asked the same judge."""
+    fingerprint = training_fingerprint(recipe)
+    similar: JudgeTimes | None = None
     for info, manifest in _earlier(recipe, runs):
-        if _agree(recipe, manifest, _JUDGE):
-            found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
-            if found is not None:
-                return found
-    return None
+        same = manifest.get("fingerprint") == fingerprint
+        if not _agree(recipe, manifest, _JUDGE) or (similar is not None and not same):
+            continue
+        found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
+        if found is not None and same:
+            return found
+        similar = similar or found
+    return similar
 
 
 def _earlier(recipe: Recipe, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:

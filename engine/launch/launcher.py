@@ -17,7 +17,13 @@ from typing import IO, Any, Literal
 from engine import jsonl
 from engine.doctor.guard_settings import GuardSettings
 from engine.errors import UsageError
-from engine.launch.pinned import config_of, pinned_argv, pinned_recipe, training_fingerprint
+from engine.launch.pinned import (
+    config_of,
+    in_file,
+    pinned_argv,
+    pinned_recipe,
+    training_fingerprint,
+)
 from engine.launch.ray_target import through
 from engine.launch.recipe import Recipe
 from engine.launch.steps import step_plan
@@ -240,6 +246,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "config": config_of(recipe),
         "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
+        "in_file": in_file(recipe),
         **surroundings(Path.cwd(), recipe.path, data),
         "seeds": {key: value for key, value in recipe.values.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,

@@ -19,6 +19,8 @@ from omegaconf import OmegaConf
 from engine.launch.compose import verl_config
 from engine.launch.keys import flatten, unflatten
 from engine.launch.recipe import Recipe
+from engine.runs import manifest
+from engine.runs.rundir import RunDir
 
 Config = Mapping[str, Mapping[str, Any]]
 """Value and origin by dotted key, as in a manifest."""
@@ -67,6 +69,18 @@ def config_of(recipe: Recipe) -> dict[str, dict[str, Any]]:
         key: {"value": value, "origin": recipe.origins.get(key, "default")}
         for key, value in recipe.values.items()
     }
+
+
+def in_file(recipe: Recipe) -> dict[str, Any]:
+    """What the file that a person wrote says of the keys that were overridden since.
+
+    The kept recipe of a run holds the run's overrides as if a file said so: what a file said is in
+    the manifest beside it.
+    """
+    own = {change.key: change.before for change in recipe.changes}
+    run = RunDir(recipe.path.parent)
+    earlier = manifest.in_file(run.read_manifest()) if run.recipe == recipe.path else {}
+    return {**own, **earlier}
 
 
 def pinned_recipe(config: Config) -> str:

@@ -130,7 +130,7 @@ def _merge(
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
     for origin, layer in layers:
-        where = f"{path}" if origin == "file" else f"{path}: {origin} override"
+        where = _where(path, origin)
         for key, value in layer.items():
             key = ALIASES.get(key, key)
             _check_key(where, key, value, defaults)
@@ -139,9 +139,20 @@ def _merge(
                 before.setdefault(key, merged.get(key))
             _put(merged, origins, key, value, origin)
     values = _resolve(path, merged)
-    _check_sections(path, kind, values)
+    _check_sections(path, kind, values, origins)
     changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
     return Recipe(path.stem, path, kind, overrides, values, origins, changes)
+
+
+def _where(path: Path, origin: Origin) -> str:
+    return f"{path}: {origin} override" if origin in ("cli", "environment") else f"{path}"
+
+
+def _origin(place: str, origins: Mapping[str, Origin]) -> Origin:
+    """Of the value at ``place``, or of the list that it is an element of."""
+    while place and place not in origins:
+        place = place.rpartition(".")[0]
+    return origins.get(place, "default")
 
 
 def _put(
@@ -248,7 +259,9 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(flatten({str(key): value for key, value in tree.items()}))
 
 
-def _check_sections(path: Path, kind: Kind, values: Mapping[str, Any]) -> None:
+def _check_sections(
+    path: Path, kind: Kind, values: Mapping[str, Any], origins: Mapping[str, Origin]
+) -> None:
     model = own_sections(kind)
     tree = unflatten(values)
     try:
@@ -256,7 +269,8 @@ def _check_sections(path: Path, kind: Kind, values: Mapping[str, Any]) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {key}={first['input']!r}: {first['msg']}") from error
+        where = _where(path, _origin(key, origins))
+        raise UsageError(f"{where}: {key}={first['input']!r}: {first['msg']}") from error
     for key, value in flatten(checked.model_dump()):
         if value == "???":
             raise UsageError(f"{path}: {key} is missing")

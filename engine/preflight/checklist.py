@@ -25,6 +25,7 @@ from engine.preflight import (
     prompt,
     steps,
     testsuite,
+    values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
 from engine.preflight.effective import effective
@@ -43,6 +44,7 @@ ITEMS = (
     Item("environment", environment.check),
     Item("credentials", credentials.check),
     Item("config", config.check),
+    Item("values", values.check),
     Item("parquet", dataset.check),
     Item("prompt", prompt.check, needs=("parquet",)),
     Item("holdout", holdout.check, needs=("parquet",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
+from engine.estimate.times import seconds
 from engine.launch.steps import step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
 
@@ -35,15 +36,10 @@ def pace(use: JudgeUse, workers: int) -> str:
         f"{use.calls.step} calls a step, {use.limit} in flight for all {workers} reward workers "
         f"together = {use.rounds} rounds"
     )
-    if use.least_step is None:
+    if use.latency is None or use.least_step is None:
         return f"{text}; latency unknown before a run has asked this judge"
-    each, least = _seconds(use.latency), _seconds(use.least_step)
+    each, least = seconds(use.latency), seconds(use.least_step)
     return f"{text} x {each} = {least} at least (run '{use.basis}')"
-
-
-def _seconds(value: float | None) -> str:
-    """Three digits, as latencies run from a stand-in's microseconds to minutes."""
-    return "?" if value is None else f"{value:.0f} s" if value >= 100 else f"{value:.3g} s"
 
 
 def price(use: JudgeUse) -> str:

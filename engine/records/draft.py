@@ -53,12 +53,14 @@ def _date(moment: float | None) -> str:
 
 
 def _config(manifest: Mapping[str, Any]) -> str:
-    """The file and what was set over it."""
+    """The run that it was made from, the file, and what was set over it."""
+    parent = manifest.get("parent") or {}
+    kin = f"{parent.get('relation')} of {parent.get('run')}" if parent else ""
     changes = [
         f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
         for change in manifest.get("changes", [])
     ]
-    return _listed([jsonl.line(manifest.get("config_path")) or "", *changes])
+    return _listed([jsonl.line(kin) or "", jsonl.line(manifest.get("config_path")) or "", *changes])
 
 
 def _observations(notes: Notes) -> str:

@@ -28,6 +28,16 @@ def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {"attempts": [], "config": {}, **_fields(raw, _FIELDS)}
 
 
+def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file that a person wrote says of the keys that were overridden since.
+
+    A run that was made from another one is told at its launch; else its own overrides are all.
+    """
+    if "in_file" in manifest:
+        return dict(manifest["in_file"])
+    return {change["key"]: change["before"] for change in manifest.get("changes") or ()}
+
+
 def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
     """The fields that have a reader as it takes them, the others as plain JSON."""
     found = {key: readers.get(key, _plain)(value) for key, value in raw.items()}
@@ -164,6 +174,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "config": _config,
     "fingerprint": jsonl.line,
     "changes": _changes,
+    "in_file": _shown_mapping,
     "seeds": _mapping,
     "total_steps": jsonl.integer,
     "checkpoint_dir": jsonl.location,

@@ -7,6 +7,12 @@ from collections.abc import Iterable
 
 _RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Killed)\b(?!.*Warning).{0,}")
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b|\bOut of memory\b|\bKilled\b", re.IGNORECASE)
+_QUOTED = r"""(?:'[^']*'|"[^"]*")"""
+# A key and its value, or a row of values: what a configuration looks like when it is printed.
+_CONFIGURED = re.compile(rf"[\[{{(\s]*(?:{_QUOTED}\s*:|(?:{_QUOTED}[\])}},\s]*)+$)")
+_LEVEL = re.compile(
+    r"""["'](?:level|levelname|severity)["']\s*:\s*["'](?:error|critical|fatal)\b""", re.IGNORECASE
+)
 _ACTOR = re.compile(r"^\((?P<actor>[\w:.<>-]+ pid=\d+(?:, ip=[\d.]+)?)\)\s?")
 
 
@@ -19,7 +25,11 @@ def split_actor(line: str) -> tuple[str, str]:
 def is_error(line: str) -> bool:
     """Whether a line raises or logs an error."""
     text = split_actor(line)[1].lstrip()
-    return bool(_RAISED.match(text)) or bool(_LOGGED.search(text[:120]))
+    if _RAISED.match(text):
+        return True
+    if not _LOGGED.search(text[:120]):
+        return False
+    return not _CONFIGURED.match(text) or bool(_LEVEL.search(text[:120]))
 
 
 def last_errors(lines: Iterable[str], count: int) -> list[str]:

@@ -16,11 +16,19 @@ _SOURCE = re.compile(
     rb"(?:\x1b\[[0-9;]*m)*\((?P<source>[\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?)\)"
     rb"(?:\x1b\[[0-9;]*m)* ?"
 )
+_BAR = re.compile(
+    # Up to its percentage it is the same in all of its states.
+    rb"(?P<name>.{0,160}?):? *\d{1,3}%\|[^\[\x1b]*+"
+    # Times, speed and values; what moves the cursor; Ray's "[repeated 4x across cluster]".
+    rb"(?:\[(?:[^\[\]]|\[[^\[\]]*\])*+\]|\x1b\[[\d;]*[A-Za-z]|\s)*+(?:\[[^\]]*)?"
+)
 _STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
 # Every line that is_error() accepts holds one of these, in small letters.
 _ERROR_WORDS = (b"error", b"exception", b"interrupt", b"killed", b"critical", b"fatal", b"out of m")
 _REACH = 400
 """Bytes from a line's start within which it says what it is: a line may be megabytes long."""
+_BARS_REACH = 64 * 1024
+"""Bytes within which a bar is redrawn over and over before a step's metrics follow it."""
 
 
 def without_colours(data: bytes) -> bytes:
@@ -38,16 +46,25 @@ def is_judge(source: str) -> bool:
     return source.startswith(JUDGES)
 
 
+def bar_in(text: bytes) -> bytes | None:
+    """What the progress bar is called that was drawn last; None where other text stands.
+
+    ``text`` is a line without its source.
+    """
+    bar = _BAR.fullmatch(without_colours(text).rstrip(b"\r").rpartition(b"\r")[2])
+    return bar["name"] if bar else None
+
+
 def steps_in(data: bytes) -> list[tuple[int, int]]:
     """``(step, place of its line)`` of the lines in which verl logs a step's metrics."""
     found = []
     place = data.find(b"step:")
     while place >= 0:
         # Metric names such as timing_s/step hold the word too.
-        if place == 0 or data[place - 1 : place] in (b"\n", b" ", b"\r"):
-            start = _line_start(data, place)
+        if place == 0 or data[place - 1 : place] in (b"\n", b" ", b"\r", b"]"):
             number = _STEP.match(data, place)
-            if number and start >= 0 and not split_source(data[start:place])[1].strip():
+            start = _line_start(data, place, _BARS_REACH) if number else -1
+            if number and start >= 0 and _says_nothing(data[start:place]):
                 found.append((int(number[1]), start))
         place = data.find(b"step:", place + 5)
     return found
@@ -79,9 +96,15 @@ def sources_in(data: bytes) -> dict[str, int]:
     return counts
 
 
-def _line_start(data: bytes, place: int) -> int:
+def _says_nothing(before: bytes) -> bool:
+    """Whether what stands in a line before its words is no more than its source and a bar."""
+    rest = split_source(before)[1]
+    return not rest.strip() or bar_in(rest) is not None
+
+
+def _line_start(data: bytes, place: int, reach: int = _REACH) -> int:
     """Where the line begins; -1 when that is out of reach."""
-    earliest = max(0, place - _REACH)
+    earliest = max(0, place - reach)
     start = data.rfind(b"\n", earliest, place) + 1
     return start if start or not earliest else -1
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
 from engine.watch.log_file import BLOCK, Line, LogFile
-from engine.watch.log_lines import split_source, without_colours
+from engine.watch.log_lines import bar_in, split_source
 from engine.watch.offsets import Offsets
 
-# A bar of tqdm up to its percentage, which is the same in all of its states.
-_PROGRESS = re.compile(rb"(.{0,160}?):? *\d{1,3}%\|")
 _KEY_BYTES = 16 * 1024
 
 Key = tuple[int, bytes]
@@ -120,8 +117,8 @@ def _progress(text: bytes) -> bytes | None:
     if b"%|" not in text:
         return None
     source, rest = split_source(text)
-    bar = _PROGRESS.match(without_colours(rest).rstrip(b"\r").rpartition(b"\r")[2])
-    return b"%" + source + b"%" + bar.group(1) if bar else None
+    name = bar_in(rest)
+    return None if name is None else b"%" + source + b"%" + name
 
 
 def _joined_below(row: Row, line: Line) -> Row:

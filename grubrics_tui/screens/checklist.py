@@ -136,7 +136,7 @@ class ChecklistScreen(CockpitScreen):
         elif selected is not None:
             detail.show(check_facts(selected))
         elif self._obstacle() is None:
-            detail.show([("", "nothing stands in the way: l goes on to the launch")])
+            detail.show(_ready_facts(self.query_one(CheckList).warnings))
         else:
             detail.show([("", "the message and the fix of a line appear here")])
 
@@ -225,6 +225,14 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
 def _judge(recipe: Recipe) -> str:
     provider = recipe.get("judge.provider")
     return "offline" if provider == "offline" else f"{provider}, {recipe.get('judge.model')}"
+
+
+def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:
+    """The way on; of what was warned of the first, as its line has no room for it."""
+    if not warnings:
+        return [("", "nothing stands in the way: l goes on to the launch")]
+    told = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    return [("", f"{told}; l goes on to the launch all the same"), *check_facts(warnings[0])]
 
 
 def check_facts(check: Check) -> list[Fact]:

@@ -89,6 +89,10 @@ class LogScreen(CockpitScreen):
         if not self.view.go_to_step(step):
             self._say(f"no line of step {step} in this log")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A log that is of no run has no other attempts."""
+        return action != "attempt" or self._attempts is not None
+
     # -- what is said -----------------------------------------------------------------------
 
     @on(LogView.Changed)
@@ -256,7 +260,6 @@ class LogScreen(CockpitScreen):
     def action_attempt(self, by: int) -> None:
         """The console of another attempt; what is searched and filtered stays."""
         if self._attempts is None:
-            self._say("this log is of no run's attempt")
             return
         before, self._attempts = self._attempts, self._attempts.beside(by)
         if self._attempts.number == before.number:

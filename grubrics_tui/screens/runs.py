@@ -42,6 +42,7 @@ from grubrics_tui.widgets.run_list import RunList
 _KEYS = "   / filter   space mark   x compare   n notes"
 """Told in the frame: the footer has no room for them at 80 columns."""
 _FOR_ENDED = ("verdict", "log_entry", "resume", "remove")
+_FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "cursor_up")
 
 
 class RunsScreen(CockpitScreen):
@@ -202,11 +203,14 @@ class RunsScreen(CockpitScreen):
         return RunDir(self._root / info.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop what runs, and to judge, resume or put away what has ended."""
+        """Offer to stop what runs, and to judge, resume or put away what has ended; of a list
+        without a run only what needs none."""
         info = self._selected
         if action == "open_rollouts":
             return info is not None and info.kind != "sft"
-        if action == "open_run":
+        if action == "compare":
+            return info is not None or len(self.marks) > 1
+        if action in _FOR_ANY:
             return info is not None
         if action != "stop" and action not in _FOR_ENDED:
             return True

@@ -50,6 +50,10 @@ class CheckList(Choices):
         return [check for check in self.checks.values() if check.status == "fail"]
 
     @property
+    def warnings(self) -> list[Check]:
+        return [check for check in self.checks.values() if check.status == "warn"]
+
+    @property
     def unanswered(self) -> int:
         return len(self._ids) - len(self.checks)
 

@@ -9,6 +9,9 @@ from grubrics_tui.history import History
 from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
 
+_INDENT = 4
+"""Cells: a panel is narrow, and verl prints its configuration far to the right."""
+
 
 class LogPanel(Panel):
     """The console of the run's last attempt, harmless and followed. The view reads it itself, in
@@ -17,7 +20,7 @@ class LogPanel(Panel):
     TITLE = "log"
 
     def compose(self) -> ComposeResult:
-        yield LogView(paced=True)
+        yield LogView(paced=True, indent=_INDENT)
 
     def show(self, history: History) -> None:
         """Nothing of the history: the log has its own file."""

@@ -14,7 +14,7 @@ from engine.watch.log_rows import Row
 from engine.watch.log_survey import Survey
 from engine.watch.log_window import LogWindow
 from engine.watch.offsets import Offsets
-from grubrics_tui.console_text import ConsoleText, plain_line
+from grubrics_tui.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.log_hunt import Hunt
 from grubrics_tui.widgets.log_scrollbar import scrollbar
@@ -27,7 +27,8 @@ _COPIED_BYTES = 256 * 1024
 class LogPicture(Widget):
     """Draws ``window`` of ``file``; beside it where hits of ``search`` and errors are.
 
-    ``marks_end``: the cursor is shown also while the end is followed.
+    ``marks_end``: the cursor is shown also while the end is followed. ``indent``: at most so many
+    blanks before a line's words, which may else be out of sight.
     """
 
     DEFAULT_CSS = "LogPicture { height: 1fr; }"
@@ -37,14 +38,16 @@ class LogPicture(Widget):
     class Changed(Message):
         """The place, the file or what is known of it changed: a status line has to be redrawn."""
 
-    def __init__(self, *, marks_end: bool = False, id: str | None = None) -> None:
+    def __init__(
+        self, *, marks_end: bool = False, indent: int | None = None, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.file: LogFile | None = None
         self.window: LogWindow | None = None
         self.wrapped, self.left = False, 0
         self.survey = Survey()
         self.search: Hunt | None = None
-        self._marks_end = marks_end
+        self._marks_end, self._indent = marks_end, indent
         self._strips: list[Strip] | None = None
         self._shown: list[Row] = []
         self._texts: dict[tuple[Row, int], ConsoleText] = {}
@@ -142,7 +145,8 @@ class LogPicture(Widget):
         assert self.file is not None
         key = (row, self.left)
         if key not in self._texts:
-            self._texts[key] = text_of(self.file, row, self.left)
+            text = text_of(self.file, row, self.left)
+            self._texts[key] = text if self._indent is None else less_indented(text, self._indent)
         return self._texts[key]
 
     def _marks(self, row: Row) -> Marks:

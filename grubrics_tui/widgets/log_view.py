@@ -60,9 +60,10 @@ class LogView(LogPicture):
         *,
         surveyed: bool = False,
         paced: bool = False,
+        indent: int | None = None,
         id: str | None = None,
     ) -> None:
-        super().__init__(marks_end=surveyed, id=id)
+        super().__init__(marks_end=surveyed, indent=indent, id=id)
         self.path = path
         self.notice = ""
         self.folded = True

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pilots import LARGE, SMALL, running
 
+from engine.preflight.check import ok, warn
 from grubrics_tui.screens.checklist import ChecklistScreen
 from grubrics_tui.screens.launch import LaunchScreen
 from grubrics_tui.screens.overrides import OverridesScreen
@@ -49,6 +50,18 @@ async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> 
         assert selected.status == "fail"
         assert selected.fix is not None
         await driver.shows("fix", selected.fix.split()[0])
+
+
+async def test_a_warning_is_told_in_full_beside_the_way_on(project: Path, runs: Path) -> None:
+    async with running(runs, SMALL, "small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
+        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        checks.highlighted = None
+        warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
+        for check in [*(ok(id, "fine") for id in list(checks.checks)), warned]:
+            driver.app.screen.post_message(ChecklistScreen.Answered(check))
+        await driver.shows("1 warning; l goes on to the launch all the same", "end", "mend=it")
 
 
 async def test_launching_is_refused_with_the_reason_while_a_check_fails(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.console_text import console_text, highlighted, plain_line
+from grubrics_tui.console_text import console_text, highlighted, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
 
 
@@ -87,6 +87,22 @@ def test_a_shorter_text_covers_only_the_start_of_a_longer_one() -> None:
 def test_errors_and_warnings_stand_out() -> None:
     assert inks(b"(W pid=9) ValueError: no")[0][1] == "error"
     assert inks(b"2026-11-21 WARNING slow")[0][1] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"(W pid=9)          'path': None", "    'path': None"),
+        (b"      \x1b[31m   red\x1b[0m   words", "    red   words"),
+        (b"  words", "  words"),
+        (b"words      ", "words"),
+        (b"            ", ""),
+    ],
+)
+def test_words_behind_much_indentation_come_nearer(raw: bytes, shown: str) -> None:
+    line = console_text(raw)
+    assert less_indented(line, 4).text == shown
+    assert less_indented(line, 4).source == line.source
 
 
 def test_matches_are_marked_across_colours() -> None:

@@ -7,13 +7,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from engine import jsonl
 from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
 from engine.launch.recipe import load_recipe
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.estimate_cures import lowering
 
@@ -68,6 +72,24 @@ def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
     assert of_run["memory"] == of_recipe["memory"]
     more = estimate("night", "--gpus", "4", "--gpu-memory", "80")
     assert "on each of 4 GPUs" in more.output
+
+
+def test_the_arithmetic_of_the_judge_adds_up() -> None:
+    Path("data/processed").mkdir(parents=True)
+    rows = [{"question": str(number)} for number in range(64)]
+    for part in ("train", "val"):
+        pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
+    files = (f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val"))
+    offline = ("judge.provider=offline", "data.train_batch_size=8", *files)
+    recipe = load_recipe("verl_grpo", offline, {})
+    run = RunDir(Path("runs/night"))
+    run.path.mkdir(parents=True)
+    run.manifest.write_text(json.dumps(manifest(plan(recipe, "other", Path("runs")))))
+    write_state(run, RunState("finished", started=1.0, ended=2.0))
+    metrics = {"judge_api_latency_s": 2.72e-5, "judge/calls": 48}
+    jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
+    text = estimate("verl_grpo", "judge.max_concurrent=12", *offline).output
+    assert "4 rounds x 0.0272 ms = 0.109 ms a step at least (run 'night')" in text
 
 
 def test_one_gpu_is_called_one() -> None:

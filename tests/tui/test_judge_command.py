@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -56,6 +57,15 @@ def test_a_recipes_judge_that_answers_is_exit_code_0() -> None:
     assert "a right and a wrong answer get 0.90 and 0.10" in done.stdout
     assert "3 calls, 3 at once" in done.stdout
     assert "sk-test" not in done.output
+
+
+def test_the_stand_in_is_no_model_and_answers_within_milliseconds() -> None:
+    done = judge_test("grpo_tiny", "--calls", "3")
+    first, _, one, more, advice = done.stdout.splitlines()
+    assert first == "judge: offline stand-in"
+    assert "gpt" not in done.stdout and "0.00 s" not in done.stdout
+    for line in (one, more, advice):
+        assert re.search(r"\d ms", line)
 
 
 def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_remedy() -> None:

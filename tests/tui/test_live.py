@@ -216,3 +216,12 @@ async def test_scrolling_the_log_stops_following_until_the_end_is_asked_for(
         run.print(b"the newest line")
         await driver.press("G")
         await driver.shows("the newest line", "following")
+
+
+async def test_the_log_panel_shows_the_words_of_a_line_behind_much_indentation(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.shows("following", "step 12")
+        run.print(b"(TaskRunnerV1 pid=7) " + b" " * 70 + b"'param_offload': False")
+        await driver.shows("TaskRunnerV1 7      'param_offload': False")

@@ -370,6 +370,15 @@ async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
         await driver.shows("attempt 1 of 2", "needle of one")
 
 
+async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -> None:
+    async with running(runs, LARGE, log=log) as driver:
+        await driver.shows("step:300")
+        offered = {one.binding.action for one in driver.app.screen.active_bindings.values()}
+        assert "follow" in offered and not offered & {"attempt(1)", "attempt(-1)"}
+        await driver.press("question_mark")
+        await driver.shows("The log of the attempt before (not now)")
+
+
 async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, runs: Path) -> None:
     second = run.run.attempt(2)
     second.path.mkdir()

@@ -133,6 +133,20 @@ async def test_an_empty_folder_says_so(runs: Path) -> None:
         assert "enter open" not in await driver.shows("no runs in")
 
 
+async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("no runs in")
+        below = driver.app.screen
+        offered = {one.binding.action for one in below.active_bindings.values()}
+        needing = {"open_run", "findings", "notes", "mark", "compare", "select(0)", "cursor_down"}
+        assert not offered & needing and {"filter", "back"} <= offered
+        await driver.press("question_mark")
+        await driver.shows("What is wrong, why, and what cures it (not now)")
+        palette = {one.title for one in driver.app.get_system_commands(below)}
+        assert "Tags and a note on the run" not in palette and "Leftovers" in palette
+
+
 async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_path: Path) -> None:
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")

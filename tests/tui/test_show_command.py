@@ -74,3 +74,7 @@ def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
     sample.say("failed", reason="\x1b]0;owned\x07\x1b[31mred")
     arguments = ("show", RunDir(sample.run.path).id) if name == "show" else ("runs",)
     assert "\x1b" not in told(*arguments, runs=runs)
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("grubrics-tui ")

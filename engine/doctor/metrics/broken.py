@@ -5,8 +5,8 @@ or the gradient norm; in the KL in one of twenty steps. Ruled out: a gradient no
 the first steps and then does not (the loss scaler of AMP finds its scale so), one bad step that was
 skipped (info), a loss that begins with none and has one then (no update was made yet: NaN weights
 do not heal), and a metric that never had a number while the loss has (it is simply not logged).
-Shape too: a cross-entropy that is exactly 0 from one record to the next, and stays so: HF's Trainer
-writes 0 for losses that are none. One that was small already may have been rounded.
+Shape too: a cross-entropy that is exactly 0 from the start, or from one record to the next, and
+stays so: HF's Trainer writes 0 for losses that are none. One that was small already was rounded.
 Source: the NaN guard of agent_stable_slo's trainer; verl 0.9.1 trains on a NaN reward to the end
 and exits with code 0.
 """
@@ -38,7 +38,7 @@ WITHOUT_LABELS = (
     Remedy("Use bf16 in place of fp16", (), "gradients no longer overflow"),
 )
 _ALL_FAILED = 0.99
-_NOT_ROUNDED = 0.1
+_NOT_ROUNDED = 0.5
 _LASTS = 3
 _OFTEN = 0.05
 """The share of steps that is no single accident."""
@@ -134,22 +134,23 @@ def _distance(run: Run) -> Iterator[Finding]:
 
 
 def _vanished(run: Run) -> Iterator[Finding]:
-    """A training loss that falls to 0 at once while nothing tells of a gradient."""
+    """A training loss that is 0 from the start or at once, while nothing tells of a gradient."""
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
     place = lasting(loss.values == 0, _LASTS)
-    if loss.name != metrics.TRAIN_LOSS or not place or loss.values[place - 1] < _NOT_ROUNDED:
+    if loss.name != metrics.TRAIN_LOSS or place is None:
         return
-    onset, before = loss.step(place), float(loss.values[place - 1])
-    if len(norm.since(onset)):
+    onset, before = loss.step(place), loss.values[:place]
+    if len(norm.since(onset)) or (before.size and before[-1] < _NOT_ROUNDED):
         return
+    was = f"The loss was {before[-1]:.4g} and reads" if before.size else "The loss reads"
     yield Finding(
         "loss_nan.vanished",
         Severity.ERROR,
-        "The loss falls to exactly 0 at once",
-        f"The loss was {before:.4g} and reads exactly 0 in all of the last {len(loss) - place} "
-        f"records, since step {onset}. No cross-entropy is 0: the trainer writes so when it is NaN "
-        "or infinite.",
-        (run.seen("the loss is exactly 0", onset, before=before, steps=len(loss) - place),),
+        "The loss falls to exactly 0 at once" if before.size else "The loss is exactly 0",
+        f"{was} exactly 0 in all of the last {len(loss) - place} records, since step {onset}. No "
+        "cross-entropy is 0: the trainer writes so when it is NaN or infinite, and when no label "
+        "counts.",
+        (run.seen("the loss is exactly 0", onset, steps=len(loss) - place),),
         (
             Remedy("Use bf16 in place of fp16", (), "logits no longer overflow"),
             cures.gentler(run.context),

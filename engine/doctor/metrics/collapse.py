@@ -32,6 +32,7 @@ _STEPS = 2
 _SHORT_TOKENS = 2.5
 _LOW_ENTROPY = 0.05
 _NOT_CERTAIN = 0.1
+_NOTICEABLE = 0.02
 _LASTS = 4
 _CONTRAST = 3.5
 _CAPPED = 0.9
@@ -74,7 +75,7 @@ def _length(run: Run) -> Iterator[Finding]:
         f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
         f"{onset}: the shortest answer pays best, or training broke the model. Texts so short "
         "hardly differ from each other, so it seldom recovers by itself.",
-        tuple(_witnesses(run, onset, length)),
+        (run.change(length, onset, "fell"), *_company(run, onset)),
         (
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
@@ -119,7 +120,7 @@ def _cap(run: Run) -> Iterator[Finding]:
         f"At first {percent(first)} of the responses reached the cap{where}, since about step "
         f"{onset} {percent(now)} do: the model no longer ends its answers. What is scored is the "
         "beginning of an answer, and the end is never learned.",
-        (*_witnesses(run, onset, run.series(LENGTH)), run.change(capped, onset, "rose")),
+        (run.change(capped, onset, "rose"), *_witnesses(run, onset, run.series(LENGTH))),
         (
             cures.earlier_checkpoint(onset),
             cures.gentler(run.context),
@@ -269,9 +270,17 @@ def _uncertain(run: Run, entropy: Series, first: float, onset: int, severity: Se
 
 
 def _witnesses(run: Run, onset: int, length: Series) -> Iterator[Evidence]:
-    if len(length):
+    if len(length) and _moved(length, onset):
         yield run.change(length, onset, "went")
     yield from _company(run, onset)
+
+
+def _moved(series: Series, onset: int) -> bool:
+    before, after = series.until(onset).values, series.since(onset).values
+    if min(before.size, after.size) < _STEPS:
+        return False
+    was, now = float(np.median(before[-20:])), float(np.median(after[-3:]))
+    return abs(now - was) > _NOTICEABLE * max(abs(was), abs(now))
 
 
 def _company(run: Run, onset: int, told: str = "") -> Iterator[Evidence]:
@@ -283,6 +292,5 @@ def _company(run: Run, onset: int, told: str = "") -> Iterator[Evidence]:
         "actor/reward_kl_penalty",
     ):
         series = run.series(name)
-        is_new = series.name != told
-        if is_new and len(series.until(onset)) >= 2 and len(series.since(onset)) >= 2:
+        if series.name != told and _moved(series, onset):
             yield run.change(series, onset, "went")

@@ -8,6 +8,7 @@ from typing import Any
 from engine import jsonl
 from engine.doctor.metrics.context import Kind, MetricContext, Start
 from engine.doctor.metrics.limits import reward_range
+from engine.runs.manifest import in_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.columns import Columns
@@ -22,7 +23,7 @@ def context_of(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     recipe = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
     return MetricContext(
         recipe=recipe,
-        in_file={change["key"]: change["before"] for change in manifest.get("changes") or ()},
+        in_file=in_file(manifest),
         kind=_kind(manifest.get("kind")),
         total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
         asked_steps=_asked(recipe),

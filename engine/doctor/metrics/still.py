@@ -1,7 +1,8 @@
 """Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
 
 Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0;
-a validation loss that is one number in all of at least 4 evaluations while the training loss moves;
+a validation loss that is one number of four digits and more in all of at least 4 evaluations while
+the training loss moves;
 DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
 with spread and yet a gradient of exactly 0; a learning rate that is 0 in all of at least 10 steps,
 or still warming up when the run ends.
@@ -164,7 +165,10 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     if len(held_out) < _EVALUATIONS or np.ptp(held_out.values) or len(loss) < _EVALUATIONS:
         return
     value = float(held_out.values[0])
-    if not value or np.ptp(loss.values) < 0.1 * abs(float(np.median(loss.values))):
+    # Bars repeat the last validation with three digits, and tables round.
+    if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * abs(
+        float(np.median(loss.values))
+    ):
         return
     yield Finding(
         "loss_flat_no_learning.validation",

@@ -38,6 +38,15 @@ class Event:
         return self.rule.role if self.rule else Role.CAUSE
 
     @property
+    def family(self) -> str:
+        """Empty for an exception that no rule knows."""
+        return self.rule.family if self.rule else ""
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        return self.raised.frames if self.raised else ()
+
+    @property
     def is_hopeless(self) -> bool:
         return self.rule is not None and self.rule.hopeless
 
@@ -72,8 +81,7 @@ class Events:
 
     def has_substitute(self, event: Event) -> bool:
         """Whether just above the traceback, or just below it, stands what is used instead."""
-        frames = event.raised.frames if event.raised else ()
-        above = 2 + LINES_OF_A_FRAME * len(frames)
+        above = 2 + LINES_OF_A_FRAME * len(event.frames)
         return any(
             line.source == event.line.source and -2 <= event.line.number - line.number <= above
             for line in self.substitutes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -12,7 +13,7 @@ from engine.doctor.text.events import MANY_RETRIES
 from engine.doctor.text.line import Line
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.doctor.text.tracebacks import exception_in
-from engine.doctor.text.wording import is_conversation, is_handled, is_prose, is_retry
+from engine.doctor.text.wording import is_conversation, is_handled, is_prose, is_retry, is_tally
 
 LOUD = ("ERROR", "CRITICAL", "FATAL")
 
@@ -72,7 +73,7 @@ class Matcher:
         found = []
         for rule, place in dict.fromkeys(user for one in needles for user in self._users[one]):
             match = rule.search(place, line.text)
-            if match is not None and not _is_said(line, match.start()):
+            if match is not None and not _is_said(line, match):
                 groups = {key: value for key, value in match.groupdict().items() if value}
                 found.append(Match(rule, groups))
         return sorted(found, key=_order)
@@ -104,10 +105,12 @@ def _order(one: Match) -> tuple[int, bool, str, int]:
     return (-one.rule.weight, one.rule.role is not Role.CAUSE, one.rule.id, -len(one.groups))
 
 
-def _is_said(line: Line, start: int) -> bool:
-    """In prompts and answers that are printed anything may be said."""
-    loud = line.level in LOUD or exception_in(line.text)
-    return not loud and (is_prose(line.text[:start]) or is_conversation(line.text))
+def _is_said(line: Line, match: re.Match[str]) -> bool:
+    """In prompts and answers that are printed anything may be said, and sums count what was not."""
+    if line.level in LOUD or exception_in(line.text):
+        return False
+    before = line.text[: match.start()]
+    return is_prose(before) or is_conversation(line.text) or is_tally(match)
 
 
 def _fits(rule: Rule, line: Line, above: Callable[[], str]) -> bool:

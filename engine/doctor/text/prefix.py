@@ -10,7 +10,7 @@ _WHO = (
     r"\((?P<process>[^()]{0,90}\bpid=\d+[^()]{0,60}|raylet|gcs_server|autoscaler)\) ?",
     r"\[?(?P<rank>(?:local_)?(?:rank|Rank|RANK|default)[ :=]{0,2}\d+)(?:\]:?|:| \|) ?",
     r"\[(?P<mpi>\d+,(?:mpirank:)?\d+(?:,[\w-]+)?)\]<std\w+>:? ?",
-    r"(?P<task>\d{1,4}): (?=Traceback|  File|    |\[|[\w.]+(?:Error|Exception))",
+    r"(?P<task>\d{1,4}): (?=Traceback|  File|  [|+] |    |\[|[\w.]+(?:Error|Exception))",
     r"(?P<host>[\w.-]{2,40}) +\| ",
 )
 _WHEN = (
@@ -40,6 +40,7 @@ _AROUND = (
     r"# ?(?=\[?(?:local_)?(?:rank|default)[ :=]{0,2}\d"
     r"|Traceback |  ? ?File \"|    |(?:\w+\.)*\w+(?:Error|Exception): )",  # a comment
     r"[│|] (?=\S.*[│|]$)",  # a frame drawn by rich
+    r"(?:  ){1,20}(?:\| (?!.*\|$)|\+ (?=Exception Group ))",  # beside an exception group
     r"(?:[^|%]{0,80}: *| *)\d{1,3}%\|[^\]]{0,300}\[[^\]]{0,80}\] ?(?=[^\s\]])",  # a bar
 )
 _PREFIX = re.compile("|".join((*_WHO, *_WHEN, *_HOW_LOUD, *_WHERE, *_AROUND)))

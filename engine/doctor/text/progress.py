@@ -5,27 +5,45 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 _BAR = re.compile(rb"(\d+)/(\d+) \[[\d:]+<[\d:?]+, +[\d.]+(?:s/it|it/s)")
-_VERL = re.compile(rb"\bstep:(\d+) - ")
+_VERL = re.compile(rb"step:(?<![\w/]step:)(\d+) - ")
 _DICT = re.compile(rb"\{'loss': '?[\d.e-]+'?, ")
 _COUNT = re.compile(
-    rb"(?:\b(?:step|iter(?:ation)?|episode)s?\b[^\w\n\r]{1,8}(?P<step>\d+)"
-    rb"|\bepoch[^\w\n\r]{1,3}\d+[^\w\n\r]{1,9}(?P<batch>\d+) ?/"
-    rb"|\bepoch[^\w\n\r]{1,3}(?P<epoch>\d+)(?![^\n\r]*\b(?:step|iter)))"
+    rb"(?:\b(?:step|iter(?:ation)?|episode)s?\b[^\w\n\r]{1,8}(\d+)"
+    rb"|\bepoch[^\w\n\r]{1,3}\d+[^\w\n\r]{1,9}(\d+) ?/"
+    rb"|\bepoch[^\w\n\r]{1,3}(\d+)(?![^\n\r]*\b(?:step|iter)))"
     rb"[^\n\r]{0,200}?(?:loss|reward|score|ppl|\blr\b)",
     re.IGNORECASE,
 )
 """A counter with a number of training behind it, as any program may print it."""
+_LAYOUTS = (
+    (b"[batch=", re.compile(rb"\[batch=(\d+)/\d+\]:")),  # Composer
+    (b"== Step ", re.compile(rb"={5,} Step (\d+)/\d+ ={5,}")),  # NeMo-RL
+    (b" iteration ", re.compile(rb" iteration +(\d+)/ *\d+ \|")),  # Megatron
+    (
+        b"loss",
+        re.compile(rb"^ {0,9}(\d+) \| {1,4}(?:\w+[ /]){0,2}loss[ :=]{1,3}-?\d", re.MULTILINE),
+    ),
+)
+"""Counters that stand apart from their numbers or have no name, and what is in such lines."""
 _REACH = 16 * 1024
 """Bytes before a place in which counters are looked for."""
+_FROM_THE_START = 3
+"""So many numbers in a row, from the first one on, are those of a training that begins."""
+_MOST_STARTS = 64
+"""Of which the marks are kept."""
+_SHARDS = re.compile(r"loading", re.IGNORECASE)
+"""A start goes on there, but engines load a model beside a training, too."""
 _DONE = (b"'train_runtime'", b"pplication startup complete", b"`Trainer.fit` stopped: `max")
 """Said by programs that have come through what they were started for."""
 _START = re.compile(
     r"^\W{0,9}(?:re-?queued|resum(?:ing|ed) (?:training )?from|resuming training"
     r"|restart(?:ed|ing)\b(?! (?:the |a )?(?:worker|actor|process|replica|engine|server)))"
     r"|\*{3,} running training|^loading checkpoint shards: 100%"
-    r"|^\+ .{0,200}?\b(?:python3?|torchrun|accelerate|deepspeed|srun)\b",
+    r"|(?:^\W{0,9}|-- )started a local ray instance"
+    r"|^\+ (?!.*\beval).{0,200}?\b(?:python3?|torchrun|accelerate|deepspeed|srun)\b",
     re.IGNORECASE,
 )
 _OVER = re.compile(
@@ -38,6 +56,7 @@ _OVER = re.compile(
 SIGNS = (
     *(b"requeue", b"re-queue", b"restart", b"resuming", b"resumed from", b"running training"),
     *(b"checkpoint shards: 100%", b"+ srun", b"+ torchrun", b"+ python", b"+ accelerate"),
+    *(b"+ deepspeed", b"started a local ray instance"),
     *(b"final validation metrics", b"'train_runtime'", b"`trainer.fit` stopped"),
     *(b"progress: 100%|", b"train: 100%|", b"training: 100%|"),
     *(b"training complete", b"training finished", b"training done"),
@@ -54,6 +73,10 @@ class Mark:
     offset: int = -1
     bar: tuple[int, int] | None = None
     step: int | None = None
+    row: int = 0
+    """Numbers in a row, since the step fell back to the first one."""
+    again: int = 0
+    """How often steps were counted from the first one again."""
     dicts: int = 0
     counts: tuple[int, int] | None = None
     """The last two different numbers of a counter that a program prints with its loss."""
@@ -73,6 +96,15 @@ class Mark:
         """How far training had come, in whatever it counts."""
         return (self.step, self.dicts, self.counts, self.starts)
 
+    @property
+    def has_trained(self) -> bool:
+        return (self.step, self.dicts, self.counts) != (None, 0, None)
+
+    @property
+    def has_come_through(self) -> bool:
+        """Whether training had come to its end; something else may have been started since."""
+        return self.over is not None and self.over[:-1] == self.trained[:-1]
+
     def at_its_end(self) -> Mark:
         """With the word of the program that training is over here."""
         return replace(self, over=self.trained)
@@ -83,6 +115,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.mark = Mark()
+        self._at_starts: tuple[Mark, ...] = ()
 
     def read(self, block: bytes, offset: int) -> None:
         self.mark = advanced(self.mark, block, offset)
@@ -90,6 +123,8 @@ class Progress:
     def hear(self, text: str, here: Callable[[], Mark]) -> None:
         """Take in what a line says of beginning and end; ``here`` makes the mark above it."""
         if _START.search(text):
+            if not _SHARDS.match(text):
+                self._at_starts = (*self._at_starts[-_MOST_STARTS:], here())
             self.mark = replace(self.mark, starts=self.mark.starts + 1)
         elif _OVER.search(text):
             self.mark = replace(self.mark, over=here().at_its_end().over)
@@ -105,31 +140,66 @@ class Progress:
             return True
         if now.step is not None and (now.step > then.step + 1 if then.step is not None else False):
             return True
-        if now.done > then.done or now.dicts > then.dicts + 1:
+        if now.done > then.done or now.dicts > then.dicts + 1 or now.again > then.again:
             return True
-        return _counted_on(then.counts, now.counts)
+        return _counted_on(then.counts, now.counts) or self._trained_again_since(then)
+
+    def _trained_again_since(self, then: Mark) -> bool:
+        """Whether a program that began after ``then`` has trained, whatever it counts from."""
+        later = [mark for mark in self._at_starts if mark.starts >= then.starts]
+        return any(_trained(*ends, then.bar) for ends in pairwise((*later, self.mark)))
 
 
 def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
-    bar, step, dicts = mark.bar, mark.step, mark.dicts
+    bar, dicts = mark.bar, mark.dicts
     found = _last(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
     if found:
         bar = (int(found[1]), int(found[2]))
-    found = _last(_VERL, block, (b"step:",))
-    if found:
-        step = int(found[1])
     if b"{'loss': " in block:
         dicts += len(_DICT.findall(block))
-    counts = _counts(mark.counts, block)
+    step, row, again = _steps(mark, block)
     return replace(
         mark,
         offset=offset + len(block),
         bar=bar,
         step=step,
+        row=row,
+        again=again,
         dicts=dicts,
-        counts=counts,
+        counts=_counts(mark.counts, block),
         done=mark.done + _done(block),
     )
+
+
+def _steps(mark: Mark, block: bytes) -> tuple[int | None, int, int]:
+    """The last step, its place in a row that began at the first one, and how many such rows."""
+    step, row, again = mark.step, mark.row, mark.again
+    for number in map(int, _VERL.findall(block)):
+        if number == step:
+            continue
+        if step is not None and number <= 1 and number < step - 1:
+            row = 1
+        else:
+            row = row + 1 if row and number == (step or 0) + 1 else 0
+        again += row == _FROM_THE_START
+        step = number
+    return step, row, again
+
+
+def _trained(start: Mark, end: Mark, bar: tuple[int, int] | None) -> bool:
+    """Whether a training was counted between two marks, maybe by a ``bar`` that was further."""
+    if end.step not in (None, 0, 1, start.step):
+        return True
+    if (
+        end.bar
+        and bar
+        and end.bar != start.bar
+        and end.bar[1] == bar[1]
+        and 1 < end.bar[0] < bar[0]
+    ):
+        return True
+    first, second = end.counts or (-1, -1)
+    return end.counts != start.counts and 0 <= first < second
 
 
 def _counted_on(then: tuple[int, int] | None, now: tuple[int, int] | None) -> bool:
@@ -140,8 +210,12 @@ def _counted_on(then: tuple[int, int] | None, now: tuple[int, int] | None) -> bo
 
 
 def _counts(known: tuple[int, int] | None, block: bytes) -> tuple[int, int] | None:
-    for found in _COUNT.finditer(block, max(0, len(block) - _REACH)):
-        number = int(found["step"] or found["batch"] or found["epoch"])
+    start = max(0, len(block) - _REACH)
+    numbers = [int(one[one.lastindex or 0]) for one in _COUNT.finditer(block, start)]
+    for sign, layout in _LAYOUTS:
+        if block.find(sign, start) >= 0:
+            numbers += map(int, layout.findall(block, start))
+    for number in numbers:
         if known is None or number != known[1]:
             known = (known[1] if known else -1, number)
     return known

@@ -9,6 +9,7 @@ from copy import copy, deepcopy
 from engine.doctor.text.events import Event, Events, shape
 from engine.doctor.text.line import LONGEST, Line, plain, read_line
 from engine.doctor.text.matching import Book, Matcher, book, is_boilerplate
+from engine.doctor.text.paths import within
 from engine.doctor.text.progress import SIGNS, Mark, Progress, advanced
 from engine.doctor.text.records import spoken
 from engine.doctor.text.samples import is_inside_sample
@@ -174,7 +175,7 @@ class LogReader:
                 break
             if len(text) > 2 and exception_in(other.text) and "ray::" not in other.text:
                 break
-        return "\n".join((line.source, *reversed(text[1:])))
+        return "\n".join((line.source, *map(within, reversed(text[1:]))))
 
     def _mark(self) -> Mark:
         return advanced(self.progress.mark, self._scanner.above(), 0)

@@ -28,6 +28,20 @@ _OUT_OF_MEMORY = re.compile(r"\bKilled\b")
 """Said by shells, maybe while a trained model was being saved."""
 _LINES_BETWEEN = 6
 """Lines between an exception and the first frame of one that was raised while it was handled."""
+_LINES_OF_A_BURST = 3
+"""Lines between a remark and the traceback that it led to."""
+_CODES_OF_AN_END = ("", "0", "143")
+"""Of ``sys.exit`` in processes that are taken down."""
+_WRITTEN = re.compile(r"<string>:|\S*/(?:tmp|T|shm)/tmp\w{3,}(?:/|\.py:)")
+"""Frames of text that was executed, or was put into a temporary file for that."""
+_INSTALLED = re.compile(r"(?:site|dist)-packages/|/lib/python3")
+_SPAWNED = re.compile("multiprocessing/|torch/distributed/|runpy|ray:task")
+_OF_A_SHELL = re.compile(
+    r"\S+: line \d+: |(?:ls|rm|cp|mv|ln|cat|mkdir|chmod|ulimit|module|source): |mkdir -p "
+)
+"""Said by the script that starts the program."""
+_IN_SILENCE = re.compile("cuda_oom|host_oom|nccl|driver|ray_start")
+"""Families of troubles that end a process of many in a line, while others go on for a while."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ def tell(
     if all(_did_no_harm(event, events, end) for event in fatal):
         survived, fatal = [*survived, *fatal], []
     fatal = _of_the_last_start(fatal)
+    passed = [event for event in fatal if _is_said_before(event, fatal)]
+    survived, fatal = [*survived, *passed], [event for event in fatal if event not in passed]
     root = _more_telling(_root(fatal), fatal)
     if ended and (root is None or _is_unexplained(root)):
         unexplained = root or next(iter(torn), None)
@@ -84,11 +100,34 @@ def _goes_on(event: Event, events: Events) -> bool:
 
 
 def _counts(event: Event, events: Events, end: int) -> bool:
+    if _is_good_exit(event) or _is_of_a_test(event, end):
+        return False
     if event.rule is None:
         return True
     if event.rule.at_end and end - event.line.offset > NEAR_END:
         return False
     return events.count(event) >= event.rule.times
+
+
+def _is_good_exit(event: Event) -> bool:
+    """Whether a process left without an error code, or was told to leave after training."""
+    if event.raised is None or event.raised.type.rpartition(".")[2] != "SystemExit":
+        return False
+    code = event.raised.message.strip()
+    return code == "0" or (code in _CODES_OF_AN_END and event.mark.has_come_through)
+
+
+def _is_of_a_test(event: Event, end: int) -> bool:
+    """Whether a program that a model wrote broke, and the log goes on below it."""
+    own = [place for place in event.frames if not _INSTALLED.search(place)]
+    if not own or not _WRITTEN.match(own[-1]) or any(map(_SPAWNED.search, event.frames)):
+        return False
+    is_of_the_trainer = own[0].endswith(":<module>") and not _WRITTEN.match(own[0])
+    return not is_of_the_trainer and _goes_on_below(event, end)
+
+
+def _goes_on_below(event: Event, end: int) -> bool:
+    return end - event.line.offset - len(event.line.text.encode()) > _FEW_WORDS
 
 
 def _is_in_passing(event: Event, events: Events, end: int) -> bool:
@@ -97,8 +136,7 @@ def _is_in_passing(event: Event, events: Events, end: int) -> bool:
     if event.rule is None or event.raised or line.level in LOUD or exception_in(line.text):
         return False
     said_often = events.count(event) >= max(event.rule.often, event.rule.times)
-    goes_on = end - line.offset - len(line.text.encode()) > _FEW_WORDS
-    return goes_on and not said_often and not is_complaint(line.text)
+    return _goes_on_below(event, end) and not said_often and not is_complaint(line.text)
 
 
 def _did_no_harm(event: Event, events: Events, end: int) -> bool:
@@ -109,8 +147,7 @@ def _is_of_the_end(event: Event) -> bool:
     """Whether it is one of the processes that die when training is over and they are taken down."""
     if event.role is Role.CAUSE or not event.mark.is_over:
         return False
-    has_frames = event.raised is not None and event.raised.frames
-    return not has_frames and not _OUT_OF_MEMORY.search(event.line.text)
+    return not event.frames and not _OUT_OF_MEMORY.search(event.line.text)
 
 
 def _is_replaced(event: Event, events: Events, progress: Progress) -> bool:
@@ -131,8 +168,7 @@ def _broke_training(event: Event, judge: Event) -> bool:
         return False
     if event.rule is None and not _is_of_its_own(event, judge):
         return False
-    frames = event.raised.frames if event.raised else ()
-    told = " ".join((event.rule.family if event.rule else "", event.line.text, *frames))
+    told = " ".join((event.rule.family if event.rule else "", event.line.text, *event.frames))
     return not _OF_THE_JUDGE.search(told) and not _is_chained(event, judge)
 
 
@@ -144,11 +180,10 @@ def _is_of_its_own(event: Event, first: Event) -> bool:
 
 def _is_chained(event: Event, first: Event) -> bool:
     """Whether ``event`` may have been raised while ``first`` was handled."""
-    if event.line.source != first.line.source or not (first.raised and first.raised.frames):
+    if event.line.source != first.line.source or not first.frames:
         return False
-    frames = event.raised.frames if event.raised else ()
     between = event.line.number - first.line.number
-    return between <= _LINES_BETWEEN + LINES_OF_A_FRAME * len(frames)
+    return between <= _LINES_BETWEEN + LINES_OF_A_FRAME * len(event.frames)
 
 
 def _of_the_last_start(fatal: list[Event]) -> list[Event]:
@@ -159,6 +194,27 @@ def _of_the_last_start(fatal: list[Event]) -> list[Event]:
     later = [event for event in fatal if event.mark.starts > root.mark.starts]
     broke = _root(later)
     return later if broke is not None and broke.role is Role.CAUSE else fatal
+
+
+def _is_said_before(event: Event, fatal: Sequence[Event]) -> bool:
+    """Whether a line of a start-up was got over: the program broke later of something else."""
+    if event.role not in (Role.CAUSE, Role.HINT) or event.frames or event.mark.has_trained:
+        return False
+    if _IN_SILENCE.match(event.family):
+        return False
+    return any(_broke_later(other, event) for other in fatal)
+
+
+def _broke_later(event: Event, first: Event) -> bool:
+    """Whether ``event`` was raised well below ``first``, and is a cause of another kind."""
+    if event.role is not Role.CAUSE or event.raised is None or not is_telling(event.raised):
+        return False
+    if event.family == first.family:
+        return False
+    between = event.line.number - first.line.number - LINES_OF_A_FRAME * len(event.frames)
+    if _OF_A_SHELL.match(first.line.text) and between > _LINES_OF_A_BURST:
+        return True
+    return event.mark.trained != first.mark.trained
 
 
 def _is_telling(torn: Event) -> bool:

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from engine.doctor.text.line import Line, frame
 
 _HEADER = "Traceback (most recent call last)"
+_HEADER_OF_GROUP = f"Exception Group {_HEADER}"
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
 """What follows was raised where nobody could handle it, and harmed nobody."""
 _WORDS = ("Error", "Exception", "Warning", "Timeout", "Failed", "Invalid", "NotFound", "Abort")
 """Names that anybody may begin a line with."""
 _UNDERLINES = " ^~"
+_MOST_CODE = 10
+"""Lines of program text that are kept of a frame; the text of one ends at ``_WIDEST_CODE``."""
+_WIDEST_CODE = 500
 _MOST_LINES = 400
+_MOST_FRAMES = 200
 _LAST_LINES = 8
 """A traceback that so few lines follow is where the log ends."""
 _MOST_OPEN = 64
@@ -30,6 +35,8 @@ _NAMED_SO = re.compile(
     r"|\w*Unpickling\w*|\w*Arrow\w+|Group)\Z"
 )
 _OF_A_MODULE = re.compile(r"(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*(?=: |$)")
+_ODD_NAME = re.compile(r"(?P<type>_?[A-Z]\w*)(?:: (?P<message>.*)|$)")
+_TWO_WORDS = re.compile(r"_?[A-Z][A-Z0-9]*[a-z]\w*[A-Z]")
 _RAISES = re.compile(r"raise (?P<type>(?:\w+\.)*_?[A-Z]\w*)\(")
 _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
@@ -37,7 +44,9 @@ _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 @dataclass(frozen=True, slots=True)
 class Raised:
     """An exception and where it came from: ``frames`` are ``file:function``, outermost first;
-    ``code`` is the source of the innermost one, where the traceback shows it."""
+    ``code`` is the source of the innermost one, where the traceback shows it, in one line.
+    ``is_ignored`` is what harms nobody, and a group of exceptions: those in it follow.
+    """
 
     line: Line
     type: str
@@ -53,14 +62,55 @@ class Raised:
 
 @dataclass
 class _Open:
-    frames: list[str] = field(default_factory=list)
-    lines: int = 0
+    has_header: bool = False
+    is_group: bool = False
+    """Whether it is a group's, and what the group holds is still to come."""
     is_ignored: bool = False
+    frames: list[str] = field(default_factory=list)
+    depth: int = 0
+    """Blanks before the last frame."""
+    code: list[str] = field(default_factory=list)
+    is_cut: bool = False
+    """Whether something else was printed below the last frame."""
     type: str = ""
-    code: str = ""
     last: Line | None = None
+    lines: int = 0
     since: int = 0
     """Lines after the last frame, of any process."""
+
+    def go_down(self, line: Line, named: str) -> None:
+        self.frames.append(named)
+        self.depth, self.code, self.is_cut = _depth(line.text), [], False
+        self.last, self.since = line, 0
+        self.type = _implied(line.text) or self.type
+
+    def go_into_group(self, line: Line, type_: str) -> None:
+        """The group only wraps what follows, and is named where the log ends here."""
+        self.is_group, self.is_cut = False, True
+        self.last, self.since, self.type = line, 0, type_
+
+    def take(self, text: str) -> None:
+        """A line that is no frame and no exception: program text, or printed by somebody."""
+        depth = _depth(text)
+        may_begin = not self.code and (depth > self.depth or not self.depth)
+        goes_on = depth > self.depth and not self.is_cut and len(self.code) < _MOST_CODE
+        if (may_begin or goes_on) and text.strip(_UNDERLINES):
+            self.code.append(text.strip()[:_WIDEST_CODE])
+        self.is_cut = self.is_cut or depth < self.depth
+
+    def raises(self, text: str) -> tuple[str, str] | None:
+        """Type and message of an exception by whatever name that stands right below the frames.
+
+        The program text that raises it tells the name; where it does not the name is of two words
+        and a message follows, since anybody may print ``Epoch: 3`` between.
+        """
+        found = _ODD_NAME.fullmatch(text)
+        if found is None or not self.has_header or self.is_cut or not self.depth:
+            return None
+        type_, message = found["type"], found["message"] or ""
+        raised = _raised_by(" ".join(self.code)).rpartition(".")[2]
+        fits = type_ == raised if raised else message and _TWO_WORDS.match(type_)
+        return (type_, message) if fits else None
 
 
 class Tracebacks:
@@ -87,16 +137,14 @@ class Tracebacks:
             self._ignored[line.source] = 3
             self._open.setdefault(line.source, _Open())
         if _HEADER in line.text:
-            self._begin(line.source)
+            self._begin(line.source, line.text)
             return None
         named = _frame_or_implied(line.text)
         block = self._open.get(line.source)
         if named is not None:
             if block is None:
                 block = self._begin(line.source)
-            block.frames.append(named)
-            block.last, block.since, block.code = line, 0, ""
-            block.type = _implied(line.text) or block.type
+            block.go_down(line, named)
             return None
         if block is None or not block.frames:
             return None
@@ -105,24 +153,30 @@ class Tracebacks:
     def torn(self) -> list[Raised]:
         """Tracebacks at which the log ends, before their exceptions."""
         return [
-            Raised(one.last, one.type or _raised_by(one.code), "", tuple(one.frames[-200:]))
+            Raised(one.last, one.type or _raised_by(" ".join(one.code)), "", _told(one))
             for one in self._open.values()
             if one.last and one.since <= _LAST_LINES
         ]
 
-    def _begin(self, source: str) -> _Open:
+    def _begin(self, source: str, header: str = "") -> _Open:
         if len(self._open) >= _MOST_OPEN:
             self._open.pop(next(iter(self._open)))
-        self._open[source] = _Open(is_ignored=self._ignored.pop(source, 0) > 0)
+        is_ignored = self._ignored.pop(source, 0) > 0
+        self._open[source] = _Open(bool(header), _HEADER_OF_GROUP in header, is_ignored)
         return self._open[source]
 
     def _close(self, line: Line, block: _Open) -> Raised | None:
-        found = exception_in(line.text, below_frames=True)
+        found = exception_in(line.text, below_frames=True) or block.raises(line.text[:2000])
         if found is None:
-            block.code = block.code or line.text.strip(_UNDERLINES)
+            block.take(line.text)
             return None
-        del self._open[line.source]
-        return Raised(line, *found, tuple(block.frames[-200:]), block.is_ignored, block.code)
+        passes = block.is_group or block.is_ignored
+        raised = Raised(line, *found, _told(block), passes, " ".join(block.code))
+        if block.is_group:
+            block.go_into_group(line, found[0])
+        else:
+            del self._open[line.source]
+        return raised
 
     def _age(self) -> None:
         self._ignored = {source: left - 1 for source, left in self._ignored.items() if left > 1}
@@ -145,6 +199,14 @@ def exception_in(text: str, *, below_frames: bool = False) -> tuple[str, str] | 
     if not is_named_so and not (below_frames and _OF_A_MODULE.match(text)):
         return None
     return _once(found["type"]), (found["message"] or "").removeprefix(": ")
+
+
+def _told(block: _Open) -> tuple[str, ...]:
+    return tuple(block.frames[-_MOST_FRAMES:])
+
+
+def _depth(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _once(name: str) -> str:

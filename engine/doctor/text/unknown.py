@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from engine.doctor.text.paths import within
 from engine.doctor.text.rules import RULES, read_yaml
 from engine.doctor.text.tracebacks import Raised
 
@@ -29,8 +30,8 @@ class Kind:
         looked_at = (
             (self.type, raised.type),
             (self.message, raised.message),
-            (self.frames, "\n".join(raised.frames)),
-            (self.innermost, "\n".join(raised.frames[-3:])),
+            (self.frames, within("\n".join(raised.frames))),
+            (self.innermost, within("\n".join(raised.frames[-3:]))),
             (self.code, raised.code),
         )
         return all(re.search(pattern, text) for pattern, text in looked_at if pattern)

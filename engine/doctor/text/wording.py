@@ -50,6 +50,12 @@ _ASKED = re.compile(
     r"(?:prompt|response|completion|answer|question|user|assistant|ground_truth|chosen|rejected"
     r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
 )
+_NONE_BEFORE = re.compile(r"(?:^|[\s:,;(])(?:0|zero) (?:\w+ )?$", re.IGNORECASE)
+_NONE_WITHIN = re.compile(r"\s(?:0|zero) (?:\w+ )?\w+$", re.IGNORECASE)
+_NONE_AFTER = re.compile(
+    r"[\w ]{0,24}[\"']? ?[:=] ?(?:0(?![\d.])|(?:passed|ok|none)\b)|(?:[\w ]{0,12} in)? 0\b(?!\.)",
+    re.IGNORECASE,
+)
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
 _TELLS = re.compile(
     r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
@@ -86,6 +92,13 @@ def is_handled(text: str) -> bool:
 def is_conversation(text: str) -> bool:
     """Whether somebody asks, is told or is tested: programs do not speak of themselves as I."""
     return _ASKED.search(text) is not None
+
+
+def is_tally(said: re.Match[str]) -> bool:
+    """Whether what was found is counted on its line, and is counted as none."""
+    found, text = said.group(), said.string
+    none_before = _NONE_BEFORE.search(text[: said.start()]) or _NONE_WITHIN.search(found)
+    return none_before is not None or _NONE_AFTER.match(text, said.end()) is not None
 
 
 def is_code(text: str) -> bool:

@@ -93,6 +93,18 @@ def test_a_scheduler_knows_nothing_of_the_numbers() -> None:
     assert joined([limit], [finding("loss_nan")])[0] == limit
 
 
+def test_a_run_that_was_lost_long_before_its_time_limit_is_told_so_first() -> None:
+    limit = ended_in("job_cancelled_or_interrupted.cancelled", "CANCELLED DUE TO TIME LIMIT")
+    assert ids(joined([limit], [finding("loss_nan", Severity.CRITICAL)])) == ["loss_nan", limit.id]
+
+
+def test_numbers_are_folded_below_the_trouble_that_they_belong_to() -> None:
+    memory, judge = finding("cuda_oom_training.oom"), finding("judge_auth")
+    found = joined([memory, judge], [finding("reward_zero_or_flat.zero")])
+    assert ids(found) == [memory.id, judge.id]
+    assert ids(list(found[1].followed_by)) == ["reward_zero_or_flat.zero"]
+
+
 def test_a_draw_from_probabilities_of_nan_follows_from_a_loss_of_nan() -> None:
     draw = ended_in("cuda_device_assert", "RuntimeError: probabilities hold `inf` or `nan`")
     [one] = joined([draw], [finding("loss_nan")])

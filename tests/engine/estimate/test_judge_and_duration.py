@@ -32,7 +32,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return make_project(tmp_path)
 
 
-def ran(project: Project, recipe: Recipe, name: str, *steps: dict[str, Any]) -> RunDir:
+def ran(
+    project: Project, recipe: Recipe, name: str, *steps: dict[str, Any], began: float = 80.0
+) -> RunDir:
     """A finished run of a recipe with these metrics in its steps, one every ten seconds."""
     run = RunDir(project.root / "runs" / name)
     run.attempt(1).path.mkdir(parents=True)
@@ -40,7 +42,7 @@ def ran(project: Project, recipe: Recipe, name: str, *steps: dict[str, Any]) -> 
     for number, metrics in enumerate(steps, 1):
         line = {"v": 1, "step": number, "attempt": 1, "t": 100.0 + 10 * number, "metrics": metrics}
         jsonl.append(run.train_log, line)
-    write_state(run, RunState("finished", started=80.0, ended=200.0))
+    write_state(run, RunState("finished", started=began, ended=began + 120))
     return run
 
 
@@ -96,6 +98,17 @@ def test_latency_and_tokens_come_from_a_run_with_the_same_judge(project: Project
     assert judge_times(project.recipe(), runs) is None
 
 
+def test_a_run_of_the_same_recipe_says_more_than_a_newer_one_of_another(project: Project) -> None:
+    recipe, runs = project.recipe(), project.root / "runs"
+    ran(project, recipe, "same", {"judge_api_latency_s": 2.0, "judge/calls": 4})
+    sick = project.recipe("grpo", "actor_rollout_ref.actor.optim.lr=3")
+    ran(project, sick, "sick", {"judge_api_latency_s": 9.0, "judge/calls": 4}, began=1000.0)
+    assert judge_times(recipe, runs) == JudgeTimes("same", 2.0, None, None)
+    assert judge_times(sick, runs) == JudgeTimes("sick", 9.0, None, None)
+    other = project.recipe("grpo", "actor_rollout_ref.rollout.n=8")
+    assert judge_times(other, runs) == JudgeTimes("sick", 9.0, None, None)
+
+
 def test_hours_come_from_measured_steps(project: Project) -> None:
     recipe, steps = project.recipe(), [{"timing_s/step": value} for value in (9.0, 2.0, 4.0)]
     ran(project, recipe, "before", *steps)
@@ -136,6 +149,12 @@ def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> No
     assert (
         "16 calls a step, 5 in flight for all 8 reward workers together = 4 rounds" in found.message
     )
+
+
+def test_the_arithmetic_of_a_stand_in_that_takes_no_time_adds_up(project: Project) -> None:
+    ran(project, project.recipe(), "before", {"judge_api_latency_s": 2.72e-5, "judge/calls": 16})
+    found = checked(project, "judge.max_concurrent=4")
+    assert "4 rounds x 0.0272 ms = 0.109 ms at least" in found.message
 
 
 def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: Project) -> None:

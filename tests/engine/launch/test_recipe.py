@@ -102,6 +102,20 @@ def test_a_bad_override_is_one_line_that_names_it(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["[warnin]", "[1]", "[error, warnin]"])
+def test_a_value_that_a_section_refuses_is_blamed_on_who_gave_it(config: str, value: str) -> None:
+    with pytest.raises(UsageError, match=r"try\.yaml: cli override: guard\.stop_on") as caught:
+        load(config, f"guard.stop_on={value}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_of_the_file_that_a_section_refuses_is_blamed_on_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"{MINIMAL}\nguard: {{stop_on: [warnin]}}\n")
+    with pytest.raises(UsageError, match=r"bad\.yaml: guard\.stop_on=\['warnin'\]"):
+        load(str(path))
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -34,7 +34,7 @@ ANY = st.recursive(
 NAMES = (
     *("v", "id", "recipe", "config_path", "kind", "description", "argv", "cwd", "created"),
     *("config", "fingerprint", "changes", "environment", "git", "recipe_file", "data"),
-    *("total_steps", "checkpoint_dir", "queue", "ray", "parent", "attempts"),
+    *("total_steps", "checkpoint_dir", "queue", "ray", "parent", "attempts", "in_file"),
 )
 PATHS = st.sampled_from(["", ".", "~", "~nobody-here", "a\0b", "x" * 5000, "\x1b[2J", "manifest"])
 ENTRIES = st.dictionaries(

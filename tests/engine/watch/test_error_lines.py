@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.watch.error_lines import is_error, last_errors, split_actor
 
 
@@ -15,6 +17,34 @@ def test_raised_and_logged_errors_are_errors_and_warnings_are_not() -> None:
     assert is_error("(TaskRunner pid=1) ERROR: no judge")
     assert not is_error("UserWarning: something")
     assert not is_error("step:3 - critic/score/mean:0.1")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "(TaskRunner pid=1)            'notify_on': ['critical', 'error'],",
+        "{'guard': {'stop_on': ['fatal']}, 'log_level': 'error', 'model': {'path': 'data'}}",
+        "          [{'name': 'fatal', 'error': None},",
+        "                        'error',",
+        "                        'critical', 'error']},",
+        '  "on": "error",',
+    ],
+)
+def test_the_rows_of_a_printed_configuration_are_no_errors(row: str) -> None:
+    assert not is_error(row)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"time": "12:00", "level": "error", "message": "no judge"}',
+        "{'levelname': 'CRITICAL', 'msg': 'no judge'}",
+        '"kernel.cu", line 12: error: expected a ";"',
+        "'python' was Killed",
+    ],
+)
+def test_a_line_that_begins_like_a_configuration_may_log_an_error(line: str) -> None:
+    assert is_error(line)
 
 
 def test_the_last_distinct_errors_come_oldest_first() -> None:

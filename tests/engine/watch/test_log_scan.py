@@ -73,6 +73,25 @@ def test_of_a_step_that_was_logged_again_the_latest_line_counts(tmp_path: Path) 
     assert survey.offset_of_step(2) == 26
 
 
+def test_a_step_stands_also_behind_the_progress_bar_that_shares_its_line(tmp_path: Path) -> None:
+    bar = "\rEpoch 1/2:  {0:2}%|██▎  | {0}/99 [00:0{0}<00:18,  1.94it/s, loss=[1.2]]"
+    redrawn = "".join(bar.format(share) for share in range(9)) * 9
+    lines = [
+        "step:1 - train/loss:6.8",
+        bar.format(1) + "step:2 - train/loss:6.7",
+        redrawn + bar.format(2) + "step:3 - train/loss:6.6",
+        "(TaskRunner pid=7) " + bar.format(3) + " step:4 - train/loss:6.5",
+        bar.format(4) + "words of step:5 - they are no metrics",
+        "a sample [01:02]step:6 - is text as well" + bar.format(5),
+    ]
+    (tmp_path / "log").write_text("\n".join(lines) + "\n")
+    survey = surveyed(file := LogFile.open(tmp_path / "log"), Job())
+    known = [survey.offset_of_step(step) for step in range(1, 7)]
+    starts = [survey.offset_of_line(file, number) for number in range(1, 5)]
+    assert known == [*starts, None, None]
+    assert survey.step_at(file.size) == 4
+
+
 def test_line_numbers_are_unknown_until_everything_was_read(tmp_path: Path) -> None:
     file = write(tmp_path / "log", 5)
     survey = Survey()

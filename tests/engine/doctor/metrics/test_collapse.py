@@ -83,3 +83,13 @@ def test_a_cap_that_is_hit_soon_is_not_hit_from_the_start() -> None:
 def test_a_cap_that_is_hit_from_the_start_is_told_with_its_share() -> None:
     (one,) = metric_findings(columns({"response_length/clip_ratio": np.full(20, 0.9)}))
     assert [seen.text for seen in one.evidence] == ["90 % of the responses at the cap"]
+
+
+def test_what_did_not_move_is_no_evidence() -> None:
+    capped = np.repeat([0.0, 1.0], 10)
+    curves = {"response_length/clip_ratio": capped, "actor/grad_norm": np.full(20, 0.3)}
+    [one] = metric_findings(columns({**curves, "actor/entropy": np.repeat([0.5, 0.9], 10)}))
+    assert [seen.text.split()[0] for seen in one.evidence] == [
+        "response_length/clip_ratio",
+        "actor/entropy",
+    ]

@@ -13,6 +13,11 @@ REFUSED = "openai.AuthenticationError: Error code: 401 - {'error': {'code': 'inv
 BUSY = "(Reward pid=4) openai.RateLimitError: Error code: 429 - rate_limit_exceeded\n"
 ENGINE_DIED = "ERROR Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n"
 RAISED_BY_JUDGE = HEADER + frames("/w/judge.py:ask", "/x/openai/_base_client.py:request") + REFUSED
+MORE = "the program goes on with what it does\n" * 8
+
+
+def verl(first: int, last: int) -> str:
+    return "".join(f"step:{n} - actor/pg_loss:0.5 - timing_s/step:60\n" for n in range(first, last))
 
 
 class TestJudge:
@@ -71,6 +76,56 @@ class TestStartedAgain:
         ]
 
 
+class TestTrainedAgain:
+    """What ended an attempt is got over where a later one, in the same file, has trained."""
+
+    LAUNCH = "+ python3 -m verl.trainer.main_ppo trainer.resume_mode=disable\n"
+    DIED = TRAIN + OOM
+
+    def test_steps_below_those_of_the_first_attempt_show_that_training_went_on(self) -> None:
+        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41)) == []
+
+    def test_counters_of_other_layouts_show_it_as_well(self) -> None:
+        bars = "".join(f"\r train: | {n}/90 [00:09<00:50, 1.2s/it]" for n in range(1, 40))
+        for trained in (STEPS, bars):
+            assert alarms(trained * 2, self.DIED) != []
+            assert alarms(trained * 2, self.DIED, self.LAUNCH, trained[: len(trained) // 2]) == []
+
+    def test_a_local_ray_that_starts_is_a_launch(self) -> None:
+        ray = "2025-01-01 00:00:00,123 INFO worker.py:1843 -- Started a local Ray instance.\n"
+        assert alarms(verl(1, 51), self.DIED, ray, verl(30, 41)) == []
+
+    def test_a_rank_that_loads_more_slowly_has_not_begun_again(self) -> None:
+        shards = "Loading checkpoint shards: {:>4.0%}|# | {}/4 [00:03<00:01,  1.2it/s]\n"
+        bars = [shards.format(n / 4, n) for n in (3, 4, 2)]
+        assert alarms(bars[0], self.DIED, *bars[1:]) == ["cuda_oom_training.oom"]
+
+    def test_what_ends_the_second_attempt_is_the_root(self) -> None:
+        ended = TRAIN + "KeyError: 'answer'\n"
+        [root] = read(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 20), ended)
+        assert root.evidence[0].text == "KeyError: 'answer'"
+
+    def test_what_is_started_after_the_second_attempt_changes_nothing(self) -> None:
+        shards = "Loading checkpoint shards: 100%|####| 4/4 [00:03<00:00,  1.2it/s]\n"
+        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41), shards) == []
+
+    def test_an_attempt_that_counts_nothing_has_not_trained(self) -> None:
+        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, MORE) == ["cuda_oom_training.oom"]
+
+    def test_an_evaluation_is_no_second_attempt(self) -> None:
+        scores = "".join(f"batch step {n} score 0.5\n" for n in range(1, 9))
+        evaluation = f"+ python3 eval.py\n{scores}"
+        assert alarms(verl(1, 51), self.DIED, evaluation) == ["cuda_oom_training.oom"]
+
+    def test_steps_that_fall_back_to_the_first_one_need_no_launch_line(self) -> None:
+        assert alarms(verl(1, 51), self.DIED, verl(1, 41)) == []
+
+    @pytest.mark.parametrize("after", [[50, 49, 50], [1, 50, 3, 49], [2, 1], [7, 8, 9], [1, 1, 1]])
+    def test_steps_that_come_out_of_order_are_no_second_attempt(self, after: list[int]) -> None:
+        late = "".join(verl(n, n + 1) for n in after)
+        assert alarms(verl(1, 51), self.DIED, late) == ["cuda_oom_training.oom"]
+
+
 class TestOver:
     @pytest.mark.parametrize(
         "end",
@@ -98,6 +153,23 @@ class TestOver:
     )
     def test_who_dies_before_training_is_over_does(self, no_end: str) -> None:
         assert alarms(STEPS, f"{no_end}\n", ENGINE_DIED) == ["vllm_init_failure.engine_died"]
+
+    LEFT = HEADER + frames("/w/train.py:<module>") + "SystemExit"
+    CORE = HEADER + frames("/x/vllm/v1/engine/core.py:signal_handler") + "SystemExit\n"
+    DONE = "{'train_runtime': 60.5, 'train_loss': 1.25, 'epoch': 1.0}\n"
+
+    def test_an_exit_without_an_error_code_is_no_failure(self) -> None:
+        assert alarms(STEPS, f"{self.LEFT}: 0\n") == []
+        assert alarms(STEPS, f"{self.LEFT}: 1\n") == ["job_cancelled_or_interrupted.interrupt"]
+
+    def test_a_process_that_is_told_to_leave_after_training_is_taken_down(self) -> None:
+        served = "Loading checkpoint shards: 100%|####| 4/4 [00:03<00:00,  1.2it/s]\n"
+        assert alarms(STEPS, self.DONE, self.CORE) == []
+        assert alarms(STEPS, self.DONE, served, self.CORE) == []
+
+    def test_one_that_leaves_while_training_lasts_was_interrupted(self) -> None:
+        assert alarms(STEPS, self.CORE) != []
+        assert alarms(self.DONE, STEPS, self.CORE) != []
 
     def test_a_second_training_is_not_over_because_the_first_was(self) -> None:
         again = "***** Running training *****\n"

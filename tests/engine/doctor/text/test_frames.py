@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.doctor.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, frames, read
 
 PACKAGES = "/v/lib/python3.11/site-packages"
@@ -99,6 +100,25 @@ def test_attempts_of_wandb_explain_the_name_that_cannot_be_resolved_below() -> N
     said = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
     [found] = read("Retry attempt failed:\n", HEADER, below, said)
     assert found.family == "wandb_network"
+
+
+@pytest.mark.parametrize("above", ["", "{'loss': 1.4, 'epoch': 0.1}\n" * 10])
+def test_the_exception_in_a_group_is_told_with_its_frames(above: str) -> None:
+    group = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/w/train.py", line 12, in <module>\n'
+        "  |     asyncio.run(main())\n"
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | Traceback (most recent call last):\n"
+        '    |   File "/w/roll.py", line 40, in go\n'
+        "    |     await score(x)\n"
+        "    | KeyError: 'score'\n"
+        "    +------------------------------------\n"
+    )
+    [found] = read(above, group)
+    assert (found.severity, found.followed_by) == (Severity.ERROR, ())
+    assert [one.text for one in found.evidence] == ["KeyError: 'score'", "raised in /w/roll.py:go"]
 
 
 def test_an_exception_without_frames_is_told_as_the_last_words_of_a_log() -> None:

@@ -31,6 +31,10 @@ from engine.doctor.text.wording import is_code, is_conversation, is_prose
         ("Aug 17 18:42:18 box vllm[80]: (APIServer pid=8) up", "APIServer pid=8", "", "up"),
         ("worker-2  | RuntimeError: y", "worker-2", "", "RuntimeError: y"),
         ("Warning: libx.so: cannot open", "", "WARNING", "libx.so: cannot open"),
+        ('    |   File "a.py", line 1, in f', "", "", '  File "a.py", line 1, in f'),
+        ("[rank1]:   | ExceptionGroup: two", "rank1", "", "ExceptionGroup: two"),
+        ("2:   | KeyError: 'x'", "2", "", "KeyError: 'x'"),
+        ("  | a cell | of a table |", "", "", "  | a cell | of a table |"),
     ],
 )
 def test_a_line_as_it_is_read(raw: str, source: str, level: str, text: str) -> None:

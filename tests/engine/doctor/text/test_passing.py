@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.doctor.text.findings import findings
-from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, reader_of
+from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, read, reader_of
 
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
+TRAIN = HEADER + frames("/w/train.py:<module>", "/x/torch/optim/adam.py:step")
+BANNER = "loading\n***** Running training *****\n  Num examples = 1,000\n"
 MORE = "2025-01-01 00:00:00 the program goes on with what it does\n" * 8
 HTTP_503 = "judge: HTTP Error 503: Service Unavailable"
 
@@ -101,3 +104,76 @@ def test_what_cannot_be_cured_by_trying_again_stays_a_finding() -> None:
     assert ids(refused, "It may be a rate limit, so we are retrying...\n") == [
         "judge_content_filter"
     ]
+
+
+class TestStartUp:
+    """What is said while a program starts is seldom what breaks it later."""
+
+    @pytest.mark.parametrize(
+        "remark",
+        [
+            "/var/spool/slurmd/job12/slurm_script: line 12: module: command not found",
+            "ls: cannot access 'out/checkpoint-*': No such file or directory",
+            "mkdir -p failed for path /root/.config: [Errno 13] Permission denied: '/root'",
+            "Failed to import apex: No module named 'apex'",
+            "No checkpoint found, so training starts from the base model",
+            "`accelerate` configuration file /root/a.yaml does not exist, defaults are used",
+        ],
+    )
+    def test_what_was_raised_once_the_start_went_on_is_the_root(self, remark: str) -> None:
+        [root] = read(f"{remark}\n", BANNER, TRAIN, OOM)
+        assert (root.id, root.followed_by) == ("cuda_oom_training.oom", ())
+
+    def test_a_shell_that_complains_starts_the_program_all_the_same(self) -> None:
+        remark = "slurm_script: line 12: module: command not found\n"
+        assert ids(remark, MORE, TRAIN, OOM) == ["cuda_oom_training.oom"]
+
+    def test_a_line_just_above_the_traceback_led_to_it(self) -> None:
+        assert ids("Failed to import apex: No module named 'apex'\n", TRAIN, OOM) == [
+            "python_env_import"
+        ]
+
+    def test_a_line_said_in_training_is_none_of_the_start(self) -> None:
+        assert ids(STEPS, "sh: line 1: ninja: command not found\n", BANNER, TRAIN, OOM) == [
+            "python_env_import"
+        ]
+
+    def test_who_waits_for_a_rank_that_died_in_a_line_is_not_the_root(self) -> None:
+        waiting = HEADER + frames("/w/train.py:<module>") + "OddityError: the others are gone\n"
+        assert ids(f"[rank1]: {OOM}", BANNER, waiting) == ["cuda_oom_training.oom"]
+
+
+class TestProgramsUnderTest:
+    """A model writes programs, and they break."""
+
+    MISSING = "ModuleNotFoundError: No module named 'numpy'\n"
+    SCORE = "pass@1: 0.62\n"
+    PLACES = (
+        ("/tmp/tmpab3x/solution.py:<module>",),
+        ("/tmp/tmpab3x.py:<module>", "/usr/lib/python3.11/json/decoder.py:decode"),
+        ("<string>:<module>",),
+        ("/w/reward.py:run", "<string>:solve"),
+    )
+
+    @pytest.mark.parametrize("places", PLACES)
+    def test_it_is_no_alarm_where_the_log_goes_on(self, places: tuple[str, ...]) -> None:
+        broke = HEADER + frames(*places) + self.MISSING
+        done = "{'train_runtime': 60.5, 'train_loss': 1.25}\n"
+        assert alarms(STEPS, broke, self.SCORE, MORE) == []
+        assert alarms(STEPS, done, broke, self.SCORE, MORE) == []
+
+    @pytest.mark.parametrize("places", PLACES)
+    def test_it_is_one_where_the_log_ends(self, places: tuple[str, ...]) -> None:
+        assert alarms(STEPS, HEADER + frames(*places) + self.MISSING) == ["python_env_import"]
+
+    @pytest.mark.parametrize(
+        "places",
+        [
+            ("/w/train.py:<module>", "<string>:<module>"),
+            ("<string>:<module>", "/usr/lib/python3.11/multiprocessing/spawn.py:spawn_main"),
+            ("/tmp/tmpab3x/solution.py:<module>", "/w/train.py:main"),
+        ],
+    )
+    def test_the_trainers_own_program_is_not_under_test(self, places: tuple[str, ...]) -> None:
+        broke = HEADER + frames(*places) + self.MISSING
+        assert alarms(STEPS, broke, MORE) == ["python_env_import"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -224,6 +225,30 @@ def counted(first: int, last: int) -> str:
 def test_a_counter_printed_with_its_loss_shows_that_a_run_went_on() -> None:
     assert ids(counted(1, 3), OOM, counted(3, 6)) == []
     assert ids(counted(1, 3), OOM) == ["cuda_oom_training.oom"]
+
+
+ENERGY = " energy per GPU (J/iter/GPU): 31000.0 | power per GPU (W/GPU): 480.0 |" * 3
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "[batch={n}/99]:\n\t Train time/batch: 4\n\t Train loss/train/total: 8.7500\n",
+        "==================== Step {n}/99 ====================\n• Loss: 0.1234\n",
+        "{n:>5} | loss 4.9 | lr 0.0003\n",
+        " iteration {n:>8}/      99 | elapsed time (ms): 1.0 |" + ENERGY + " lm loss: 1.2E+00 |\n",
+    ],
+)
+def test_counters_of_many_layouts_show_that_a_run_went_on(layout: str) -> None:
+    first, then, last = (layout.format(n=n) for n in (7, 8, 9))
+    assert ids(first, OOM, then, last) == []
+    assert ids(first, OOM, then) == ["cuda_oom_training.oom"]
+    assert ids(first, then, last, OOM, last) == ["cuda_oom_training.oom"]
+
+
+def test_numbered_lines_of_program_text_are_no_counter() -> None:
+    listing = "".join(f"   {n} |   auto loss = cross_entropy(x, {n});\n" for n in range(70, 80))
+    assert ids(OOM, listing) == ["cuda_oom_training.oom"]
 
 
 def test_one_further_count_may_have_been_on_its_way_already() -> None:

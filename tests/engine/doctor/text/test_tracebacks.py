@@ -9,6 +9,7 @@ from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in
 from engine.doctor.text.unknown import is_noise, kind_of
 
 HEADER = "Traceback (most recent call last):"
+FRAME = '  File "/a.py", line 1, in go'
 
 
 def raised(*lines: str) -> list[Raised]:
@@ -26,6 +27,82 @@ def test_the_source_of_the_innermost_frame_is_kept() -> None:
     inner = ['  File "/b.py", line 9, in g', "    x.index(None)", "    ^^^^^^^^^^^^^"]
     [one] = raised(HEADER, '  File "/a.py", line 1, in go', "    g()", *inner, "ValueError: no")
     assert one.code == "x.index(None)"
+
+
+def test_a_call_over_several_lines_is_kept_as_one() -> None:
+    call = ["    return foo(", "        a,", "        b // c,", "        ~~^^~~", "    )"]
+    [one] = raised(HEADER, '  File "/a.py", line 1, in go', *call, "ZeroDivisionError: no")
+    assert one.code == "return foo( a, b // c, )"
+
+
+def test_of_a_call_over_many_lines_the_first_are_kept() -> None:
+    call = ["    foo(", *(f"        {number}," for number in range(99)), "    )"]
+    [one] = raised(HEADER, '  File "/a.py", line 1, in go', *call, "ValueError: no")
+    assert one.code == "foo( 0, 1, 2, 3, 4, 5, 6, 7, 8,"
+
+
+def test_a_printed_line_is_no_program_text() -> None:
+    [one] = raised(HEADER, '  File "/a.py", line 1, in go', "loss: 3", "    go()", "ValueError: no")
+    assert one.code == "go()"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("    need(rows)", "NotEnoughRows: 3 < 16"),
+        ("    raise NotEnoughRows(f'{n} < 16')", "NotEnoughRows: 3 < 16"),
+        ("    raise errors.Preempted(", "Preempted"),
+    ],
+)
+def test_an_exception_may_have_any_name_right_below_the_frames(code: str, text: str) -> None:
+    [one] = raised(HEADER, FRAME, code, "    ^^^^^^^", text)
+    assert (one.type, *filter(None, [one.message])) == tuple(text.split(": "))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (HEADER, FRAME, "    go()", "Epoch: 3"),
+        (HEADER, FRAME, "    go()", "Loading: 50%"),
+        (HEADER, FRAME, "    go()", "DataLoader"),
+        (HEADER, FRAME, "    raise NotEnoughRows(n)", "DataLoader: 4 workers"),
+        (HEADER, FRAME, "    go()", "a printed line", "DataLoader: 4 workers"),
+        (HEADER, "DataLoader: 4 workers"),
+        (FRAME, "    go()", "DataLoader: 4 workers"),
+    ],
+)
+def test_other_printed_lines_end_no_traceback(lines: tuple[str, ...]) -> None:
+    [one] = raised(*lines, FRAME, "    go()", "ValueError: no")
+    assert one.type == "ValueError"
+
+
+GROUP = [
+    f"  + Exception Group {HEADER}",
+    '  |   File "/a.py", line 1, in main',
+    "  |     raise ExceptionGroup('x', found)",
+    "  | ExceptionGroup: x (2 sub-exceptions)",
+    "  +-+---------------- 1 ----------------",
+]
+
+
+def told(*lines: str) -> list[tuple[str, str]]:
+    return [(one.type, one.innermost) for one in raised(*lines) if not one.is_ignored]
+
+
+def test_a_group_only_wraps_the_exceptions_in_it() -> None:
+    inner = [f"    | {HEADER}", '    |   File "/b.py", line 9, in go', "    | KeyError: 'x'"]
+    more = ["    +---------------- 2 ----------------", *inner[:2], "    | OSError: y"]
+    assert told(*GROUP, *inner, *more) == [("KeyError", "/b.py:go"), ("OSError", "/b.py:go")]
+
+
+def test_an_exception_in_a_group_that_was_never_raised_has_the_frames_of_the_group() -> None:
+    assert told(*GROUP, "    | ValueError: no") == [("ValueError", "/a.py:main")]
+
+
+def test_a_group_in_a_group_wraps_too() -> None:
+    nested = [f"  {line}".replace("+ E", "| E") for line in GROUP]
+    inner = [f"      | {HEADER}", '      |   File "/c.py", line 2, in f', "      | KeyError: 'x'"]
+    assert told(*GROUP, *nested, *inner) == [("KeyError", "/c.py:f")]
 
 
 def test_two_ranks_interleaved() -> None:

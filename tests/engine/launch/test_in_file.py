@@ -1,0 +1,99 @@
+"""What is made from a run still knows the file that the run's overrides took the place of."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.doctor.config.values import value_findings
+from engine.doctor.finding import Change
+from engine.doctor.metrics import context_of
+from engine.launch.child import plan_child
+from engine.launch.launcher import LaunchPlan, manifest, plan
+from engine.launch.pinned import in_file, pinned_recipe
+from engine.launch.recipe import load_recipe
+from engine.launch.twin import twin_of
+from engine.preflight.check import Subject
+from engine.preflight.values import check
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from engine.watch.columns import Columns
+from tests.engine.preflight.project import Project, make_project
+
+RATE = "actor_rollout_ref.actor.optim.lr"
+MODEL = {
+    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
+    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    made = make_project(tmp_path)
+    (tmp_path / "models/base/config.json").write_text(json.dumps(MODEL))
+    with (tmp_path / "configs/grpo.yaml").open("a") as file:
+        file.write(f"{RATE}: 2e-4\n")
+    return made
+
+
+def kept(planned: LaunchPlan) -> RunDir:
+    """The run as a launch leaves it, that has failed."""
+    run, contents = RunDir(planned.directory), manifest(planned)
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, contents)
+    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    write_state(run, RunState("failed", ended=2e9))
+    return run
+
+
+@pytest.fixture
+def sick(project: Project) -> RunDir:
+    return kept(plan(project.recipe("grpo", f"{RATE}=3"), "sick", Path("runs")))
+
+
+def cures(run: RunDir) -> list[object]:
+    found = value_findings(context_of(run, RunState("failed"), Columns()))
+    return [change.after for one in found for change in one.remedies[0].changes]
+
+
+def test_a_run_goes_back_to_its_file(sick: RunDir) -> None:
+    assert cures(sick) == [2e-4]
+
+
+def test_its_twin_and_the_twin_of_that_go_back_there_too(sick: RunDir) -> None:
+    twin = kept(twin_of(sick, {}).plan)
+    second = kept(twin_of(twin, {}).plan)
+    assert (cures(twin), cures(second)) == ([2e-4], [2e-4])
+
+
+def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
+    remedy = kept(plan_child(sick, [Change("config", RATE, 0.5, 3)]))
+    assert cures(remedy) == [2e-4]
+
+
+def test_a_twin_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> None:
+    twin = kept(twin_of(sick, {}).plan)
+    shutil.rmtree(sick.path)
+    assert cures(twin) == [2e-4]
+
+
+def test_the_checklist_offers_a_twin_the_same(sick: RunDir) -> None:
+    recipe = twin_of(sick, {}).recipe
+    assert check(Subject(recipe, {}, Path("runs"))).fix == f"{RATE}=0.0002"
+
+
+def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> None:
+    contents = jsonl.read_json(sick.manifest) or {}
+    jsonl.write_json(sick.manifest, {k: v for k, v in contents.items() if k != "in_file"})
+    assert cures(sick) == [2e-4]
+
+
+def test_a_recipe_that_only_has_the_name_of_a_runs_is_a_file(project: Project) -> None:
+    shutil.copy("configs/grpo.yaml", "configs/recipe.yaml")
+    recipe = load_recipe("configs/recipe.yaml", [f"{RATE}=3"], {})
+    assert in_file(recipe) == {RATE: 2e-4}
