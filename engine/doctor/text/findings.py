@@ -114,10 +114,11 @@ def _unknown(
 
 
 def _severity(raised: Raised, is_last: bool) -> Severity:
-    """A line without frames may as well be what a tested program or a model has printed."""
+    """A line without frames may as well be what a tested program or a model has printed; a
+    traceback of no known kind that a log ends in has ended the run."""
     if not raised.frames:
         return Severity.WARNING if is_last else Severity.INFO
-    return Severity.ERROR if kind_of(raised) is not None else Severity.WARNING
+    return Severity.ERROR if is_last or kind_of(raised) is not None else Severity.WARNING
 
 
 def _id(event: Event) -> str:
