@@ -164,11 +164,9 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     held_out, loss = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
     if len(held_out) < _EVALUATIONS or np.ptp(held_out.values) or len(loss) < _EVALUATIONS:
         return
-    value = float(held_out.values[0])
+    value, level = float(held_out.values[0]), abs(float(np.median(loss.values)))
     # Bars repeat the last validation with three digits, and tables round.
-    if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * abs(
-        float(np.median(loss.values))
-    ):
+    if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
     yield Finding(
         "loss_flat_no_learning.validation",

@@ -50,10 +50,14 @@ _ASKED = re.compile(
     r"(?:prompt|response|completion|answer|question|user|assistant|ground_truth|chosen|rejected"
     r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
 )
-_NONE_BEFORE = re.compile(r"(?:^|[\s:,;(])(?:0|zero) (?:\w+ )?$", re.IGNORECASE)
-_NONE_WITHIN = re.compile(r"\s(?:0|zero) (?:\w+ )?\w+$", re.IGNORECASE)
+_PLACE = r"(?:rank|gpu|cuda|device|node|worker|process|pid|code|index|line|step|epoch|socket|layer)"
+"""What is numbered from 0 on: a 0 behind it counts nothing."""
+_NONE = rf"(?:^|[,;(]\s?|(?<!\w):\s|(?!{_PLACE}\b)\b\w+:\s)(?:0|zero) (?:\w+ )?"
+_NONE_BEFORE = re.compile(_NONE + r"$", re.IGNORECASE)
+_NONE_WITHIN = re.compile(_NONE + r"\w+$", re.IGNORECASE)
 _NONE_AFTER = re.compile(
-    r"[\w ]{0,24}[\"']? ?[:=] ?(?:0(?![\d.])|(?:passed|ok|none)\b)|(?:[\w ]{0,12} in)? 0\b(?!\.)",
+    rf"(?![\w ]*\b{_PLACE}\b)[\w ]{{0,24}}[\"']? ?[:=] ?(?:0(?![\d.])|(?:passed|ok|none)\b)"
+    r"|(?<=\bin) 0 of\b|[\w ]{0,12} in 0 of\b",
     re.IGNORECASE,
 )
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")

@@ -22,20 +22,16 @@ from engine.preflight.values import check
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.watch.columns import Columns
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.preflight.project import QWEN2, Project, make_project
 
 RATE = "actor_rollout_ref.actor.optim.lr"
-MODEL = {
-    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
-    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
-}  # fmt: skip
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
     made = make_project(tmp_path)
-    (tmp_path / "models/base/config.json").write_text(json.dumps(MODEL))
+    (tmp_path / "models/base/config.json").write_text(json.dumps(QWEN2))
     with (tmp_path / "configs/grpo.yaml").open("a") as file:
         file.write(f"{RATE}: 2e-4\n")
     return made

@@ -19,19 +19,14 @@ from engine.launch.twin import launch_planned, prepare, rows_of, twin_of
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from tests.engine.preflight.project import Project, make_project
-
-MODEL = {
-    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
-    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
-}  # fmt: skip
+from tests.engine.preflight.project import QWEN2, Project, make_project
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
     made = make_project(tmp_path)
-    (tmp_path / "models/base/config.json").write_text(json.dumps(MODEL))
+    (tmp_path / "models/base/config.json").write_text(json.dumps(QWEN2))
     return made
 
 

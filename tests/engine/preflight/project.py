@@ -53,6 +53,12 @@ training:
   num_train_epochs: 2
 """
 
+QWEN2 = {
+    "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
+    "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,
+}  # fmt: skip
+"""The configuration of a model whose size can be told."""
+
 
 @dataclass(frozen=True)
 class Project:

@@ -38,6 +38,11 @@ def test_what_is_counted_as_none_did_not_happen(pattern: str, text: str) -> None
         ("CUDA out of memory", "GPU 0: CUDA out of memory. Tried to allocate 2 GiB"),
         ("out of memory", "out of memory: 0.5 GiB free"),
         ("timeout", "10 timeouts"),
+        ("out of memory", "GPU 0 ran out of memory"),
+        ("CUDA error", "rank 0 CUDA error"),
+        ("CUDA error", "rank: 0 CUDA error"),
+        ("CUDA error", "CUDA error on device: 0"),
+        ("NCCL error", "NCCL error, rank=0"),
     ],
 )
 def test_what_is_counted_did(pattern: str, text: str) -> None:
