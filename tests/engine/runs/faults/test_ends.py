@@ -76,6 +76,7 @@ def test_a_start_that_hangs_is_stalled_not_starting_for_ever(stage: Stage) -> No
 
 def test_a_frozen_trainer_is_stalled_and_can_be_stopped(stage: Stage) -> None:
     run = stage.long(stall_floor_s=1.0)
+    wait_for(lambda: len(logged(run)) > 1)  # one step says nothing of how long steps take
     send(trainer_of(run), signal.SIGSTOP)
     in_state(run, "stalled")
     assert stop_run(run).ended
