@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pexpect
@@ -52,6 +53,13 @@ class Terminal:
         """The screen once ``pattern`` is on it; fails with the screen when it never is."""
         return self.wait_for_any(pattern, seconds=seconds)
 
+    def wait_until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+        """Read what the program writes until ``condition`` holds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"it did not happen in time:\n{self.text()}"
+            self._read()
+
     def wait_for_any(self, *patterns: str, seconds: float = 30.0) -> str:
         deadline = time.monotonic() + seconds
         while True:
@@ -70,6 +78,15 @@ class Terminal:
         self._child.close()
         code: int | None = self._child.exitstatus
         return code
+
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed, as it does for a shell."""
+        return bool(termios.tcgetattr(self._child.child_fd)[3] & termios.ECHO)
+
+    def pause(self) -> None:
+        """What ``kill -STOP`` and ``kill -CONT`` do."""
+        self._child.kill(signal.SIGSTOP)
+        self._child.kill(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL to the program: it gets no chance to say goodbye."""

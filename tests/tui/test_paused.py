@@ -1,0 +1,52 @@
+"""A screen that was stopped and continued from outside is as it was, and so is its terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sample_run import SampleRun
+
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.waits
+
+AGAIN = b"\x1b[?1049h"
+"""What gives a program a screen of its own."""
+
+
+@pytest.fixture
+def terminal(run: SampleRun, runs: Path, tmp_path: Path) -> Iterator[Terminal]:
+    env = {name: str(tmp_path) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    command = [sys.executable, "-m", "grubrics_tui", "watch", str(run.run.path)]
+    terminal = Terminal(command, tmp_path, env)
+    yield terminal
+    terminal.close()
+
+
+def drawn_again(terminal: Terminal, times: int) -> None:
+    terminal.wait_until(lambda: terminal.received.count(AGAIN) == times)
+    terminal.wait_for(r"step 12/40")
+
+
+def test_it_is_drawn_again_and_hears_keys(terminal: Terminal) -> None:
+    terminal.wait_for(r"step 12/40")
+    for times in (2, 3, 4):
+        terminal.pause()
+        drawn_again(terminal, times)
+    terminal.press("s")
+    terminal.wait_for(r"stop now")
+
+
+def test_the_terminal_is_left_as_it_was_found(terminal: Terminal) -> None:
+    terminal.wait_for(r"step 12/40")
+    assert not terminal.echoes()
+    terminal.pause()
+    drawn_again(terminal, 2)
+    terminal.press("q")
+    terminal.wait_until(terminal.echoes)
+    assert terminal.wait_for_exit() == 0
+    bytes(terminal.received).decode()
