@@ -291,7 +291,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.show_checklist", "c", "", "The checklist before a launch", (),
            "grubrics-tui check CONFIG"),
     Action("app.next_theme", "ctrl+t", "", "The next colour theme"),
-    Action("app.show_help", "question_mark", "help", "This list of keys"),
+    Action("app.show_help", "question_mark,f1", "help",
+           "This list of keys; f1 also while typing in a field"),
+    Action("app.suspend_process", "ctrl+z", "",
+           "Put the screen aside; fg in the shell brings it back"),
     Action("app.leave", "q,ctrl+c", "quit", "Quit the screen; runs go on without it"),
 )  # fmt: skip
 

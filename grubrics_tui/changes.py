@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine.doctor.finding import Change
+from engine.runs.rundir import RunDir
+from engine.runs.state import describe, observed_state
 from grubrics_tui.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -22,13 +24,20 @@ def told(change: Change) -> str:
 
 
 def child_lines(child: Child) -> Iterator[str]:
-    """The run that a remedy would make, its folder, and what the checklist says to it."""
+    """The run that a remedy would make, those that it made already, its folder, and what the
+    checklist says to it."""
+    for earlier in child.before:
+        yield clean_text(f"note: {earlier.id} has these changes already ({_now(earlier)})")
     yield clean_text(f"new run: {child.plan.run_id}")
     yield clean_text(f"weights: {child.weights}")
     count = len(child.warnings)
     warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
     yield f"the checklist passes{warned}"
     yield from (clean_text(f"  {one.id}: {one.message}") for one in child.warnings)
+
+
+def _now(run: RunDir) -> str:
+    return describe(observed_state(run))
 
 
 def change_json(change: Change) -> dict[str, Any]:

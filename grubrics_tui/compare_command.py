@@ -53,6 +53,7 @@ def compare(
         return
     parts = (
         _scale(found),
+        _kinds(found),
         _summary(found),
         _no_effect(found),
         _differences(found),
@@ -120,6 +121,13 @@ def _scale(found: Comparison) -> Iterable[str]:
 
     if found.reward_keys:
         yield f"WARNING: {told(found.reward_keys)}\n"
+
+
+def _kinds(found: Comparison) -> Iterable[str]:
+    from engine.records.kinds import told
+
+    if found.kinds:
+        yield f"note: {told(found.kinds, found.shared)}\n"
 
 
 def _summary(found: Comparison) -> Iterable[str]:

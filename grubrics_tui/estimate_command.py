@@ -156,8 +156,8 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
         yield "\njudge: none is asked in SFT"
         return
     from engine.estimate.concurrency import SLOW_S
-    from engine.estimate.times import seconds
     from engine.preflight.judge import price
+    from engine.times import seconds
 
     yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"
     if use.latency is None or use.least_step is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from engine import times
+
 MISSING = "–"
 
 
@@ -13,13 +15,8 @@ def fixed(value: float | None, decimals: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """``0.4 ms``, ``0.42 s``, ``12.3 s``, ``310 s``."""
-    if value is None:
-        return MISSING
-    if 0 < abs(value) < 0.1:
-        return f"{value * 1000:.1f} ms"
-    decimals = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
-    return f"{value:.{decimals}f} s"
+    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.times`` has it."""
+    return MISSING if value is None else times.seconds(value)
 
 
 def scientific(value: float | None) -> str:

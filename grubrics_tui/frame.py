@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from textual.actions import ActionParseResult, parse
@@ -24,6 +26,9 @@ from grubrics_tui.themes import DARK, THEMES
 _FAULT_S = 20.0
 _SETTLED_S = 3.0
 """By then the first screen is up, with what was imported for it."""
+_THREADS = 64
+"""Every screen that lies below another keeps a thread or two that watch its files, and asyncio has
+only four more than the machine has cores. They are started as they are needed."""
 
 
 class Frame(App[None]):
@@ -32,6 +37,7 @@ class Frame(App[None]):
     TITLE = "grubrics-tui"
     BINDINGS = bindings()
     ENABLE_COMMAND_PALETTE = True
+    NOTIFICATION_TIMEOUT = 4.0
 
     CSS = """
     Screen { background: $background; overflow: hidden; }
@@ -42,7 +48,8 @@ class Frame(App[None]):
         color: $quiet;
         .footer-key--key { color: $primary; background: $background; }
     }
-    Toast { background: $panel; }
+    ToastRack { margin-bottom: 0; }
+    Toast { background: $panel; width: auto; max-width: 100%; margin: 0; padding: 0 1; }
     OptionList, TextArea, VerticalScroll { scrollbar-size: 1 1; }
     * {
         scrollbar-color: $line;
@@ -62,16 +69,18 @@ class Frame(App[None]):
         self.ascii_only = not _speaks_unicode() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
+        self._told: SeverityLevel | None = None
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self.settings.theme
         self.set_keymap(keymap(self.settings.keys))
 
     def on_mount(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
         # The garbage collector need not walk again and again through what stays for good.
         self.set_timer(_SETTLED_S, gc.freeze)
         for fault in self.loaded.faults:
-            self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S, markup=False)
+            self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colours, for Textual themes that do not know them."""
@@ -98,12 +107,20 @@ class Frame(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """What is told may quote a file: it is inert, and never read as markup."""
+        """What is told may quote a file: it is inert, and never read as markup.
+
+        It stands at the end of the footer's line until the next key, or for a short time: anywhere
+        else it would hide what a person reads. What is longer grows upwards; an information takes
+        the place of the one before.
+        """
+        patience = 1 if severity == "information" else 2
+        if severity == self._told == "information":
+            self.clear_notifications()
+        self._told = severity
         super().notify(
-            clean_text(message),
-            title=clean_text(title),
+            clean_text(f"{title}: {message}" if title else message),
             severity=severity,
-            timeout=timeout,
+            timeout=self.NOTIFICATION_TIMEOUT * patience if timeout is None else timeout,
             markup=False,
         )
 
@@ -114,6 +131,7 @@ class Frame(App[None]):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
+        self.clear_notifications()
         name = action if isinstance(action, str) else action[1]
         if self.settings.read_only and is_changing(name):
             self.notify("the screen is read-only: nothing was done", markup=False)

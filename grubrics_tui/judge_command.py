@@ -95,7 +95,7 @@ def _lines(found: JudgeTest) -> Iterator[str]:
 
 
 def _measured(trial: Trial) -> Iterator[str]:
-    from engine.estimate.times import seconds
+    from engine.times import seconds
 
     first = trial.first
     if first.scores is None or first.latency_s is None:
@@ -111,7 +111,7 @@ def _measured(trial: Trial) -> Iterator[str]:
 
 
 def _latency(trial: Trial) -> str:
-    from engine.estimate.times import seconds
+    from engine.times import seconds
 
     if trial.p50 is None or trial.p95 is None:
         return "; none was answered"
@@ -119,7 +119,7 @@ def _latency(trial: Trial) -> str:
 
 
 def _advice(advice: Advice) -> str:
-    from engine.estimate.times import seconds
+    from engine.times import seconds
 
     step = (
         f"a step has {advice.calls} calls of {seconds(advice.latency)}: with {advice.recommended} "

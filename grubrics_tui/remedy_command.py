@@ -40,6 +40,7 @@ def remedy(
         "remedy": chosen.title,
         "changes": [change_json(one) for one in planned.changes],
         "checkpoint_dir": planned.weights,
+        "applied_before": [one.id for one in planned.before],
         "warnings": [f"{one.id}: {one.message}" for one in planned.warnings],
     }
     if not as_json:

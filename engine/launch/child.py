@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.doctor.finding import Change
@@ -18,13 +19,17 @@ from engine.launch.launcher import (
     launch,
     plan,
 )
+from engine.launch.pinned import Config, config_of
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.preflight.check import Check
 from engine.preflight.checklist import require_launchable
 from engine.runs.requests import ask_stop
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
+
+_FOLDERS = {"grpo": "trainer.default_local_dir", "sft": "training.output_dir"}
+"""The key of a run's own folder, by its kind of recipe."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Child:
     plan: LaunchPlan
     changes: tuple[Change, ...]
     warnings: tuple[Check, ...]
+    before: tuple[RunDir, ...] = ()
+    """The runs that were made so already, in the order of their names."""
 
     @property
     def weights(self) -> str:
@@ -70,7 +77,7 @@ def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     waits, ray = not observed_state(run).has_ended, manifest.get("ray")
     if waits and ray:
         raise UsageError(f"run '{run.id}' goes on on a Ray cluster, which has no queue; stop it")
-    recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-remedy")
+    recipe, name = recipe_of(run), free_name(run.path.parent, _stem(run))
     whole = (*completed(run, changes), _own_folder(recipe, name))
     changed = with_overrides(recipe, as_overrides(whole))
     return plan(
@@ -94,7 +101,8 @@ def checked_child(run: RunDir, changes: Sequence[Change]) -> Child:
         env["RAY_ADDRESS"] = planned.ray
     waits = planned.ticket is not None
     warnings = require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
-    return Child(planned, completed(run, changes), tuple(warnings))
+    made = tuple(_made_before(run, planned))
+    return Child(planned, completed(run, changes), tuple(warnings), made)
 
 
 def launch_child(run: RunDir, changes: Sequence[Change]) -> RunDir:
@@ -118,9 +126,31 @@ def recipe_of(run: RunDir) -> Recipe:
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
 
 
+def _stem(run: RunDir) -> str:
+    """How the names of its children begin."""
+    return f"{run.id[:85]}-remedy"
+
+
+def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
+    """The run's children that differ from the planned one by name and folder only."""
+    root, parent = run.path.parent, planned.parent and asdict(planned.parent)
+    wanted = _launched_with(config_of(planned.recipe), planned.variables)
+    names = [name for name in folder_names(root) if name.startswith(_stem(run))]
+    for child in (RunDir(root / name) for name in names):
+        told = child.read_manifest()
+        given = _launched_with(told.get("config") or {}, told.get("variables") or {})
+        if told.get("parent") == parent and given == wanted:
+            yield child
+
+
+def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
+    """All but the folder, in the form that a manifest keeps."""
+    values = {key: one["value"] for key, one in config.items() if key not in _FOLDERS.values()}
+    return json.dumps([values, dict(variables)], sort_keys=True, default=str)
+
+
 def _own_folder(recipe: Recipe, name: str) -> Change:
-    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
-    before = checkpoint_dir(recipe)
+    key, before = _FOLDERS[recipe.kind], checkpoint_dir(recipe)
     return Change(
         "config", key, str(Path(before).parent / name), before, "keeps both runs' weights"
     )

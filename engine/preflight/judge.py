@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.times import seconds
 from engine.launch.steps import step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
+from engine.times import seconds
 
 ID = "judge"
 

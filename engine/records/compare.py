@@ -16,6 +16,7 @@ from engine.records.differences import (
     config_differences,
     environment_differences,
 )
+from engine.records.kinds import different_kinds, shared_metrics
 from engine.records.measures import Found, Measure, findings, measures
 from engine.records.reward_scale import reward_differences
 from engine.records.run_record import RunRecord, common_step
@@ -53,6 +54,10 @@ class Comparison:
     no_effect: tuple[NoEffect, ...] = ()
     reward_keys: tuple[str, ...] = ()
     """What makes the runs' rewards different quantities."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of recipes, where they are not all of one."""
+    shared: tuple[str, ...] = ()
+    """The metrics that every run has logged."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -65,6 +70,8 @@ class Comparison:
             "environment": [self._difference(one) for one in self.environment],
             "no_effect": [one.to_json() for one in self.no_effect],
             "reward_scale": list(self.reward_keys),
+            "different_kinds": list(self.kinds),
+            "shared_metrics": list(self.shared),
         }
 
     def _difference(self, one: Difference) -> dict[str, Any]:
@@ -93,6 +100,7 @@ class Comparer:
         self._config: tuple[Difference, ...] = ()
         self._environment: tuple[Difference, ...] = ()
         self._reward_keys: tuple[str, ...] = ()
+        self._kinds: tuple[str, ...] = ()
         self._no_effect: tuple[object, tuple[NoEffect, ...]] = (None, ())
 
     def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
@@ -110,6 +118,8 @@ class Comparer:
             self._environment,
             self._without_effect(baseline),
             self._reward_keys,
+            self._kinds,
+            shared_metrics(record.columns.names for record in self._records),
         )
 
     def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
@@ -141,6 +151,7 @@ class Comparer:
             self._config = tuple(config_differences(manifests))
             self._environment = tuple(environment_differences(manifests))
             self._reward_keys = reward_differences(manifests)
+            self._kinds = different_kinds(manifests)
 
 
 def metric_names(records: Sequence[RunRecord]) -> list[str]:

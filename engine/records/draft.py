@@ -15,6 +15,7 @@ from engine.records.entry import LogEntry
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
+from engine.times import seconds
 from engine.watch import metrics
 from engine.watch.train_log import Step, history, read_steps
 
@@ -73,9 +74,9 @@ def _duration(state: RunState) -> str:
     took = state.elapsed(time.time()) if state.ended is not None else None
     if took is None:
         return ""
-    minutes, seconds = divmod(round(took), 60)
+    minutes, rest = divmod(round(took), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def _result(state: RunState, steps: Sequence[Step], sick: Finding | None) -> list[str]:
@@ -90,7 +91,7 @@ def _result(state: RunState, steps: Sequence[Step], sick: Finding | None) -> lis
         _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
         _before_and_after("validation loss", steps, "val/loss"),
         _recent("reward std (population) inside a group", trained, metrics.REWARD_STD),
-        _recent("judge latency", trained, metrics.JUDGE_LATENCY, _seconds),
+        _recent("judge latency", trained, metrics.JUDGE_LATENCY, seconds),
     ]
 
 
@@ -123,10 +124,6 @@ def _recent(
 ) -> str:
     values = [value for _, value in _points(steps, name)][-WINDOW:]
     return f"{label}: {told(_mean(values))} (last {len(values)} steps)" if values else ""
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.4g} ms" if abs(value) < 0.1 else f"{value:.4g} s"
 
 
 def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from statistics import median
 
 from engine.runs.settings import Supervision
+from engine.times import seconds
 
 
 class StallWatch:
@@ -50,4 +51,4 @@ class StallWatch:
         if not self._durations:
             return f"no second step for {silence:.0f} s"
         typical = median(self._durations)
-        return f"no step for {silence:.0f} s; the median step takes {typical:.1f} s"
+        return f"no step for {silence:.0f} s; the median step takes {seconds(typical)}"

@@ -67,14 +67,15 @@ def start(socket_path: Path, preload: Sequence[str]) -> Zygote:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(socket_path))
         listener.listen(64)
-        command = [sys.executable, "-m", __name__, str(listener.fileno()), ",".join(preload)]
+        given = [str(listener.fileno()), ",".join(preload), str(os.getpid())]
+        command = [sys.executable, "-m", __name__, *given]
         process = subprocess.Popen(command, pass_fds=[listener.fileno()])
     return Zygote(process, socket_path)
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """``zygote LISTENER_FD MODULE,MODULE,...``"""
-    _die_with_parent(os.getppid())
+    """``zygote LISTENER_FD MODULE,MODULE,... DRIVER_PID``"""
+    _die_with_parent(int(arguments[2]))
     # Ctrl-C reaches the whole terminal group; ending the run is the driver's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Ray's C++ side reads these once, when it is imported, so no worker can be given its own:

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from engine.doctor.finding import Severity
 from engine.records.compare import Comparison, NoEffect
 from engine.records.differences import SHELL, Cell, Difference, text_of
+from engine.records.kinds import told as kinds_told
 from engine.records.measures import Measure, Value
 from engine.records.reward_scale import told as scale_told
 from grubrics_tui.drawing.spans import Row, Span, width_of
@@ -78,6 +79,8 @@ def table_lines(
     found = [_no_effect(one) for one in comparison.no_effect]
     if comparison.reward_keys:
         found.append(TableLine(f"! {scale_told(comparison.reward_keys)}", ink="warning"))
+    if comparison.kinds:
+        found.append(TableLine(kinds_told(comparison.kinds, comparison.shared), ink="accent"))
     found.append(TableLine("how they did"))
     for row in comparison.summary:
         cells = _deltas(row, comparison.baseline) if deltas else _values(row, comparison, star)

@@ -169,7 +169,8 @@ class CompareScreen(ChartScreen):
         curves.border_title = Content(self.metric or "no metric")
         ends = "each run to its own end" if found.until is None else f"up to step {found.until}"
         none = " (no step that all have)" if self.equal_steps and found.common is None else ""
-        curves.border_subtitle = f"{ends}{none}"
+        kinds = f"different kinds: {', '.join(found.kinds)}; " if found.kinds else ""
+        curves.border_subtitle = Content(f"{kinds}{ends}{none}")
         what = "more than the baseline" if self.deltas else "baseline"
         figures.border_title = Content(f"{what} {found.ids[found.baseline]}")
         figures.border_subtitle = f"{ends}{none}, {self.query_one(CompareTable).place}"

@@ -16,14 +16,22 @@ from textual.widgets import Static
 from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.widgets.inert import inert
 
+YES = "y"
+
 
 @dataclass(frozen=True)
 class Answer:
-    """A key, what it does, and what follows from that."""
+    """A key, what it does, and what follows from that; ``also`` is another key for the same."""
 
     key: str
     what: str
     consequence: str = ""
+    also: str = ""
+
+    @property
+    def keys(self) -> str:
+        """As a person reads them."""
+        return f"{self.also} {self.key}".strip()
 
 
 class Confirm(Dialog[str]):
@@ -82,9 +90,11 @@ class Confirm(Dialog[str]):
         return key
 
     def on_key(self, event: events.Key) -> None:
-        if any(event.key == answer.key for answer in self._answers):
-            event.stop()
-            self.dismiss(self.answer(event.key))
+        for answer in self._answers:
+            if event.key in (answer.key, answer.also):
+                event.stop()
+                self.dismiss(self.answer(answer.key))
+                return
 
     def action_leave(self) -> None:
         self.dismiss()
@@ -93,10 +103,12 @@ class Confirm(Dialog[str]):
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def _choices(self) -> Content:
-        return inert(Content("\n").join(map(_line, (*self._answers, self._no))))
+        answers = (*self._answers, self._no)
+        width = max(len(answer.keys) for answer in answers)
+        return inert(Content("\n").join(_line(answer, width) for answer in answers))
 
     def _show_keys(self) -> None:
-        keys = [(one.key, one.what) for one in (*self._answers, self._no)]
+        keys = [(one.keys, one.what) for one in (*self._answers, self._no)]
         if self.query_one(VerticalScroll).show_vertical_scrollbar:
             keys.append(("j k", "scroll"))
         line = Content("   ").join(_key(*one) for one in keys)
@@ -107,6 +119,7 @@ def _key(key: str, what: str) -> Content:
     return Content.styled(key, "bold $primary") + Content.styled(f" {what}", "$quiet")
 
 
-def _line(answer: Answer) -> Content:
-    line = Content.styled(f" {answer.key} ", "bold $primary") + Content(f" {answer.what}")
+def _line(answer: Answer, width: int) -> Content:
+    line = Content.styled(f" {answer.keys:>{width}} ", "bold $primary")
+    line += Content(f" {answer.what}")
     return line + Content.styled(f"  {answer.consequence}".rstrip(), "$quiet")

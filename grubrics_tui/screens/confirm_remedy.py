@@ -13,19 +13,20 @@ from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.changes import child_lines, told
-from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.screens.confirm import YES, Answer, Confirm
 from grubrics_tui.terminal_text import clean_text
 
 if TYPE_CHECKING:
     from engine.launch.child import Child
 
-_KEYS = "123456789abcdefghilmoprstuvwxyz"
-"""Of the first number, the second, ...; without those that leave or scroll the question."""
+_KEYS = "123456789abcdefghilmoprstuvwxz"
+"""Of the first number, the second, ...; without those that leave or scroll the question, and
+without the one that says yes."""
 
 
 class ConfirmRemedy(Confirm):
     """Shows each remedy with everything it moves; answers with the number of the chosen one, which
-    it has on the whole list of findings.
+    it has on the whole list of findings. Yes is the first that can be applied.
 
     What a change touches is worked out and checked in a thread; remedies without a valid whole, or
     that the checklist refuses, are told and cannot be chosen.
@@ -67,7 +68,7 @@ class ConfirmRemedy(Confirm):
         lines = [f"A new run is launched beside {self._run.id}, with these changes."]
         if not message.ended:
             lines += [f"{self._run.id} is asked to stop, and the new run waits for its place."]
-        answers = []
+        answers: list[Answer] = []
         for (number, remedy), child in zip(self._remedies.items(), message.children, strict=True):
             lines += ["", f"{number}  {clean_text(remedy.title)}"]
             if isinstance(child, str):
@@ -75,7 +76,8 @@ class ConfirmRemedy(Confirm):
                 continue
             lines += [f"   {told(change)}" for change in child.changes]
             lines += [f"   {line}" for line in child_lines(child)]
-            answers.append(
-                Answer(_KEYS[number - 1], f"launch with {number}", clean_text(remedy.effect))
-            )
+            again = ", once more" if child.before else ""
+            yes = "" if answers else YES
+            what = f"launch with {number}{again}"
+            answers.append(Answer(_KEYS[number - 1], what, clean_text(remedy.effect), yes))
         self.ask("\n".join(lines), answers)

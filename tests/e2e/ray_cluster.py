@@ -56,12 +56,14 @@ def _client(env: Mapping[str, str]) -> Iterator[None]:
     """This process is a client too: it asks the job server how things are."""
     before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)
-    yield
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

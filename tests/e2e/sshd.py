@@ -91,18 +91,27 @@ def serving(folder: Path, environment: Mapping[str, str]) -> Iterator[Server]:
     for key in ("host_key", "user_key"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    port = _free_port()
     variables = " ".join(f'"{name}={value}"' for name, value in environment.items())
-    config = folder / "sshd_config"
-    config.write_text(_CONFIG.format(port=port, folder=folder) + f"SetEnv {variables}\n")
-    with (folder / "sshd.log").open("wb") as log:
-        process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=log)
+    server = _started(folder, f"SetEnv {variables}\n")
     try:
-        _await_port(port, process)
-        yield Server(process, folder, port)
+        yield server
     finally:
-        process.terminate()
-        process.wait()
+        server.process.terminate()
+        server.process.wait()
+
+
+def _started(folder: Path, settings: str) -> Server:
+    """On a port that was free a moment ago: whoever took it meanwhile keeps it."""
+    assert SSHD is not None
+    config = folder / "sshd_config"
+    for _ in range(5):
+        port = _free_port()
+        config.write_text(_CONFIG.format(port=port, folder=folder) + settings)
+        with (folder / "sshd.log").open("wb") as log:
+            process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=log)
+        if _listens(port, process):
+            return Server(process, folder, port)
+    raise AssertionError((folder / "sshd.log").read_text())
 
 
 def _free_port() -> int:
@@ -111,13 +120,13 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert process.poll() is None, "sshd ended at once; sshd.log says why"
-            assert time.monotonic() < deadline, "sshd does not listen"
-            time.sleep(0.05)
+def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
+    """Whether it answers there. False: it ended at once, as when the port is taken."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            if client.recv(4) == b"SSH-":
+                return True
+        assert time.monotonic() < deadline, "sshd does not listen"
+        time.sleep(0.05)
+    return False

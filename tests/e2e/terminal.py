@@ -7,11 +7,15 @@ import re
 import signal
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pexpect
+import psutil
 import pyte
+
+_PIECE = 1024
+"""Bytes. What stood on the screen for a moment is seen, although it is read long after."""
 
 
 class Terminal:
@@ -40,8 +44,8 @@ class Terminal:
 
     def text(self) -> str:
         """The screen now."""
-        self._read()
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        *_, last = self._pictures()
+        return last
 
     def press(self, *keys: str) -> None:
         """Type keys; control sequences as a terminal would send them."""
@@ -49,32 +53,30 @@ class Terminal:
             self._child.send(key)
             time.sleep(0.15)
 
-    def wait_for(self, pattern: str, seconds: float = 30.0) -> str:
+    def wait_for(self, pattern: str, seconds: float = 120.0) -> str:
         """The screen once ``pattern`` is on it; fails with the screen when it never is."""
-        return self.wait_for_any(pattern, seconds=seconds)
+        deadline = time.monotonic() + seconds
+        while True:
+            goes_on, pictures = self._child.isalive(), list(self._pictures())
+            if found := _shown(pattern, pictures):
+                return found
+            assert goes_on, f"the program ended early:\n{pictures[-1]}"
+            assert time.monotonic() < deadline, f"{pattern} did not appear:\n{pictures[-1]}"
+            time.sleep(0.1)
 
-    def wait_until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+    def wait_until(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
         """Read what the program writes until ``condition`` holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"it did not happen in time:\n{self.text()}"
-            self._read()
+            self.text()
 
-    def wait_for_any(self, *patterns: str, seconds: float = 30.0) -> str:
-        deadline = time.monotonic() + seconds
-        while True:
-            screen = self.text()
-            if any(re.search(pattern, screen) for pattern in patterns):
-                return screen
-            assert self._child.isalive(), f"the program ended early:\n{screen}"
-            assert time.monotonic() < deadline, f"{patterns} did not appear:\n{screen}"
-            time.sleep(0.1)
-
-    def wait_for_exit(self, seconds: float = 20.0) -> int | None:
+    def wait_for_exit(self, seconds: float = 120.0) -> int | None:
         deadline = time.monotonic() + seconds
         while self._child.isalive() and time.monotonic() < deadline:
-            self._read()
+            self.text()
             time.sleep(0.05)
+        self.text()  # Its last words.
         self._child.close()
         code: int | None = self._child.exitstatus
         return code
@@ -86,6 +88,13 @@ class Terminal:
     def pause(self) -> None:
         """What ``kill -STOP`` and ``kill -CONT`` do."""
         self._child.kill(signal.SIGSTOP)
+        self.carry_on()
+
+    def is_stopped(self) -> bool:
+        return psutil.Process(self._child.pid).status() == psutil.STATUS_STOPPED
+
+    def carry_on(self) -> None:
+        """What ``fg`` does."""
         self._child.kill(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -96,11 +105,24 @@ class Terminal:
     def close(self) -> None:
         self._child.close(force=True)
 
-    def _read(self) -> None:
+    def _pictures(self) -> Iterator[str]:
+        """The screen as the last look left it, and after each piece that was written since."""
+        yield self._picture()
         while True:
             try:
-                written = self._child.read_nonblocking(65536, timeout=0.05)
+                written = self._child.read_nonblocking(_PIECE, timeout=0.05)
             except (pexpect.TIMEOUT, pexpect.EOF):
                 return
             self.received += written
             self._stream.feed(written)
+            yield self._picture()
+
+    def _picture(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+
+def _shown(pattern: str, pictures: Sequence[str]) -> str | None:
+    """The last picture with ``pattern``: of what was on the screen before, only what still is."""
+    matching = [one for one in pictures if re.search(pattern, one)]
+    gone = matching and matching[0] is pictures[0] and matching[-1] is not pictures[-1]
+    return matching[-1] if matching and not gone else None

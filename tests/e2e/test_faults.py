@@ -29,7 +29,9 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
-STEPS = 20
+STEPS = 30
+STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
+"""What a starting run waits for, one after another: a look may come too late for any of them."""
 QUICK = ("trainer.save_freq=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
 
 
@@ -222,7 +224,7 @@ def test_a_stop_before_ray_is_up(victim: Victim) -> None:
 
 def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=loading")
-    victim.wait(lambda: victim.state().waiting_for in ("model", "reward workers"))
+    victim.wait(lambda: victim.state().waiting_for in STAGES[1:])
     answer = victim.project.json("stop", victim.run.id)
     assert (answer["state"], answer["reason"]) == (
         "finished",
@@ -234,7 +236,7 @@ def test_a_stop_while_the_model_loads(victim: Victim) -> None:
 @thorough
 def test_ctrl_c_to_the_trainer_by_hand_while_it_starts(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=by-hand")
-    victim.wait(lambda: victim.state().waiting_for == "workers")
+    victim.wait(lambda: victim.state().waiting_for in STAGES)
     send(victim.trainer(), signal.SIGINT)
     state = victim.ended()
     assert state.state == "failed"

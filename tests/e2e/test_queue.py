@@ -14,6 +14,7 @@ from engine.launch.launcher import start_supervisor
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.e2e.project import Project, make_project
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -48,8 +49,9 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
     last = project.json("launch", "grpo_tiny", MODEL, "--after", "next", "--name", "last")
     assert last["state"] == "queued"
     assert [run["id"] for run in project.json("queue")["runs"]] == ["next", "last"]
-    assert project.json("show", "next")["waiting_for"] == "its turn: run busy (starting)"
-    assert "queued: run next (queued)" in project.run("runs").stdout
+    turn = "its turn: run busy (starting)"
+    wait_for(lambda: project.json("show", "next")["waiting_for"] == turn)
+    wait_for(lambda: "queued: run next (queued)" in project.run("runs").stdout)
     assert project.json("stop", "next")["reason"] == "stopped by user before it started"
     ended = project.run("watch", "last")
     assert ended.returncode == 1

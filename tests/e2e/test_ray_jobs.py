@@ -23,7 +23,7 @@ from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
 
 pytestmark = pytest.mark.slow
 
-STEPS = 10
+STEPS = 16
 SECRET = "sk-never-to-be-seen-in-a-dashboard"
 
 

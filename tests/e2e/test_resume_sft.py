@@ -56,17 +56,34 @@ def kill_everything(run: RunDir) -> None:
     wait_for(lambda: not members(run))
 
 
-def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project) -> None:
-    whole = launch(project, "whole", "--wait")
-    run = launch(project, "killed")
-    moment = random.randint(SAVE + 1, STEPS - 2)
-    wait_for(lambda: any(step.step == moment for step in read_steps(run.train_log)))
-    kill_everything(run)
-    assert observed_state(run).state == "lost"
+def trained(run: RunDir) -> int:
+    """The last step of the first attempt in verl's own file."""
+    steps: list[int] = [line["step"] for line in jsonl.read(run.attempt(1).metrics)]
+    return max(steps)
 
+
+def wait_for_step(run: RunDir, step: int) -> None:
+    wait_for(lambda: any(one.step == step for one in read_steps(run.train_log)))
+
+
+@pytest.fixture(scope="module")
+def killed(project: Project) -> RunDir:
+    """Killed in the middle; a run that was faster than this test makes way for another one."""
+    for number in range(5):
+        run = launch(project, f"killed-{number}")
+        wait_for_step(run, random.randint(SAVE + 1, STEPS // 2))
+        kill_everything(run)
+        if observed_state(run).state == "lost" and trained(run) <= STEPS - SAVE:
+            return run
+    raise AssertionError("every run came to its end before it was killed")
+
+
+def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project, killed: RunDir) -> None:
+    whole, run = launch(project, "whole", "--wait"), killed
+    last = trained(run)
     resumed = project.json("resume", run.id, "--wait")
     assert resumed["state"] == "finished"
-    assert resumed["from_step"] in (last_save(moment) - SAVE, last_save(moment), last_save(STEPS))
+    assert resumed["from_step"] in (last_save(last) - SAVE, last_save(last), last_save(last + 1))
     assert losses(run) == losses(whole)
     assert [step for step, _, _ in losses(run)] == list(range(1, STEPS + 1))
     assert (attempt_of(run, 1), attempt_of(run, STEPS)) == (1, 2)
@@ -83,8 +100,9 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project) -> None:
     assert check_checkpoint(run).complete
     final = project.path / "checkpoints"
     weights = "final/model.safetensors"
-    assert (final / "killed" / weights).read_bytes() == (final / "whole" / weights).read_bytes()
+    assert (final / run.id / weights).read_bytes() == (final / "whole" / weights).read_bytes()
     assert members(run) == []
+    assert_every_attempt_kept_its_own_metrics(run)
 
 
 def last_save(step: int) -> int:
@@ -96,18 +114,16 @@ def attempt_of(run: RunDir, step: int) -> int:
     return found.attempt
 
 
-def test_every_attempt_keeps_its_own_metrics(project: Project) -> None:
-    run = RunDir(project.path / "runs" / "killed")
+def assert_every_attempt_kept_its_own_metrics(run: RunDir) -> None:
     steps = [[line["step"] for line in jsonl.read(a.metrics)] for a in run.attempts()]
     assert steps[0][0] == 1
     assert steps[2] == list(range(EPOCH + 1, STEPS + 1))
 
 
-def test_another_configuration_does_not_get_the_folder(project: Project) -> None:
-    done = project.run(
-        "launch", "sft_tiny", "data.train_file=few.jsonl", "training.output_dir=checkpoints/killed"
-    )
+def test_another_configuration_does_not_get_the_folder(project: Project, killed: RunDir) -> None:
+    folder = f"training.output_dir=checkpoints/{killed.id}"
+    done = project.run("launch", "sft_tiny", "data.train_file=few.jsonl", folder)
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
-    assert "holds checkpoints of run 'killed', which has another configuration" in line
-    assert "grubrics-tui resume killed, or training.output_dir=checkpoints/killed-2" in line
+    assert f"holds checkpoints of run '{killed.id}', which has another configuration" in line
+    assert f"grubrics-tui resume {killed.id}, or {folder}-2" in line

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from engine import jsonl
+from engine.runs import private_ray
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
@@ -157,7 +158,7 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
             break
     os.killpg(foreground.pid, signal.SIGINT)
     rest = foreground.stdout.read()
-    assert foreground.wait(60) == 1
+    assert foreground.wait(180) == 1
     assert "stopped by user at step" in rest
     run = RunDir(tiny_world.path / "runs" / "interrupted")
     state = json.loads(run.state.read_text())
@@ -168,7 +169,8 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
 def test_ray_leaves_no_folder_behind(run: RunDir) -> None:
     console = run.attempt(1).console.read_text(errors="replace")
     assert "Traceback" not in console
-    assert not list(Path("/tmp").glob(f"*{run.id}*"))
+    recorded = (run.attempt(1).path / private_ray.RECORD).read_text().strip()
+    assert not Path(recorded).exists()
 
 
 @pytest.mark.thorough
@@ -178,7 +180,7 @@ def test_a_killed_run_is_resumed_as_one_history(
     tiny_world.json(
         "launch",
         "grpo_tiny",
-        "trainer.total_training_steps=4",
+        "trainer.total_training_steps=8",
         "trainer.save_freq=2",
         "trainer.experiment_name=killed-driver",
         "trainer.val_before_train=false",
@@ -194,7 +196,8 @@ def test_a_killed_run_is_resumed_as_one_history(
     assert observed_state(run).reason.startswith("killed by SIGKILL")  # type: ignore[union-attr]
 
     answer = tiny_world.json("resume", run.id, "--wait")
-    assert (answer["from_step"], answer["attempt"], answer["state"]) == (2, 2, "finished")
+    assert answer["from_step"] in (2, 4, 6)  # However far it came before the signal.
+    assert (answer["attempt"], answer["state"]) == (2, "finished")
     found = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
-    assert [step for step, _ in found] == [1, 2, 3, 4]
+    assert [step for step, _ in found] == list(range(1, 9))
     assert members(run) == []

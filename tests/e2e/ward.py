@@ -25,7 +25,7 @@ from tests.waiting import ended, wait_for
 
 _LOOK_S = 0.25
 _PATIENCE_S = 240.0
-_OFFERED_S = 20.0
+_OFFERED_S = 120.0
 
 Strike = Callable[[RunDir], float]
 """Harms a run that trains; returns when, in Unix seconds."""

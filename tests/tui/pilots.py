@@ -23,6 +23,10 @@ _TEXT = re.compile(r'<text class="[^"]*-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*
 _CELL = 12.2
 _PATIENCE_S, _LOOK_S = 30.0, 0.05
 """Only a test that fails waits as long: a machine may be busy with something else."""
+_TOAST_S = 3600.0
+"""What is told stays: a machine that is busy must not miss it."""
+_ROUNDS = 20
+"""Of messages that answer messages; a screen that is fed by a thread may never be quiet."""
 
 
 @asynccontextmanager
@@ -31,6 +35,7 @@ async def running(
 ) -> AsyncIterator[Driver]:
     """The app over a folder of runs, without a terminal."""
     app = GrubricsApp(runs, config, **options)
+    app.NOTIFICATION_TIMEOUT = _TOAST_S  # type: ignore[misc]
     messages: list[Message] = []
     async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
         driver = Driver(app, pilot, messages)
@@ -45,8 +50,20 @@ class Driver:
         self.app, self._pilot, self._messages = app, pilot, messages
 
     async def press(self, *keys: str) -> None:
-        await self._pilot.press(*keys)
+        """Each key once all that came before it was done: it may open what the next one is for."""
+        for key in keys:
+            await self._quiet()
+            await self._pilot.press(key)
+        await self._quiet()
         await self._pilot.pause()
+
+    async def _quiet(self) -> None:
+        """Until no message waits in the app or on its screen."""
+        for _ in range(_ROUNDS):
+            await self._pilot.pause(0)
+            pumps = [self.app, *self.app.screen.walk_children(with_self=True)]
+            if not any(pump.message_queue_size for pump in pumps):
+                return
 
     async def resize(self, size: tuple[int, int]) -> None:
         await self._pilot.resize_terminal(*size)

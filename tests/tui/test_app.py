@@ -9,7 +9,7 @@ from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
 from grubrics_tui.actions import ACTIONS, Action, actions_of, bindings
-from grubrics_tui.navigation import OpenRun
+from grubrics_tui.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.themes import THEMES
 
 
@@ -22,6 +22,55 @@ async def test_help_lists_the_keys_of_the_screen_and_their_commands(
         await driver.shows("keys: live", "Ask the run to stop", "$ grubrics-tui stop RUN")
         await driver.press("escape")
         assert "keys: live" not in driver.screen
+
+
+async def test_what_is_told_hides_nothing_but_the_end_of_the_footer(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        before = (await driver.shows("step 12/40", "? help", "q quit")).splitlines()
+        driver.app.notify("first", title="not launched")
+        await driver.shows("not launched: first")
+        driver.app.notify("nothing was done")
+        shown = (await driver.shows("nothing was done")).splitlines()
+        assert "first" not in "".join(shown)
+        assert _without_clock(shown[:-1]) == _without_clock(before[:-1])
+        assert shown[-1].startswith(before[-1][:40])
+
+
+async def test_the_next_key_takes_away_what_was_told(run: SampleRun, runs: Path) -> None:
+    async with running(runs, SMALL) as driver:
+        await driver.shows("step 12/40")
+        driver.app.notify("no such step", severity="error")
+        await driver.shows("no such step")
+        await driver.press("tab")
+        assert "no such step" not in await driver.shows("q quit")
+
+
+def _without_clock(lines: list[str]) -> list[str]:
+    return [line for line in lines if "elapsed" not in line]
+
+
+async def test_an_error_is_told_in_full_and_stays_beside_what_comes_after_it(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        long = " ".join(f"word{number}" for number in range(20))
+        driver.app.notify(long, title="could not be read", severity="error")
+        driver.app.notify("nothing was done")
+        await driver.shows("could not be read: word0", "word19", "nothing was done")
+
+
+async def test_f1_opens_the_help_from_a_field_in_which_one_types(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        driver.app.post_message(OpenLogEntry(run.run))
+        await driver.shows("research question", "f1 help")
+        await driver.press("question_mark", "f1")
+        await driver.shows("keys: log entry", "Append the entry to the log")
+        await driver.press("escape")
+        await driver.shows("│ ?")
 
 
 async def test_quit_and_help_are_named_in_the_footer_at_80_columns(

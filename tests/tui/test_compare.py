@@ -245,6 +245,23 @@ def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], r
     assert found["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
 
 
+async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    tuned = SampleRun.create(runs, "tuned", kind="sft")
+    tuned.grow(8)
+    tuned.say("finished")
+    line = "different kinds (grpo, sft): beside steps and times they share "
+    async with running(runs, LARGE) as driver:
+        await compare(driver, 4)
+        screen = await driver.shows("beside steps and times they share ")
+        assert "different kinds: " in screen and "; each run to its own end" in screen
+    assert f"note: {line}" in told(runs, "compare", "long", "tuned")
+    found = json.loads(told(runs, "compare", "long", "tuned", "--json"))
+    assert found["different_kinds"] == ["grpo", "sft"]
+    assert line not in told(runs, "compare", "long", "short")
+
+
 async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_the_shell(
     three: dict[str, SampleRun], runs: Path
 ) -> None:

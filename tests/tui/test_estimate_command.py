@@ -89,7 +89,7 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
     metrics = {"judge_api_latency_s": 2.72e-5, "judge/calls": 48}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     text = estimate("verl_grpo", "judge.max_concurrent=12", *offline).output
-    assert "4 rounds x 0.0272 ms = 0.109 ms a step at least (run 'night')" in text
+    assert "4 rounds x 27.2 µs = 0.109 ms a step at least (run 'night')" in text
 
 
 def test_one_gpu_is_called_one() -> None:

@@ -122,7 +122,7 @@ def test_a_run_that_ends_is_looked_at_at_once(
     doctor.tell(RunState("failed"), Columns())
     with ThreadPoolExecutor(1) as pool:
         try:
-            found = pool.submit(next, looks).result(timeout=30)
+            found = pool.submit(next, looks).result(timeout=120)
         finally:
             doctor.leave()
     assert found[0].family == "cuda_oom_training"
@@ -135,6 +135,8 @@ async def test_the_key_that_tells_more_fits_beside_a_long_title(
     title = "a title that says much more than one line of a small terminal has room for " * 2
     async with running(runs, SMALL) as driver:
         await driver.shows("step 12/40")
+        # What the doctor says of the run itself would take the place of the long title.
+        await driver.until(lambda: driver.app.screen._was_diagnosed)  # type: ignore[attr-defined]
         banner = driver.app.screen.query_one(Banner)
         history = driver.app.screen.history  # type: ignore[attr-defined]
         history.findings = [Finding("slow_step", Severity.ERROR, title, "because")]

@@ -12,8 +12,9 @@ from pilots import LARGE, SMALL, Driver, running
 from sample_run import KEY, OOM, SampleRun
 
 from engine import jsonl
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.launch.child import recipe_of
+from engine.doctor.diagnose import diagnose_run
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity, launchable
+from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.watch.foreign.watch import open_foreign
 from grubrics_tui.diagnose_command import finding_json
@@ -161,6 +162,34 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     assert child["parent"] == {"run": "grpo-sick", "relation": "remedy"}
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     assert child["config"][key]["value"] == 1
+
+
+async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        await driver.shows("y 1  launch with 1", "  3  launch with 3", "  n  leave the run")
+        await driver.press("y")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-remedy")
+
+
+async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it(
+    curable: RunDir, runs: Path
+) -> None:
+    launch_child(curable, _first_remedy(curable).changes)
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        screen = await driver.shows("note: grpo-sick-remedy has these changes already (starting)")
+        assert "launch with 1, once more" in screen and "launch with 3, once more" not in screen
+        await driver.press("1")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-remedy-2")
+
+
+def _first_remedy(run: RunDir) -> Remedy:
+    return launchable(diagnose_run(run))[0]
 
 
 async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:

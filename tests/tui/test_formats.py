@@ -9,9 +9,9 @@ from grubrics_tui import formats
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0.0004, "0.4 ms"), (0.4, "0.40 s"), (12.34, "12.3 s"), (310.2, "310 s")],
+    [(None, "–"), (2.7e-5, "27 µs"), (0.4, "0.4 s"), (12.34, "12.3 s"), (310.2, "310 s")],
 )
-def test_seconds_keep_the_figures_that_matter(value: float | None, text: str) -> None:
+def test_seconds_are_told_as_everywhere(value: float | None, text: str) -> None:
     assert formats.seconds(value) == text
 
 

@@ -83,7 +83,7 @@ async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs
         await driver.shows("new here?", "searches")
         await driver.press("escape")
         await driver.shows("step 12/40", "1 reward")
-        assert HintFile().was_seen("log")
+        await driver.until(lambda: HintFile().was_seen("log"), "a note of it")
 
 
 async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:

@@ -29,15 +29,20 @@ def test_only_the_programs_own_sequences_reach_the_terminal(
     terminal = Terminal(command, tmp_path, env)
     try:
         terminal.wait_for(r"step 12/40")
+        # A key that opens something is waited for: the next one would go to the screen below.
         terminal.press("6", "z", "l")
         terminal.wait_for(r"search")
         terminal.press("\x1b")
         terminal.wait_for(r"step 12/40")
-        terminal.press("/", "r", "e", "d", "\r")
+        terminal.press("/")
+        terminal.wait_for(r"find a metric")
+        terminal.press("r", "e", "d", "\r")
         terminal.wait_for(r"pinned")
         terminal.press("s")
         terminal.wait_for(r"stop now")
-        terminal.press("n", "q")
+        terminal.press("n")
+        terminal.wait_until(lambda: "stop now" not in terminal.text())
+        terminal.press("q")
         assert terminal.wait_for_exit() == 0
     finally:
         terminal.close()

@@ -63,9 +63,9 @@ def test_the_stand_in_is_no_model_and_answers_within_milliseconds() -> None:
     done = judge_test("grpo_tiny", "--calls", "3")
     first, _, one, more, advice = done.stdout.splitlines()
     assert first == "judge: offline stand-in"
-    assert "gpt" not in done.stdout and "0.00 s" not in done.stdout
+    assert "gpt" not in done.stdout and "0 s;" not in done.stdout
     for line in (one, more, advice):
-        assert re.search(r"\d ms", line)
+        assert re.search(r"\d [mµ]s", line)
 
 
 def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_remedy() -> None:
@@ -83,7 +83,7 @@ def test_calls_of_which_none_was_answered_have_no_latency() -> None:
         done = judge_test("grpo_tiny", *at(server.url), "--calls", "3")
     assert done.exit_code == 1
     assert "; none was answered; failed: 3 rate_limit" in done.stdout
-    assert "0.00 s, p95" not in done.stdout
+    assert "0 s, p95" not in done.stdout
 
 
 def test_a_run_is_asked_with_the_values_that_were_in_effect(

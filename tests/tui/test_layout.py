@@ -138,6 +138,7 @@ async def test_a_metric_is_found_by_typing_and_pinned(run: SampleRun, runs: Path
         await driver.shows("find a metric", "actor/grad_norm")
         await driver.press("enter")
         await driver.shows("2 actor/grad_norm", "━ actor/grad_norm")
+        await driver.until(lambda: LayoutFile().load("grpo").slots[1].is_pin, "a note of the pin")
     async with running(runs, LARGE) as driver:
         await driver.shows("2 actor/grad_norm", "pinned")
         await driver.press("d")

@@ -29,8 +29,8 @@ def thousandth(value: float) -> str:
     return f"{value:.3f}"
 
 
-def hundredth_second(value: float) -> str:
-    return f"{value:.2f} s"
+def three_digits(value: float) -> str:
+    return f"{value:.3g} s"
 
 
 TABLES: dict[str, dict[str, tuple[str, Callable[[float], str]]]] = {
@@ -42,9 +42,9 @@ TABLES: dict[str, dict[str, tuple[str, Callable[[float], str]]]] = {
         "max": ("reward/max", thousandth),
     },
     "2": {
-        "p50": ("judge_api_latency_p50_s", hundredth_second),
-        "p95": ("judge_api_latency_p95_s", hundredth_second),
-        "wait": ("semaphore_wait_s", hundredth_second),
+        "p50": ("judge_api_latency_p50_s", three_digits),
+        "p95": ("judge_api_latency_p95_s", three_digits),
+        "wait": ("semaphore_wait_s", three_digits),
     },
 }
 """Panel, column of its table, metric, how it is written."""

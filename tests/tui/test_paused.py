@@ -41,6 +41,16 @@ def test_it_is_drawn_again_and_hears_keys(terminal: Terminal) -> None:
     terminal.wait_for(r"stop now")
 
 
+def test_ctrl_z_gives_the_terminal_back_until_it_is_continued(terminal: Terminal) -> None:
+    terminal.wait_for(r"step 12/40")
+    terminal.press("\x1a")
+    terminal.wait_until(terminal.is_stopped)
+    assert terminal.echoes()
+    terminal.carry_on()
+    drawn_again(terminal, 2)
+    assert not terminal.echoes()
+
+
 def test_the_terminal_is_left_as_it_was_found(terminal: Terminal) -> None:
     terminal.wait_for(r"step 12/40")
     assert not terminal.echoes()

@@ -44,6 +44,18 @@ def test_remedy_launches_the_child_and_says_so_in_json(
     assert (runs / "grpo-sick-remedy" / "manifest.json").is_file()
 
 
+def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    first = call("remedy", "grpo-sick", "--runs", str(runs))
+    assert first[0] == 0 and "note:" not in first[1]
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs))
+    assert code == 0
+    assert "note: grpo-sick-remedy has these changes already (starting)" in said
+    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    assert told["applied_before"] == ["grpo-sick-remedy", "grpo-sick-remedy-2"]
+
+
 @pytest.mark.parametrize("number", ["0", "9"])
 def test_remedy_lists_them_for_a_number_that_is_none(
     curable: RunDir, runs: Path, call: Call, number: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from threading import Event
@@ -208,6 +209,20 @@ async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_fo
             write_records(attempt, [record(f"g{step}", 0, 0.5, step)])
             await driver.message(RolloutsScreen.Listed)
         await driver.shows("answer 0 of g1")
+
+
+async def test_on_a_machine_with_one_core_screens_below_leave_threads_for_those_above(
+    answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    async with running(runs) as driver:
+        await driver.shows("grpo-night")
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("enter")
+        await driver.shows("step 12/40")
+        await driver.press("o")
+        await driver.shows("answer 0 of spread")
 
 
 async def test_a_step_that_could_not_be_read_is_said_and_read_again(

@@ -57,7 +57,7 @@ _OTHERS = frozenset(
     {
         *("val", "valid", "validation", "eval", "evaluation", "test", "critic", "value", "vf"),
         *("aux", "max", "min", "clip", "target", "best", "attempted", "init", "final"),
-        *("prev", "last", "old"),
+        *("prev", "last", "old", "skipped"),
     }
 )
 """Words that make it another quantity, or a setting."""

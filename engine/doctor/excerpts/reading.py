@@ -62,9 +62,20 @@ def fuller(columns: Columns | None, path: Path) -> Excerpt | None:
     if columns is not None and len(columns.times.steps) >= ENOUGH:
         return None
     found = read_excerpt(path)
-    if found is None or (columns is not None and size(columns) >= size(found.columns)):
+    if found is None or (columns is not None and not _tells_more(found.columns, columns)):
         return None
     return found
+
+
+def _tells_more(found: Columns, known: Columns) -> bool:
+    """Whether there are more numbers, or a record more: the last one may have been cut."""
+    return _records_of(found) > _records_of(known) > 0 or size(found) > size(known)
+
+
+def _records_of(columns: Columns) -> int:
+    """Steps with a gradient norm, which is printed once for each and not again in a summary."""
+    names = "actor/grad_norm", *metrics.SIBLINGS["actor/grad_norm"]
+    return max(len(columns.get(name)) for name in names)
 
 
 def size(columns: Columns) -> int:

@@ -12,7 +12,8 @@ from engine.doctor.excerpts.pairs import Pair, pair_of, value_of
 _WIDE = re.compile(r"\t+| {2,}")
 _RULE = re.compile(r"[\s.\u2026:+|=\u2500-\u257f-]*")
 """A line drawn below the names or between rows, and an ellipsis for rows left out."""
-_EMPTY = frozenset({"", "-", "n/a", "no log", "none"})
+_NO_NUMBER = re.compile(r"|-|n/a|no log|none|\d+(?:\.\d+)? ?%|\d+ ?/ ?\d+")
+"""Cells with nothing in them, and shares: of how much is not looked at."""
 _NAMES = 2
 _LASTS = 2
 """Rows at the end without a number show that it is lost."""
@@ -61,7 +62,7 @@ def _without_gaps(rows: list[tuple[int, list[Pair]]]) -> list[tuple[int, list[Pa
 def _row(names: Sequence[str], metrics: Sequence[str | None], texts: Sequence[str]) -> list[Pair]:
     if len(texts) != len(names):
         return []
-    if any(value_of(text) is None and text.lower() not in _EMPTY for text in texts):
+    if any(value_of(text) is None and not _NO_NUMBER.fullmatch(text.lower()) for text in texts):
         return []
     found = (
         pair_of(name, metric, text)

@@ -72,9 +72,9 @@ def _length(run: Run) -> Iterator[Finding]:
         "collapse_entropy_or_length.length",
         Severity.WARNING if _pays(run, onset) else Severity.CRITICAL,
         f"Responses collapsed to {figure(now)} tokens",
-        f"Responses had {figure(first)} tokens at first and have {figure(now)} since about step "
-        f"{onset}: the shortest answer pays best, or training broke the model. Texts so short "
-        "hardly differ from each other, so it seldom recovers by itself.",
+        f"Responses had {figure(first)} tokens at first and have {figure(now)} (median of the last "
+        f"3 steps) since about step {onset}: the shortest answer pays best, or training broke the "
+        "model. Texts so short hardly differ from each other, so it seldom recovers by itself.",
         (run.change(length, onset, "fell"), *_company(run, onset)),
         (
             cures.earlier_checkpoint(onset),
@@ -117,9 +117,9 @@ def _cap(run: Run) -> Iterator[Finding]:
         "collapse_entropy_or_length.length_cap",
         Severity.ERROR,
         f"{percent(now)} of the responses are cut at the cap",
-        f"At first {percent(first)} of the responses reached the cap{where}, since about step "
-        f"{onset} {percent(now)} do: the model no longer ends its answers. What is scored is the "
-        "beginning of an answer, and the end is never learned.",
+        f"At first {percent(first)} of the responses reached the cap{where}, and {percent(now)} "
+        f"(median of the last 3 steps) do since about step {onset}: the model no longer ends its "
+        "answers. What is scored is the beginning of an answer, and the end is never learned.",
         (run.change(capped, onset, "rose"), *_witnesses(run, onset, run.series(LENGTH))),
         (
             cures.earlier_checkpoint(onset),
@@ -213,9 +213,9 @@ def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Seve
         "collapse_entropy_or_length.entropy",
         severity,
         f"Entropy collapsed to {figure(now)}",
-        f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
-        "policy is certain of every token, the rollouts of a group become the same text, and "
-        "nothing is explored any more.",
+        f"Entropy was {figure(first)} at first and is {figure(now)} (median of the last 3 steps) "
+        f"since about step {onset}: the policy is certain of every token, the rollouts of a group "
+        "become the same text, and nothing is explored any more.",
         (run.change(entropy, onset, "fell"), *_company(run, onset, entropy.name)),
         (
             cures.earlier_checkpoint(onset),
@@ -249,8 +249,9 @@ def _uncertain(run: Run, entropy: Series, first: float, onset: int, severity: Se
         "collapse_entropy_or_length.entropy_explosion",
         severity,
         f"Entropy {verb} to {figure(now)}",
-        f"Entropy was {figure(first)} at first and is {figure(now)} since about step {onset}: the "
-        f"policy {policy}. Updates are too large, or the entropy bonus outweighs the reward.",
+        f"Entropy was {figure(first)} at first and is {figure(now)} (median of the last 3 steps) "
+        f"since about step {onset}: the policy {policy}. Updates are too large, or the entropy "
+        "bonus outweighs the reward.",
         (run.change(entropy, onset, "rose"), *_company(run, onset, entropy.name)),
         (
             cures.earlier_checkpoint(onset),

@@ -82,8 +82,9 @@ def _left(run: Run, kl: Series, onset: int) -> Finding:
         "kl_or_grad_blowup.kl",
         Severity.ERROR,
         f"KL grew to {figure(now)}",
-        f"The KL distance to the {other} was {figure(first)} at first and is {figure(now)} since "
-        f"about step {onset}: the policy runs away from it, usually because updates are too large.",
+        f"The KL distance to the {other} was {figure(first)} at first and is {figure(now)} (median "
+        f"of the last 3 steps) since about step {onset}: the policy runs away from it, usually "
+        "because updates are too large.",
         (run.change(kl, onset, "rose"), *_spike_witness(run)),
         (
             cures.gentler(run.context),
@@ -162,14 +163,15 @@ def _is_wild(norms: Floats) -> bool:
 def _huge(run: Run, norm: Series) -> Finding:
     """From the start: there is no level of its own to compare with."""
     onset = norm.step(int(np.argmax(norm.values > _HIGH)))
-    now = max(late(norm.values), float(np.percentile(norm.values, 75)))
+    newest, often = late(norm.values), float(np.percentile(norm.values, 75))
+    now, of = max((newest, "median of the last 3 steps"), (often, "in a quarter of the steps"))
     return Finding(
         "kl_or_grad_blowup.huge",
         Severity.WARNING,
         f"The gradient norm is {figure(now)}",
-        f"The gradient norm is {figure(now)} and more. Clipped to 1, such a gradient keeps its "
-        "direction and loses its size; not clipped, one update ruins the weights. Losses that are "
-        "summed and not averaged, or weights that are broken already, look like this.",
+        f"The gradient norm is {figure(now)} and more ({of}). Clipped to 1, such a gradient keeps "
+        "its direction and loses its size; not clipped, one update ruins the weights. Losses that "
+        "are summed and not averaged, or weights that are broken already, look like this.",
         (run.seen("gradient norm", onset, norm=now),),
         (cures.clipped(run.context), cures.gentler(run.context)),
         onset,
@@ -186,9 +188,9 @@ def _risen(run: Run, norm: Series, rise: _Rise) -> Finding:
         "kl_or_grad_blowup.gradient",
         Severity.ERROR if is_grave else Severity.WARNING,
         f"Gradients grew to {figure(now)}",
-        f"The gradient norm was {figure(rise.level)} {rise.when} and is {figure(now)} since about "
-        f"step {onset}: training diverges. Clipping hides it from the weights for a while, not for "
-        "long.",
+        f"The gradient norm was {figure(rise.level)} {rise.when} and is {figure(now)} (median of "
+        f"the last 3 steps) since about step {onset}: training diverges. Clipping hides it from "
+        "the weights for a while, not for long.",
         (run.change(norm, onset, "rose"),),
         _smaller_updates(run, onset),
         onset,
@@ -231,8 +233,8 @@ def _loss(run: Run) -> Iterator[Finding]:
         "kl_or_grad_blowup.loss",
         Severity.ERROR,
         f"The loss exploded to {figure(now)}",
-        f"The loss was {figure(rise.level)} {rise.when} and is {figure(now)} since about step "
-        f"{onset}: the updates are too large for this model.",
+        f"The loss was {figure(rise.level)} {rise.when} and is {figure(now)} (median of the last 3 "
+        f"steps) since about step {onset}: the updates are too large for this model.",
         (run.change(loss, onset, "rose"),),
         _smaller_updates(run, onset),
         onset,

@@ -7,8 +7,9 @@ beside rewards that differ, a KL of a million, answers that all run to the cap.
 Shape: fewer than ``FEW`` records, all of which are sick (of NaN the last one, of lengths the last
 two). Ruled out: a gradient norm that overflows beside a sound loss (AMP looks for its scale), the
 first step of DPO (a loss of ln 2 with a gradient), a KL or a policy loss of 0 (on-policy), a
-gradient of 0 at a learning rate of 0, logs of three decimals, sums over a response
-(``objective/kl``). It is asked only of whole logs that end there, and what it finds is a warning.
+gradient of 0 at a learning rate of 0 (information from three records on), logs of three decimals,
+sums over a response (``objective/kl``). It is asked only of whole logs that end there, and what it
+finds is a warning.
 Source: classes; excerpts in public reports, which mostly hold one to three records.
 """
 
@@ -27,6 +28,7 @@ from engine.doctor.metrics.broken import LOSSES, NO_LABELS, WITHOUT_LABELS
 from engine.doctor.metrics.collapse import CAPPED, LENGTH
 from engine.doctor.metrics.distilled import is_distilled
 from engine.doctor.metrics.divergence import sums_kl
+from engine.doctor.metrics.flat_reward import one_valued
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Floats, rounded
 from engine.watch import metrics
@@ -47,6 +49,7 @@ _SETTLED = 100
 """From this step on a policy that is certain of all it says has not begun so."""
 _BEGUN = 5
 """Before this step random text is that of a model which nobody trained yet."""
+_SEVERAL = 3
 _SHORT, _SURE = 0.1, 0.05
 """Shares of the first length and of the first entropy."""
 _CAP = 0.9
@@ -117,13 +120,16 @@ def _no_number(run: Run) -> Iterator[Finding]:
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
     # A validation loss alone may be that of no rows.
     validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
-    lost = not losses.keys().isdisjoint(bad) or validated <= {*bad}
+    # AMP overflows beside a sound loss: where none is logged nothing speaks for it.
+    alone = not losses and run.raw("actor/grad_norm").name in bad
+    of_loss = not losses.keys().isdisjoint(bad)
+    lost = of_loss or alone or validated <= {*bad}
     # HF's Trainer prints 0 for the mean of losses that are NaN.
     is_filtered = bool(bad and losses) and not any(losses.values())
     if not lost and not is_filtered:
         return
     step = last[bad[0]].step(-1)
-    said, why, remedies = ", ".join(bad), NO_LABELS, WITHOUT_LABELS
+    said, why, remedies = ", ".join(bad), f"the loss reads 0, {NO_LABELS}", WITHOUT_LABELS
     if lost:
         why = (
             "numbers overflowed, or something was divided by zero. An update made of them ruins "
@@ -138,7 +144,7 @@ def _no_number(run: Run) -> Iterator[Finding]:
     yield Finding(
         "loss_nan",
         Severity.WARNING,
-        "The loss is NaN or infinite" if lost else "The gradient is NaN, and the loss reads 0",
+        "The loss is NaN or infinite" if of_loss else "The gradient is NaN or infinite",
         f"In step {step} {said} {'is' if len(bad) == 1 else 'are'} not a number: {why}.",
         (run.seen(f"not a number: {said}", step),),
         remedies,
@@ -285,13 +291,15 @@ def _equal(run: Run) -> bool:
     if len(std):
         size = float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=1.0))
         return _all(std, lambda values: values < _NO_SPREAD * size)
-    top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
-    return 0 < len(top) == len(bottom) and bool(np.all(top.values - bottom.values < 1e-9))
+    return any(bool(np.all(same)) for _, same in one_valued(run))
 
 
 def _still(run: Run) -> Iterator[Finding]:
     norm, rate = run.series("actor/grad_norm"), run.first("actor/lr", "train/lr")
-    if not _all(norm, lambda values: values == 0) or _all(rate, lambda values: values == 0):
+    if not _all(norm, lambda values: values == 0):
+        return
+    if _all(rate, lambda values: values == 0):
+        yield from _not_begun(run, norm)
         return
     case = _without_gradient(run)
     if case is None or _is_rounded(run):
@@ -310,6 +318,24 @@ def _still(run: Run) -> Iterator[Finding]:
         ),
         norm.step(0),
         source="classes: loss constant with gradient 0",
+    )
+
+
+def _not_begun(run: Run, norm: Series) -> Iterator[Finding]:
+    """Healthy runs begin so, too, but for a step or a few."""
+    if len(norm) < _SEVERAL or _is_rounded(run):
+        return
+    yield Finding(
+        "loss_flat_no_learning.not_begun",
+        Severity.INFO,
+        "No update has been made yet",
+        f"Learning rate and gradient norm are exactly 0 in all {len(norm)} logged steps. In fp16 "
+        "the loss scaler skips the first steps until it has found its scale, and a schedule "
+        "begins at 0; if it lasts, nothing is trained.",
+        (run.seen("learning rate and gradient norm are 0", norm.step(0), steps=len(norm)),),
+        (Remedy("If it goes on, train in bf16, and check the learning rate and what can train"),),
+        norm.step(0),
+        source="DeepSpeed: a skipped step has a gradient norm of 0 and moves no schedule",
     )
 
 

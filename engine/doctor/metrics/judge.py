@@ -15,8 +15,9 @@ import numpy as np
 
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures
-from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.shape import early, lasting
+from engine.times import seconds
 from engine.watch import metrics
 
 _STEPS = 5
@@ -48,8 +49,8 @@ def _latency(run: Run) -> Iterator[Finding]:
         "judge_timeout_or_connection.slower",
         Severity.WARNING,
         f"The judge became {now / first:.1f} times slower",
-        f"A judge call took {figure(first)} s at first and takes {figure(now)} s since step "
-        f"{onset}; the limit of a call is {_limit(run)}.",
+        f"A judge call took {seconds(first)} at first and takes {seconds(now)} (median of the "
+        f"last {_STEPS} steps) since step {onset}; the limit of a call is {_limit(run)}.",
         (run.change(latency, onset, "rose"),),
         (
             Remedy("Test the judge alone; try another deployment or hour"),
@@ -75,8 +76,9 @@ def _failed(run: Run) -> Iterator[Finding]:
         "judge_timeout_or_connection.samples_failed",
         Severity.ERROR if mean >= _HALF or last >= _HALF else Severity.WARNING,
         f"{percent(last)} of the samples have no reward",
-        f"Since step {onset} {percent(mean)} of the samples could not be scored; they are left "
-        "out, so batches are smaller and groups incomplete.",
+        f"In the last {window.size} steps {percent(mean)} of the samples could not be scored, in "
+        f"the newest {percent(last)}; they are left out, so batches are smaller and groups "
+        "incomplete.",
         (run.seen("share of samples without a reward", onset, share=last),),
         (Remedy("Test the judge: grubrics-tui judge-test names the class of the error"),),
         onset,

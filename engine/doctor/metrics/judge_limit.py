@@ -15,6 +15,7 @@ from engine.doctor.finding import Change, Remedy
 from engine.doctor.metrics.cures import ROLLOUTS
 from engine.doctor.metrics.run import Run, figure, percent
 from engine.estimate.concurrency import allowed, in_flight, pace
+from engine.times import seconds
 from engine.watch import metrics
 
 LIMIT = "judge.max_concurrent"
@@ -54,8 +55,8 @@ class _Load:
     @property
     def told(self) -> str:
         return (
-            f"{figure(self.calls)} calls x {figure(self.latency)} s in the "
-            f"{figure(self.seconds)} s that the rest of a step takes"
+            f"{figure(self.calls)} calls x {seconds(self.latency)} in the "
+            f"{seconds(self.seconds)} that the rest of a step takes"
         )
 
 

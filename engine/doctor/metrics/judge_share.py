@@ -14,8 +14,9 @@ import numpy as np
 
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics.judge_limit import more_calls
-from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.shape import lasting
+from engine.times import seconds
 from engine.watch import metrics
 
 _STEPS = 3
@@ -56,8 +57,9 @@ def _queue(run: Run, wait: Series, share: float, onset: int) -> Finding:
         "slow_step.judge_queue",
         Severity.WARNING,
         "Most of a step waits for the judge's queue",
-        f"A call waits {figure(_now(wait))} s for one{of} free slots and then takes "
-        f"{figure(call)} s; rewards take {percent(share)} of a step.",
+        f"A call waits {seconds(_now(wait))} for one{of} free slots and then takes "
+        f"{seconds(call)}; rewards take {percent(share)} of a step (medians of the last 10 "
+        "steps).",
         (run.seen("wait for a judge slot", wait.step(-1), wait=_now(wait), call=call),),
         (more_calls(run),),
         onset,
@@ -70,8 +72,8 @@ def _judge(run: Run, call: Series, share: float, onset: int) -> Finding:
         "slow_step.judge",
         Severity.WARNING,
         f"{percent(share)} of a step waits for the judge",
-        f"A judge call takes {figure(_now(call))} s, and rewards take {percent(share)} of a step: "
-        "the GPU idles meanwhile.",
+        f"A judge call takes {seconds(_now(call))}, and rewards take {percent(share)} of a step "
+        "(medians of the last 10 steps): the GPU idles meanwhile.",
         (run.seen("share of rewards in a step", call.step(-1), share=share, call=_now(call)),),
         (
             more_calls(run),

@@ -42,8 +42,8 @@ def check(run: Run) -> Iterator[Finding]:
         "Validation loss rises while training loss falls",
         f"Validation loss was lowest at step {onset} ({figure(lowest)}) and is "
         f"{figure(float(last[-1]))} at the end, while training loss fell from about "
-        f"{figure(float(np.median(before)))} to {figure(float(np.median(after)))}: since then the "
-        "model learns the training rows by heart.",
+        f"{figure(float(np.median(before)))} to {figure(float(np.median(after)))} (medians of up "
+        "to 10 steps): since then the model learns the training rows by heart.",
         (
             run.seen(
                 f"{validation.name} rose from {figure(lowest)} to {figure(float(last[-1]))}",

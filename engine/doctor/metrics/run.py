@@ -100,8 +100,11 @@ class Run:
         now = float(np.median(after[-3:])) if after.size else float("nan")
         start = f"{series.name} {word} " if word else f"{series.name} "
         text = f"{start}from {figure(was)} to {figure(now)} since step {onset}"
+        earlier = f"{min(before.size, 20)} steps before, " if before.size else ""
         if not before.size:
             text = f"{series.name} is {figure(now)} since its first step {onset}"
+        if max(before.size, after.size) > 1:
+            text += f" (medians: {earlier}the last {min(after.size, 3)})"
         return self.seen(text, onset, before=was, after=now)
 
 

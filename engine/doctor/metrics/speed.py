@@ -21,6 +21,7 @@ from engine.doctor.metrics import cures
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import late
+from engine.times import seconds
 from engine.watch import metrics
 
 _STEPS = 12
@@ -77,8 +78,7 @@ def _slowdown(steps: Series) -> tuple[int, float, float] | None:
         return None
     values = steps.values
     base = values[: max(4, min(20, values.size // 5))]
-    before, width = float(np.median(base)), max(5, values.size // 10)
-    last = values[-width:]
+    before, last = float(np.median(base)), values[-_last(steps) :]
     now = float(np.median(last))
     if before <= 0 or now < _SLOWER * before or float(last.min()) < _EACH * before:
         return None
@@ -88,11 +88,16 @@ def _slowdown(steps: Series) -> tuple[int, float, float] | None:
     return steps.step(int(fast[-1]) + 1), before, now
 
 
+def _last(steps: Series) -> int:
+    """How many of the newest steps tell what it is like by the end."""
+    return max(5, len(steps) // 10)
+
+
 def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> Finding:
     phase, was, grown = _grown(run, onset)
     is_by_length = phase not in _JUDGING and _is_by_length(run, steps, onset)
-    where = f" Most of it is {_WORDS.get(phase, phase)}: {figure(was)} s before, " if phase else ""
-    detail = f"{figure(grown)} s now." if phase else ""
+    where = f" Most of it is {_WORDS.get(phase, phase)}: {seconds(was)} before, " if phase else ""
+    detail = f"{seconds(grown)} now (medians)." if phase else ""
     evidence = [run.change(steps, onset, "rose")]
     if phase:
         evidence.append(run.change(run.series(phase), onset, "rose"))
@@ -100,8 +105,8 @@ def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> F
         f"slow_step.{_kind(run, phase, onset)}",
         Severity.INFO if is_by_length else Severity.WARNING,
         f"Steps take {now / before:.1f} times as long as at first",
-        f"A step took {figure(before)} s at first and takes {figure(now)} s since step {onset}."
-        f"{where}{detail}{_longer_answers(run, onset)}",
+        f"A step took {seconds(before)} at first and takes {seconds(now)} (median of the last "
+        f"{_last(steps)} steps) since step {onset}.{where}{detail}{_longer_answers(run, onset)}",
         tuple(evidence),
         _remedies(run, phase),
         onset,
@@ -146,7 +151,8 @@ def _longer_answers(run: Run, onset: int) -> str:
     if before.size and after.size:
         was, now = float(np.median(before)), float(np.median(after[-5:]))
         if now > 1.5 * was:
-            return f" Responses grew from {figure(was)} to {figure(now)} tokens, which costs time."
+            grew = f"from {figure(was)} to {figure(now)} tokens (medians)"
+            return f" Responses grew {grew}, which costs time."
     return ""
 
 
@@ -188,7 +194,8 @@ def _throughput(run: Run) -> Iterator[Finding]:
         "slow_step.throughput",
         Severity.WARNING,
         f"Throughput fell to {percent(before / now)} of what it was",
-        f"{figure(1 / before)} tokens a second at first, {figure(1 / now)} since step {onset}.",
+        f"{figure(1 / before)} tokens a second at first, {figure(1 / now)} (median of the last "
+        f"{_last(inverse)} steps) since step {onset}.",
         (run.change(speed, onset, "fell"),),
         _remedies(run, ""),
         onset,
@@ -208,8 +215,8 @@ def _warm_up(run: Run) -> Iterator[Finding]:
         "slow_step.warm_up",
         Severity.INFO,
         "The first step was slow",
-        f"The first step took {figure(first)} s and the others take {figure(usual)} s: workers "
-        "start and kernels are compiled. It is not counted in the baseline.",
+        f"The first step took {seconds(first)} and the others take {seconds(usual)} (median): "
+        "workers start and kernels are compiled. It is not counted in the baseline.",
         (run.seen("first step", series.step(0), first=first, usual=usual),),
         onset_step=series.step(0),
         source="own baseline",
@@ -230,7 +237,7 @@ def _saving(run: Run) -> Iterator[Finding]:
         "slow_step.saving",
         Severity.WARNING,
         f"Saving takes {percent(share)} of the time",
-        f"A checkpoint takes {figure(cost)} s every {every:g} steps of {figure(usual)} s.",
+        f"A checkpoint takes {seconds(cost)} every {every:g} steps of {seconds(usual)} (medians).",
         (run.seen("saving", saves.step(0), seconds=cost, every=every),),
         (
             cures.scaled(

@@ -1,6 +1,7 @@
 """Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
 
-Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0;
+Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0,
+or, where no gradient is logged, the same of four digits and more in 10 steps that have numbers;
 a validation loss that is one number of four digits and more in all of at least 4 evaluations while
 the training loss moves;
 DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
@@ -26,6 +27,9 @@ from engine.watch import metrics
 
 _STEPS = 5
 _ZEROS = 3
+_EXACT_STEPS = 10
+_HELD = 0.5
+"""The share of repetitions from which on a log is one that repeats its newest loss."""
 _LR_STEPS = 10
 _EVALUATIONS = 4
 _OF_CHANCE = 1e-3
@@ -58,14 +62,28 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
     gradients, margins = norm.since(onset), run.first("rewards/margins", "rewards/accuracies")
     still = len(gradients) > 0 and not gradients.values.any()
     preference = bool(len(margins)) and not margins.since(onset).values.any()
-    if not still and not (preference and abs(last - math.log(2)) < 1e-3):
-        return
-    yield _flat(run, loss, place, preference)
+    chance = preference and abs(last - math.log(2)) < 1e-3
+    if still or chance or (not len(gradients) and _is_exact(run, loss, place)):
+        yield _flat(run, loss, place, preference)
+
+
+def _is_exact(run: Run, loss: Series, place: int) -> bool:
+    """Whether the loss is one number of four digits and more in many different steps.
+
+    A bar, or a log that tells of the newest loss until there is another one, repeats it, too.
+    """
+    last, steps = float(loss.values[-1]), np.unique(loss.steps[place:])
+    repeats = np.diff(loss.values[:place]) == 0
+    if run.context.is_counted or np.ptp(loss.values[place:]) or repeats.sum() > _HELD * place:
+        return False
+    return len(steps) >= _EXACT_STEPS and float(f"{last:.3g}") != last
 
 
 def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:
     onset, last = loss.step(place), float(loss.values[-1])
     why = "no parameter that is trained has a gradient"
+    if not len(run.series("actor/grad_norm").since(onset)):
+        why = "other weights and other data give another loss, if only in the last digit"
     remedies: tuple[Remedy, ...] = (_TRAINABLE, Remedy("Check that the labels are not all -100"))
     if preference:
         why = (
@@ -127,9 +145,9 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
         "loss_flat_no_learning.no_gradient",
         Severity.ERROR,
         "Rewards differ, but the gradient is 0",
-        f"The rewards of a group differ (std {figure(float(np.median(moving)))}), and yet the "
-        f"gradient norm is exactly 0 in the last {len(norm) - place} steps, since step {onset}: "
-        "no trained parameter takes part in the loss.",
+        f"The rewards of a group differ (median std {figure(float(np.median(moving)))}), and yet "
+        f"the gradient norm is exactly 0 in the last {len(norm) - place} steps, since step "
+        f"{onset}: no trained parameter takes part in the loss.",
         (run.seen("gradient norm is exactly 0", onset, steps=len(norm) - place),),
         (_TRAINABLE,),
         onset,

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.doctor.finding import Evidence, Finding, Severity
 from engine.doctor.text.events import Event
 from engine.doctor.text.reader import LogReader
-from engine.doctor.text.rules import Role
+from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, tell
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
@@ -86,10 +86,17 @@ def _finding(
         evidence=evidence,
         remedies=event.rule.remedies,
         onset_step=event.mark.step,
-        confidence=0.9 if event.role in (Role.CAUSE, Role.END) else 0.5,
+        confidence=_confidence(event.rule),
         followed_by=folded,
         source=event.rule.source,
     )
+
+
+def _confidence(rule: Rule) -> float:
+    """What only warns, and may be the consequence of something else, explains no error."""
+    if rule.role in (Role.CAUSE, Role.END):
+        return 0.9
+    return 0.5 if rule.severity in (Severity.CRITICAL, Severity.ERROR) else _FAINT
 
 
 def _is_last(event: Event, reader: LogReader) -> bool:

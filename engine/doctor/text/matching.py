@@ -13,7 +13,14 @@ from engine.doctor.text.events import MANY_RETRIES
 from engine.doctor.text.line import Line
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.doctor.text.tracebacks import exception_in
-from engine.doctor.text.wording import is_conversation, is_handled, is_prose, is_retry, is_tally
+from engine.doctor.text.wording import (
+    is_conversation,
+    is_handled,
+    is_prose,
+    is_retry,
+    is_tally,
+    is_verdict,
+)
 
 LOUD = ("ERROR", "CRITICAL", "FATAL")
 
@@ -108,6 +115,8 @@ def _order(one: Match) -> tuple[int, bool, str, int]:
 def _is_said(line: Line, match: re.Match[str]) -> bool:
     """In prompts and answers that are printed anything may be said, and sums count what was not."""
     if line.level in LOUD or exception_in(line.text):
+        return False
+    if is_verdict(match):
         return False
     before = line.text[: match.start()]
     return is_prose(before) or is_conversation(line.text) or is_tally(match)

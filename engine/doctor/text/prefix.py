@@ -37,6 +37,7 @@ _WHERE = (
 )
 _AROUND = (
     r"> ",  # a quotation
+    r"[ \t]{1,16}(?=\([^()\n]{0,90}\bpid=\d|\((?:raylet|gcs_server)\) |\[rank\d+\]:)",  # moved in
     r"# ?(?=\[?(?:local_)?(?:rank|default)[ :=]{0,2}\d"
     r"|Traceback |  ? ?File \"|    |(?:\w+\.)*\w+(?:Error|Exception): )",  # a comment
     r"[│|] (?=\S.*[│|]$)",  # a frame drawn by rich

@@ -6,7 +6,7 @@ import re
 
 _PROGRAM = (
     r"\s+(?:raise|return|await|from \S+ import|import|if|elif|assert|self\.|def|with|for)\b",
-    r"\s+(?:except|class)\b",
+    r"\s+(?:except|class)\b|\s+(?:warnings\.)?warn\(",
     r"\s{4,}(?:[frb]?[\"'`#@]|[\w.\[\]]+ ?=|[\w.]+: \w+[^:]*[=,]|[\w.]+\()",
     r"\s{4,}(?:(?:else|try|finally):$|.*[,({\[]$)",
     r"-+> ?\d+ |\s+\d+ {3,}\S",  # numbered lines of a notebook
@@ -15,7 +15,10 @@ _PROGRAM = (
     r"\s*File \"[^\"]*\", line \d+",
 )
 _TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
-_REPLY = r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason)"
+_REPLY = (
+    r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason"
+    r"|(?:object|type)[\"']: ?[\"'](?:\w+_)?error\b)"
+)
 """What a service answers when it refuses: printed as a config is, and no config."""
 _CONFIG = (rf"\s*[\[{{(]*'{_REPLY}[\w./-]+': ", rf"\s+\"{_REPLY}[\w./-]+\": ")
 _METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
@@ -61,6 +64,8 @@ _NONE_AFTER = re.compile(
     re.IGNORECASE,
 )
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
+_QUOTED = re.compile(r"[\w.?!)]['`’”]: $")
+"""A quotation has ended, maybe one of several lines. JSON quotes its keys with a double quote."""
 _TELLS = re.compile(
     r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
     r"|actor|detected|raise|rank|device|launch|terminate called|terminated by",
@@ -119,3 +124,9 @@ def is_raise(text: str) -> bool:
 def is_prose(before: str) -> bool:
     """Whether what stands before a match on its line is somebody's sentence, not a program's."""
     return _PROSE.search(before) is not None and not _TELLS.search(before)
+
+
+def is_verdict(said: re.Match[str]) -> bool:
+    """Whether a program says nothing but this of a text that it quotes, whatever that holds."""
+    before, after = said.string[: said.start()], said.string[said.end() :]
+    return _QUOTED.search(before) is not None and not after.strip(" .!")

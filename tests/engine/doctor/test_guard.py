@@ -18,6 +18,7 @@ import pytest
 
 from engine import jsonl
 from engine.doctor.finding import Finding, Severity
+from engine.doctor.guard import LOCK
 from engine.doctor.guard_settings import GuardSettings, fires
 from engine.doctor.told import ToldBefore
 from engine.errors import UsageError
@@ -28,6 +29,7 @@ from engine.runs.processes import end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from tests.engine.doctor.test_live import log_steps, make_run
+from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.faults.stage import Stage, events, logged, supervisor_of
 from tests.waiting import ended, wait_for
 
@@ -42,7 +44,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path / "runs")
     yield made
     made.clear_away()
-    wait_for(lambda: guards(made) == [])
+    unguarded(made)
 
 
 def guards(stage: Stage) -> list[int]:
@@ -57,6 +59,11 @@ def guards(stage: Stage) -> list[int]:
         if alive and any("engine.doctor.guard" in word for word in words):
             found += [process.pid] if any(str(stage.root) in word for word in words) else []
     return found
+
+
+def unguarded(stage: Stage) -> None:
+    """Wait for the end of all guards: what they had to say and do is done then."""
+    wait_for(lambda: guards(stage) == [])
 
 
 def sick(
@@ -190,24 +197,27 @@ def test_a_chosen_finding_stops_the_run_at_once(stage: Stage) -> None:
     state = ended(run)
     assert state.word == "stopped"
     assert (state.reason or "").startswith("stopped by the guard at step ")
+    unguarded(stage)
     assert [event["id"] for event in events(run, "finding")] == ["judge_auth"]
 
 
 @pytest.mark.waits
 def test_or_after_its_next_checkpoint(stage: Stage, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    saving = ("--save-to", str(folder), "--save-every", "40")
-    run = sick(stage, *saving, stop_on=["error"], saved=folder)
+    run = sick(stage, stop_on=["error"], saved=folder)
+    wait_for(lambda: observed_state(run).reason == "stops after the next checkpoint")
+    assert observed_state(run).state == "running"
+    save(folder, 1)
     state = ended(run)
     assert state.word == "stopped"
-    assert (folder / "global_step_40").is_dir()
-    assert 40 <= (state.step or 0) < 80
+    assert (state.reason or "").startswith("stopped by the guard at step ")
 
 
 @pytest.mark.waits
 def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None:
     run = sick(stage, steps=30, stop_on=["loss_nan"])
     assert ended(run).state == "finished"
+    unguarded(stage)
     assert [
         (event["id"], event["severity"], event["step"]) for event in events(run, "finding")
     ] == [("judge_auth", "error", 1)]
@@ -235,7 +245,7 @@ def test_an_address_is_posted_to_and_written_nowhere(
     monkeypatch.setenv(ADDRESS, inbox.address)
     run = sick(stage, steps=40, webhook_variable=ADDRESS)
     ended(run)
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
     assert [letter["id"] for letter in inbox.letters] == ["judge_auth"]
     assert inbox.letters[0]["text"].startswith(f"{run.id}: error since step 1: ")
     assert "sesame-open" not in written(run)
@@ -249,7 +259,7 @@ def test_notices_that_fail_are_warnings_without_the_address(
     monkeypatch.setenv(ADDRESS, address)
     run = sick(stage, steps=40, webhook_variable=ADDRESS, command=["/no/such/program"])
     ended(run)
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
     said = [event["message"] for event in events(run, "warning")]
     assert said[0] == "the guard's command failed: FileNotFoundError"
     assert said[1].startswith("the guard's webhook failed: ")
@@ -263,15 +273,16 @@ def test_a_resumed_run_is_guarded_anew(stage: Stage) -> None:
     assert ended(run).word == "stopped"
     manifest = run.read_manifest()
     first = manifest["attempts"][0]
-    argv = [*first["argv"][:2], "20", "--sleep", "0.05"]
+    argv = [*first["argv"][:2], "20", "--sleep", "0.05", "--hang-at", "20"]
     second = {"number": 2, "argv": argv, "from_step": 3}
     jsonl.write_json(run.manifest, {**manifest, "attempts": [first, second], "total_steps": 20})
     requests.clear(run)
     run.attempt(2).path.mkdir()
     start_supervisor(run)
     wait_for(lambda: len(guards(stage)) == 1)
+    (run.attempt(2).path / "go").touch()
     assert ended(run).state == "finished"
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
     assert len(events(run, "finding")) == 1
 
 
@@ -282,7 +293,7 @@ def test_the_guard_of_a_lost_run_ends(stage: Stage) -> None:
     send(supervisor_of(run), signal.SIGKILL)
     end_members(run, 0.0)
     wait_for(lambda: observed_state(run).state == "lost")
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
 
 
 @pytest.mark.waits
@@ -290,7 +301,7 @@ def test_the_guard_of_a_deleted_run_ends(stage: Stage) -> None:
     run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
     wait_for(lambda: len(guards(stage)) == 1)
     wait_for(lambda: _deleted(run))
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
 
 
 def _deleted(run: RunDir) -> bool:
@@ -301,9 +312,9 @@ def _deleted(run: RunDir) -> bool:
 @pytest.mark.waits
 def test_the_machine_may_end_the_guard_and_the_run_goes_on(stage: Stage) -> None:
     run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
-    wait_for(lambda: len(guards(stage)) == 1)
+    wait_for((run.path / LOCK).exists)  # until then it does not listen to signals
     psutil.Process(guards(stage)[0]).terminate()
-    wait_for(lambda: guards(stage) == [])
+    unguarded(stage)
     before = len(logged(run))
     wait_for(lambda: len(logged(run)) > before)
     assert observed_state(run).state == "running"

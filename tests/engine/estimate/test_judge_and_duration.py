@@ -154,7 +154,7 @@ def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> No
 def test_the_arithmetic_of_a_stand_in_that_takes_no_time_adds_up(project: Project) -> None:
     ran(project, project.recipe(), "before", {"judge_api_latency_s": 2.72e-5, "judge/calls": 16})
     found = checked(project, "judge.max_concurrent=4")
-    assert "4 rounds x 0.0272 ms = 0.109 ms at least" in found.message
+    assert "4 rounds x 27.2 µs = 0.109 ms at least" in found.message
 
 
 def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: Project) -> None:

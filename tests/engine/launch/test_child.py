@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from engine import jsonl
 from engine.doctor.finding import Change
 from engine.errors import UsageError
 from engine.launch import child as remedies
-from engine.launch.child import completed, launch_child, plan_child
+from engine.launch.child import checked_child, completed, launch_child, plan_child
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
 from engine.launch.pinned import pinned_recipe
 from engine.launch.resume import resume
@@ -131,6 +130,32 @@ def test_a_run_of_another_folder_is_changed_there(
         plan_child(run, [BATCH])
 
 
+def made(run: RunDir, *changes: Change) -> RunDir:
+    """A child as a launch leaves it."""
+    planned = plan_child(run, changes)
+    planned.directory.mkdir()
+    jsonl.write_json(RunDir(planned.directory).manifest, manifest(planned))
+    return RunDir(planned.directory)
+
+
+def test_a_remedy_that_was_applied_before_names_the_runs_that_have_it(project: Project) -> None:
+    run = launched(project)
+    assert checked_child(run, [BATCH]).before == ()
+    first, second = made(run, BATCH), made(run, BATCH)
+    assert checked_child(run, [BATCH]).before == (first, second)
+    assert checked_child(run, [BATCH]).plan.run_id == "sick-remedy-3"
+
+
+def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
+    project: Project,
+) -> None:
+    run, other = launched(project), launched(project, "sicker")
+    made(run, Change("config", "data.train_batch_size", 1, 4))
+    made(run, BATCH, BLOCKING)
+    made(other, BATCH)
+    assert checked_child(run, [BATCH]).before == ()
+
+
 def test_what_the_checklist_refuses_is_not_launched(project: Project) -> None:
     run = launched(project)
     (project.root / "data/train.parquet").unlink()
@@ -178,7 +203,10 @@ def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
 
 
 @pytest.mark.waits
-def test_the_trainer_of_every_attempt_gets_the_variables(project: Project) -> None:
+def test_the_trainer_of_every_attempt_gets_the_variables(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
     planned = plan_child(launched(project), [BLOCKING])
     run = RunDir(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
@@ -187,7 +215,6 @@ def test_the_trainer_of_every_attempt_gets_the_variables(project: Project) -> No
     }
     jsonl.write_json(run.manifest, contents)
     jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
-    assert "CUDA_LAUNCH_BLOCKING" not in os.environ
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)
     ended(run)

@@ -56,8 +56,8 @@ def test_a_process_of_an_ended_run_is_found_and_ended(root: Path, start: Start) 
     process = start("old", RunState("failed"))
     (found,) = leftovers(root)
     assert (found.process.pid, found.run, found.reason) == (process.pid, "old", "its run is failed")
-    assert reap([found]) == [process.pid]
-    assert process.wait(10) == -signal.SIGTERM
+    assert reap([found], patience_s=120) == [process.pid]
+    assert process.wait() == -signal.SIGTERM
 
 
 def test_a_process_of_a_live_run_is_left_alone(root: Path, start: Start) -> None:
@@ -80,7 +80,7 @@ def test_a_process_that_ignores_sigterm_is_killed(root: Path, start: Start) -> N
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
     process = start("old", RunState("finished"), deaf)
     reap(leftovers(root), patience_s=0.3)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_its_ports_are_named(root: Path, start: Start) -> None:

@@ -27,7 +27,7 @@ def watch(step_s: float, steps: int = 10) -> tuple[StallWatch, Clock]:
 def test_silence_of_many_median_steps_is_a_stall() -> None:
     stall, clock = watch(step_s=75)
     clock.now += 8 * 75 + 1
-    assert stall.complaint() == "no step for 601 s; the median step takes 75.0 s"
+    assert stall.complaint() == "no step for 601 s; the median step takes 75 s"
 
 
 def test_a_long_save_is_no_stall() -> None:

@@ -9,13 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.runs.user_manager import scope_prefix
+from tests.waiting import wait_for
 
 SYSTEMD = Path("/lib/systemd/systemd")
 
@@ -86,14 +86,12 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 15
-    while not (runtime / "systemd" / "private").exists() and time.monotonic() < deadline:
-        if process.poll() is not None:
-            pytest.skip("systemd does not start here")
-        time.sleep(0.05)
+    wait_for(lambda: (runtime / "systemd" / "private").exists() or process.poll() is not None)
+    if process.poll() is not None:
+        pytest.skip("systemd does not start here")
     yield runtime
     process.terminate()
-    process.wait(timeout=30)
+    process.wait(timeout=180)
 
 
 def test_a_detached_process_lives_in_the_scope_of_a_real_manager(
@@ -111,7 +109,5 @@ def test_a_detached_process_lives_in_the_scope_of_a_real_manager(
     )
     done = subprocess.run([*prefix, sys.executable, "-c", detached, str(says)], env=env)
     assert done.returncode == 0
-    deadline = time.monotonic() + 10
-    while not (says.exists() and says.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: says.exists() and says.read_text())
     assert ".scope" in says.read_text()

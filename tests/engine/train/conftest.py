@@ -21,9 +21,10 @@ CHAT_TEMPLATE = (
 )
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def cpu_environment() -> Iterator[None]:
-    """verl reads its platform from the environment when it is imported."""
+    """verl reads its platform from the environment when it is imported. The tests of other folders,
+    which may come after these in the same process, have their own environment again."""
     before = dict(os.environ)
     environment.prepare(os.environ, "cpu")
     yield

@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from engine.train import zygote
 from engine.train.zygote import FIRST_JOB_ID, Zygote
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -43,10 +43,13 @@ def worker(running: Zygote, command: list[str], **variables: str) -> subprocess.
 
 
 def wait_for_death(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"process {pid} lives on"
-        time.sleep(0.02)
+    def is_gone() -> bool:
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    wait_for(is_gone, seconds=60)
 
 
 def test_a_worker_has_its_own_arguments_environment_and_streams(
@@ -116,7 +119,7 @@ def test_the_zygote_dies_with_the_driver(tmp_path_factory: pytest.TempPathFactor
     )
     assert driver.stdout is not None
     pid = int(driver.stdout.readline())
-    time.sleep(0.5)  # until the zygote has asked to be killed with its parent
+    # At once: the zygote may not have asked yet to be killed with its parent.
     driver.kill()
     driver.communicate()
     wait_for_death(pid)

@@ -150,14 +150,14 @@ def test_a_process_of_its_own_scans_and_follows_until_it_is_cancelled(tmp_path: 
     done = threading.Event()
     reader = threading.Thread(target=collect, args=(running, pieces, done), daemon=True)
     reader.start()
-    assert done.wait(30)
+    assert done.wait(180)
     assert sum(len(piece.get("hits", ())) for piece in pieces) == 1
     done.clear()
     with (tmp_path / "log").open("ab") as log:
         log.write(STEP % (20, 20))
-    assert done.wait(30)
+    assert done.wait(180)
     running.cancel()
-    reader.join(30)
+    reader.join(180)
     assert not reader.is_alive()
     assert pieces[-1]["hits"] == [file.size]
 
@@ -169,5 +169,5 @@ def test_a_pattern_that_never_ends_can_be_cancelled(tmp_path: Path) -> None:
     reader = threading.Thread(target=collect, args=(running, pieces, threading.Event()))
     reader.start()
     running.cancel()
-    reader.join(30)
+    reader.join(180)
     assert not reader.is_alive() and pieces == []

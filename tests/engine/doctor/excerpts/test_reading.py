@@ -193,6 +193,18 @@ def test_a_column_that_ends_in_nothing_but_nan_was_lost() -> None:
     assert lost[0] == 2.5 and np.isnan(lost[1:]).all() and len(lost) == 3
 
 
+def test_a_table_may_hold_shares_beside_its_numbers() -> None:
+    text = "| epoch | loss | valid | kl |\n| 0.1 | 2.5 | 7/8 | 0.5 |\n| 0.2 | 1.5 | 88% | 0.25 |\n"
+
+    assert (values(text, LOSS), values(text, KL)) == ([2.5, 1.5], [0.5, 0.25])
+
+
+def test_a_table_of_several_models_is_no_course_of_training() -> None:
+    assert (
+        values("| model | loss | kl |\n| small | 2.5 | 0.5 |\n| big | 1.5 | 0.25 |\n", LOSS) == []
+    )
+
+
 def test_a_rate_that_was_rounded_to_nothing_is_not_0() -> None:
     assert values("loss: 2.5, lr: 0.0000\n", "train/lr") == []
     assert values("{'loss': 2.5, 'learning_rate': 0.0}\n", "train/lr") == [0.0]
@@ -222,3 +234,14 @@ def test_only_what_is_more_than_the_known_format_gave_counts(tmp_path: Path) -> 
     assert fuller(columns_of(1), path) is not None
     assert fuller(columns_of(1, 2), path) is None
     assert fuller(columns_of(*range(1, 9)), path) is None
+
+
+def test_a_record_that_was_cut_counts_beside_whole_ones_of_more_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "some.log"
+    path.write_text("{'loss': 2.5, 'grad_norm': 1.5}\n{'loss': 2.25, 'grad_norm': nan, 'lear")
+    columns = Columns()
+    columns.add(Step(1, 1, 0.0, {LOSS: 2.5, NORM: 1.5, "epoch": 0.1, "speed": 3.0, "memory": 9.0}))
+    found = fuller(columns, path)
+
+    assert found is not None
+    assert np.isnan(found.columns.get(NORM).values[-1])

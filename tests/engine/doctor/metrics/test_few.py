@@ -34,6 +34,10 @@ NAN = {
     "critic/score/mean:-1.0 - critic/score/max:-1.0 - critic/score/min:-1.0\n",
     "no loss printed": " iteration 220/ 900 | loss scale: 1.0 | grad norm: nan |\n"
     " iteration 221/ 900 | loss scale: 1.0 | grad norm: nan |\n",
+    "wrapped": "iteration 7/90 | learning rate: 2.5E-05 |\nloss scale: 1.0 | grad norm: nan |\n"
+    "number of skipped iterations: 0 | number of nan iterations: 0\n",
+    "cut in its last record": "{'loss': 2.75, 'grad_norm': 5.125, 'epoch': 0.01, 'speed': 0.5, "
+    "'memory': 61.5}\n{'loss': 2.5, 'grad_norm': nan, 'epoch': 0.0",
 }
 FLAT = {
     "a table": "| Step | Training Loss | reward | reward_std | kl |\n|---|---|---|---|---|\n"
@@ -141,6 +145,20 @@ def test_what_rests_on_little_is_a_warning_that_says_so(
             assert one.severity is Severity.WARNING
             assert one.confidence <= 0.5
             assert "This rests on" in one.cause
+
+
+def test_several_steps_without_an_update_are_told_and_are_no_alarm(tmp_path: Path) -> None:
+    path = tmp_path / "console.log"
+    path.write_text("{'loss': 9.1252, 'grad_norm': 0.0, 'learning_rate': 0.0}\n" * 4)
+    (one,) = diagnose_file(path)
+
+    assert (one.id, one.severity) == ("loss_flat_no_learning.not_begun", Severity.INFO)
+
+
+def test_a_gradient_that_is_lost_is_not_called_a_loss(tmp_path: Path) -> None:
+    (one,) = alarms(tmp_path / "console.log", NAN["wrapped"])
+
+    assert one.title == "The gradient is NaN or infinite"
 
 
 def test_the_number_of_records_is_told(tmp_path: Path) -> None:

@@ -33,6 +33,30 @@ def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> Non
     assert alarmed(curves(30), reward_range=(-1.3, 1.3)) == ["reward_zero_or_flat.all_right"]
 
 
+def advantages(*highest: float, **others: Any) -> dict[str, Any]:
+    found = {"critic/advantages/max": highest, "critic/advantages/min": [-one for one in highest]}
+    return {"reward/mean": np.linspace(0.2, 0.4, len(highest)), **found, **others}
+
+
+def test_advantages_of_zero_show_groups_without_spread_though_the_groups_differ() -> None:
+    ranges = {"reward/max": np.ones(6), "reward/min": np.zeros(6)}
+    (one,) = metric_findings(columns(advantages(*[0.0] * 6, **ranges)))
+
+    assert one.id == "reward_zero_or_flat.equal"
+    assert "in each of the 6 steps since step 1" in one.cause
+
+
+def test_advantages_tell_of_it_where_nothing_but_the_mean_reward_is_logged() -> None:
+    (one,) = metric_findings(columns(advantages(0.9, 0.9, *[0.0] * 4)))
+
+    assert "in each of the 4 steps since step 3" in one.cause
+
+
+def test_advantages_that_come_back_or_are_of_two_steps_are_no_alarm() -> None:
+    assert alarmed(advantages(*[0.0] * 6, 0.9)) == []
+    assert alarmed(advantages(0.0, 0.0)) == []
+
+
 def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
     curves = {**flat(0.4), "timing_s/step": np.full(6, 120.0)}
     recipe = {"data.train_batch_size": 24, "actor_rollout_ref.rollout.n": 6}

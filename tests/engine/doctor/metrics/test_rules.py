@@ -28,6 +28,30 @@ def test_a_constant_loss_without_gradient() -> None:
     assert alarmed({**curves, "train/grad_norm": np.full(8, 0.4)}) == []
 
 
+def test_a_loss_that_is_one_number_in_many_steps_without_a_gradient_logged() -> None:
+    assert alarmed({"train/loss": np.full(10, 7.4183)}) == ["loss_flat_no_learning"]
+    assert alarmed({"train/loss": [*np.linspace(9, 8, 9), *np.full(10, 7.4183)]}) == [
+        "loss_flat_no_learning"
+    ]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        pytest.param(np.full(9, 7.4183), id="few steps"),
+        pytest.param(np.full(30, 7.4), id="few digits"),
+        pytest.param(np.append(np.full(29, 7.4183), 7.4182), id="the last digit moves"),
+        pytest.param(np.repeat([7.4183, 7.1032, 6.8471], 14), id="repeated until the next one"),
+    ],
+)
+def test_a_loss_that_may_be_another_one_below_its_digits(losses: list[float]) -> None:
+    assert alarmed({"train/loss": losses}) == []
+
+
+def test_a_bar_repeats_the_newest_loss() -> None:
+    assert alarmed({"train/loss": np.full(30, 7.4183)}, is_counted=True) == []
+
+
 def test_a_loss_of_zero_shows_sooner() -> None:
     assert alarmed({"train/loss": [0.0] * 3, "train/grad_norm": [0.0] * 3}) == [
         "loss_flat_no_learning"

@@ -34,6 +34,8 @@ from engine.doctor.text.wording import is_code, is_conversation, is_prose
         ('    |   File "a.py", line 1, in f', "", "", '  File "a.py", line 1, in f'),
         ("[rank1]:   | ExceptionGroup: two", "rank1", "", "ExceptionGroup: two"),
         ("2:   | KeyError: 'x'", "2", "", "KeyError: 'x'"),
+        ("    (raylet) 2 workers", "raylet", "", "2 workers"),
+        ("    (raylets) in prose", "", "", "    (raylets) in prose"),
         ("  | a cell | of a table |", "", "", "  | a cell | of a table |"),
     ],
 )
@@ -58,13 +60,24 @@ def test_any_bytes_make_a_line_without_colours_or_nul(raw: bytes) -> None:
         " 'optim': {'lr': 1e-6},",
         '  "prompt_key": "prompt",',
         '  File "/a/b.py", line 3, in run',
+        '  warnings.warn("no GPU is seen, out of memory may follow")',
+        "{'object': 'chat.completion', 'id': 'a1'}",
     ],
 )
 def test_program_text_and_printed_configs_are_no_statements(text: str) -> None:
     assert is_code(text)
 
 
-@pytest.mark.parametrize("text", ["ValueError: no", "  exitcode  : -9 (pid: 3)", "Killed"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: no",
+        "  exitcode  : -9 (pid: 3)",
+        "Killed",
+        "{'object': 'error', 'message': 'too long', 'code': 400}",
+        "{'type': 'invalid_request_error', 'message': 'too long'}",
+    ],
+)
 def test_what_programs_say_is_no_program_text(text: str) -> None:
     assert not is_code(text)
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from engine.doctor.text.paths import within
-from engine.doctor.text.wording import is_tally
+from engine.doctor.text.wording import is_tally, is_verdict
 
 
 def found(pattern: str, text: str) -> re.Match[str]:
@@ -47,6 +47,22 @@ def test_what_is_counted_as_none_did_not_happen(pattern: str, text: str) -> None
 )
 def test_what_is_counted_did(pattern: str, text: str) -> None:
     assert not is_tally(found(pattern, text))
+
+
+def test_what_stands_alone_behind_a_quotation_is_said_of_it() -> None:
+    assert is_verdict(found("Request timed out", "as it was on a day in May.': Request timed out."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'question': 'Request timed out.'}",
+        "the users of my service read: Request timed out.",
+        "he said 'oh my': Request timed out. What shall I do about it",
+    ],
+)
+def test_what_is_part_of_a_text_is_said_in_it(text: str) -> None:
+    assert not is_verdict(found("Request timed out", text))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,10 @@ GOOD = json.dumps(
 )
 
 
+PATIENCE_S = 30.0
+"""Shorter than that of those who ask."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """One answer of the server: a completion with ``content``, or ``body``, or ``raw`` bytes."""
@@ -33,6 +37,8 @@ class Reply:
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    crowd: int = 1
+    """Nobody is answered before so many have asked at once."""
     finish_reason: str = "stop"
 
 
@@ -49,7 +55,7 @@ class JudgeServer(ThreadingHTTPServer):
         self.paths: list[str] = []
         self.in_flight = 0
         self.busiest = 0
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
 
     @property
     def url(self) -> str:
@@ -62,7 +68,12 @@ class JudgeServer(ThreadingHTTPServer):
             self.requests.append(request)
             self.in_flight += 1
             self.busiest = max(self.busiest, self.in_flight)
+            self.lock.notify_all()
             return self.replies.popleft() if self.replies else self.every
+
+    def await_crowd(self, size: int) -> None:
+        with self.lock:
+            self.lock.wait_for(lambda: self.busiest >= size, PATIENCE_S)
 
     def leave(self) -> None:
         with self.lock:
@@ -76,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers["Content-Length"])
         key = self.headers.get("Authorization", "").removeprefix("Bearer ")
         reply = self.server.enter(self.path, json.loads(self.rfile.read(length)), key)
+        self.server.await_crowd(reply.crowd)
         time.sleep(reply.delay_s)
         self.server.leave()
         payload = reply.raw or json.dumps(reply.body or _completion(reply)).encode()

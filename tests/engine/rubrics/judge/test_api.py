@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -127,16 +128,17 @@ def test_a_reply_cut_by_the_token_limit_says_what_to_raise() -> None:
 
 
 def test_a_hanging_server_times_out() -> None:
-    with judge_server(every=Reply(delay_s=1.0)) as server:
+    with judge_server(every=Reply(delay_s=60.0)) as server:
         result = ask(server, timeout_s=0.1, max_attempts=2)
     assert result.error is not None and result.error.kind == "timeout"
     assert "judge.timeout_s" in result.error.message
 
 
 def test_a_closed_port_is_a_connection_error() -> None:
-    with judge_server() as server:
-        pass
-    result = ask(server, max_attempts=2)
+    with socket.socket() as closed, judge_server() as server:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        result = ask(server, base_url=address, max_attempts=2)
     assert result.error is not None and result.error.kind == "connection"
 
 
@@ -188,7 +190,7 @@ def test_missing_credentials_are_a_usage_error() -> None:
 
 
 def test_one_process_keeps_to_the_limit() -> None:
-    with judge_server(every=Reply(delay_s=0.05)) as server:
+    with judge_server(every=Reply(delay_s=0.05, crowd=2)) as server:
         settings = JudgeSettings(provider="openai", base_url=f"{server.url}/v1", max_concurrent=2)
 
         async def calls() -> list[JudgeResult]:

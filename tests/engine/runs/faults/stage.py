@@ -20,6 +20,7 @@ from engine.watch.train_log import read_steps
 from tests.waiting import wait_for
 
 STANDIN = Path(__file__).parents[1] / "standin.py"
+REPOSITORY = Path(__file__).parents[4]
 
 # A stand-in has nothing to save, so nobody waits for it for long.
 IMPATIENT = {"interrupt_patience_s": 0.5, "terminate_patience_s": 0.5, "stack_dumps": False}
@@ -81,9 +82,24 @@ class Stage:
             end_members(run, 0.0)
 
 
-def in_state(run: RunDir, name: str) -> RunState:
-    wait_for(lambda: observed_state(run).state == name)
-    return observed_state(run)
+def in_state(run: RunDir, name: str, step: int | None = None) -> RunState:
+    """A state that lasts, once the run is in it, and at ``step`` where one is given.
+
+    What passes by itself may be over before anybody looks: wait for its event.
+    """
+    seen = [observed_state(run)]
+
+    def reached() -> bool:
+        seen[0] = observed_state(run)
+        return seen[0].state == name and step in (None, seen[0].step)
+
+    wait_for(reached)
+    return seen[0]
+
+
+def stop_begins(run: RunDir) -> None:
+    """Wait until the run's supervisor has begun to stop it."""
+    wait_for(lambda: events(run, "stop"))
 
 
 def logged(run: RunDir) -> list[int]:
@@ -114,7 +130,7 @@ def deleted(path: Path) -> bool:
 
 
 def exists(pid: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

@@ -82,7 +82,7 @@ def test_a_supervisor_whose_clock_is_wrong_is_alive_all_the_same(
 def test_a_jump_of_the_clock_is_no_stall_and_a_stop_keeps_its_patience(
     stage: Stage, clock: Path, jump: int
 ) -> None:
-    run = stage.long("--ignore-signals", stall_floor_s=20.0)
+    run = stage.long("--ignore-signals")
     clock.write_text(str(jump))
     wait_for(lambda: abs((recorded_state(run) or RunState("lost")).heartbeat or 0) > 0)
     before = logged(run)[-1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine import jsonl
@@ -13,7 +15,7 @@ from engine.errors import UsageError
 from engine.launch import launcher
 from engine.launch.launcher import start_supervisor
 from engine.launch.recipe import load_recipe
-from engine.runs.processes import alive, members
+from engine.runs.processes import alive, members, send
 from engine.runs.registry import list_runs
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import observed_state, recorded_state
@@ -58,21 +60,24 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_disk: Path) -> l
     return launcher.plan(load_recipe("try.yaml", env={}), "new", small_disk / "runs")
 
 
-def elsewhere(attempt: Attempt, disk: Path) -> None:
-    """Put what the trainer writes on another disk."""
+def elsewhere(attempt: Attempt, disk: Path) -> Path:
+    """Put what the trainer reads and writes on another disk; the sign that lets it go on."""
     for path in (attempt.metrics, attempt.reward, attempt.console):
         (disk / path.name).touch()
         path.symlink_to(disk / path.name)
+    (attempt.path / "go").symlink_to(disk / "go")
+    return disk / "go"
 
 
 def test_a_full_disk_under_a_run_is_told_and_costs_no_step(
     small_disk: Path, on_small_disk: Stage, tmp_path: Path
 ) -> None:
-    run = on_small_disk.prepare("--sleep", "0.05", steps=40)
-    elsewhere(run.attempt(1), tmp_path)
+    run = on_small_disk.prepare("--sleep", "0.05", "--hang-at", "4", steps=40)
+    go = elsewhere(run.attempt(1), tmp_path)
     start_supervisor(run)
-    wait_for(lambda: len(logged(run)) > 2)
+    wait_for(lambda: logged(run) == [1, 2, 3])
     ballast = fill(small_disk)
+    go.touch()
     wait_for(lambda: complains(run))
     assert observed_state(run).state in ("running", "stopping")
     ballast.unlink()
@@ -98,6 +103,10 @@ def test_a_trainer_that_a_full_disk_killed_is_not_running_while_that_cannot_be_w
 
 def test_a_run_takes_a_stop_on_a_full_disk(small_disk: Path, on_small_disk: Stage) -> None:
     run = on_small_disk.long("--patient")
+    supervisor = supervisor_of(run)
+    # Whatever it writes meanwhile could make room for the request, which has to find none.
+    send(supervisor, signal.SIGSTOP)
+    wait_for(lambda: psutil.Process(supervisor.pid).status() == psutil.STATUS_STOPPED)
     ballast = fill(small_disk)
     done: list[Stopped] = []
     stopping = threading.Thread(target=lambda: done.append(stop_run(run)))

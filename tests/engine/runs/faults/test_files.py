@@ -56,6 +56,7 @@ def delete(log: Path) -> None:
 def test_no_later_line_of_the_console_is_lost(stage: Stage, meddle: Callable[[Path], None]) -> None:
     run = stage.start("--hang-at", "4", steps=9)
     wait_for(lambda: logged(run) == [1, 2, 3])
+    wait_for(lambda: run.attempt(1).console.read_bytes().count(b"\n") == 3)
     screen = RunWatch(run)
     lines = screen.poll().console
     meddle(run.attempt(1).console)
@@ -184,8 +185,9 @@ BREAK = {
 
 @pytest.mark.parametrize("spoil", BREAK.values(), ids=BREAK.keys())
 def test_a_broken_state_file_is_replaced_and_nobody_acts_on_it_meanwhile(
-    stage: Stage, spoil: Callable[[Path], object]
+    stage: Stage, spoil: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.runs.state._REWRITE_S", 60.0)  # its supervisor may be kept waiting
     run = stage.long()
     screen = RunWatch(run)
     screen.poll()

@@ -22,6 +22,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
 from tests.engine.runs.faults.stage import (
+    REPOSITORY,
     STANDIN,
     Stage,
     events,
@@ -215,7 +216,7 @@ def test_a_supervisor_that_dies_before_it_names_its_trainer_leaves_none(
             subprocess.Popen = Popen
         """)
     )
-    monkeypatch.setenv("PYTHONPATH", f"{package}:{Path.cwd()}")
+    monkeypatch.setenv("PYTHONPATH", f"{package}:{REPOSITORY}")
     run = stage.prepare("--sleep", "0.1", steps=1000)
     with pytest.raises(UsageError, match="the supervisor did not start"):
         start_supervisor(run)

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,15 +36,18 @@ CONTENDERS = 8
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose trainer is the stand-in."""
+    """A project whose trainer is the stand-in; it hangs until it is told to go on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(launcher.__file__).parents[2]))
     (tmp_path / "try.yaml").write_text(RECIPE)
     (tmp_path / "train.jsonl").write_text("{}\n")
-    monkeypatch.setattr(
-        launcher, "pinned_argv", lambda *_: [sys.executable, str(STANDIN), "3", "--sleep", "0.3"]
-    )
+    argv = [sys.executable, str(STANDIN), "3", "--hang-at", "1"]
+    monkeypatch.setattr(launcher, "pinned_argv", lambda *_: argv)
     return tmp_path
+
+
+def go_on(run: RunDir, attempt: int = 1) -> None:
+    (run.attempt(attempt).path / "go").touch()
 
 
 def race(act: Callable[[], object]) -> list[str]:
@@ -73,7 +77,8 @@ def test_of_launches_of_one_id_at_once_exactly_one_wins(project: Path, stage: St
     answers = race(lambda: launcher.launch(plan))
     refusal = f"run 'same' exists already in {stage.root}; choose another --name"
     assert sorted(answers) == ["", *[refusal] * (CONTENDERS - 1)]
-    assert ended(RunDir(stage.root / "same")).state == "finished"
+    go_on(RunDir(plan.directory))
+    assert ended(RunDir(plan.directory)).state == "finished"
     assert [path.name for path in stage.root.iterdir() if path.name.startswith(".launch")] == []
 
 
@@ -91,6 +96,7 @@ def test_of_resumes_at_once_exactly_one_wins(project: Path, stage: Stage) -> Non
     assert all(
         answer == "" or "somebody else" in answer or "goes on (" in answer for answer in answers
     )
+    go_on(run, attempt=2)
     assert ended(run).attempt == 2
     assert [attempt["number"] for attempt in run.read_manifest()["attempts"]] == [1, 2]
     assert len(events(run, "resume")) == 1
@@ -103,8 +109,9 @@ def test_two_pipes_and_a_screen_on_one_run_see_the_same_steps(stage: Stage) -> N
     screen, seen = RunWatch(run), []
     while not (update := screen.poll()).state.has_ended:
         seen += [step.step for step in update.steps]
+        time.sleep(0.02)
     seen += [step.step for step in update.steps]
-    printed = [pipe.communicate(timeout=60)[0].splitlines() for pipe in pipes]
+    printed = [pipe.communicate()[0].splitlines() for pipe in pipes]
     assert [pipe.returncode for pipe in pipes] == [0, 0]
     assert seen == logged(run) == list(range(1, 11))
     assert [[json.loads(line)["step"] for line in lines] for lines in printed] == [seen, seen]

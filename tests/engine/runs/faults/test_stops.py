@@ -15,7 +15,7 @@ from engine.runs.requests import ask_stop
 from engine.runs.state import observed_state
 from engine.runs.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
-from tests.engine.runs.faults.stage import Stage, events, in_state, logged
+from tests.engine.runs.faults.stage import Stage, events, in_state, logged, stop_begins
 from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
@@ -58,7 +58,7 @@ def test_a_stop_after_the_next_checkpoint_waits_for_it(stage: Stage) -> None:
 def test_two_stops_are_one(stage: Stage) -> None:
     run = stage.long("--ignore-signals")
     ask_stop(run)
-    in_state(run, "stopping")
+    stop_begins(run)
     assert stop_run(run).ended
     assert len(events(run, "stop")) == 1
     assert [event["signal"] for event in events(run, "signal")] == ["SIGINT", "SIGTERM", "SIGKILL"]
@@ -94,7 +94,7 @@ def test_a_stop_request_with_nonsense_in_it_is_still_a_stop(stage: Stage) -> Non
 def test_a_request_that_vanishes_does_not_end_the_stop_halfway(stage: Stage) -> None:
     run = stage.long("--ignore-signals")
     ask_stop(run)
-    in_state(run, "stopping")
+    stop_begins(run)
     (run.requests / "stop.json").unlink()
     assert ended(run).state == "finished"
     assert members(run) == []

@@ -1,0 +1,42 @@
+"""What is said of runs that are of different kinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.records.kinds import different_kinds, shared_metrics, told
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        (["grpo", "grpo"], ()),
+        (["sft", "grpo", "sft"], ("sft", "grpo")),
+        (["grpo", None], ()),
+    ],
+)
+def test_kinds_are_only_told_where_they_differ(
+    kinds: list[str | None], found: tuple[str, ...]
+) -> None:
+    assert different_kinds([{"kind": kind} for kind in kinds]) == found
+
+
+def test_shared_metrics_are_those_that_every_run_has() -> None:
+    assert shared_metrics([["b", "a", "c"], ["c", "d", "b"]]) == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"),
+    [
+        ([], "no metric"),
+        (["perf/mfu"], "perf/mfu"),
+        (["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+    ],
+)
+def test_one_line_says_what_they_have_in_common(shared: list[str], said: str) -> None:
+    line = told(("grpo", "sft"), shared)
+    assert line == f"different kinds (grpo, sft): beside steps and times they share {said}"
+
+
+def test_runs_of_one_kind_need_no_line() -> None:
+    assert told((), ["a"]) == ""

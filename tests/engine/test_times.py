@@ -1,0 +1,70 @@
+"""Seconds in three digits, from a stand-in's microseconds to days, in one way everywhere."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.times import seconds
+
+UNITS = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
+
+
+def read(told: str) -> float:
+    """Back to seconds."""
+    number, unit = told.split(" ")
+    return float(number.replace(",", "")) * UNITS[unit]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0.0, "0 s"),
+        (2.724e-5, "27.2 µs"),
+        (9.996e-5, "100 µs"),
+        (1.09e-4, "0.109 ms"),
+        (0.0123, "12.3 ms"),
+        (0.09996, "100 ms"),
+        (0.1, "0.1 s"),
+        (6.4, "6.4 s"),
+        (31.72, "31.7 s"),
+        (99.96, "100 s"),
+        (1234.4, "1,234 s"),
+        (9999.4, "9,999 s"),
+        (10_000, "2.78 h"),
+        (3.6e6, "1,000 h"),
+        (-0.25, "-0.25 s"),
+    ],
+)
+def test_three_digits_in_the_unit_that_fits(value: float, told: str) -> None:
+    assert seconds(value) == told
+
+
+@given(st.floats(1e-7, 1e12) | st.floats(-1e12, -1e-7))
+def test_what_is_told_is_the_value_to_three_digits(value: float) -> None:
+    assert read(seconds(value)) == pytest.approx(value, rel=5.01e-3)
+
+
+@given(st.floats(-1e-7, 1e-7, exclude_min=True, exclude_max=True))
+def test_what_no_clock_can_tell_is_nothing(value: float) -> None:
+    assert seconds(value) == "0 s"
+
+
+@given(st.floats(0, 1e12), st.floats(0, 1e12))
+def test_more_seconds_are_never_told_as_fewer(one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert read(seconds(less)) <= read(seconds(more)) * (1 + 1e-9)
+
+
+@given(st.floats(0, 1e7))
+def test_it_is_short_and_has_no_exponent(value: float) -> None:
+    told = seconds(value)
+    assert len(told) <= 8 and "e" not in told
+
+
+@pytest.mark.parametrize(("value", "told"), [(math.nan, "nan s"), (math.inf, "inf h")])
+def test_what_is_no_time_is_told_as_that(value: float, told: str) -> None:
+    assert seconds(value) == told
