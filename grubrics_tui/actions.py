@@ -292,7 +292,7 @@ ACTIONS: tuple[Action, ...] = (
            "grubrics-tui check CONFIG"),
     Action("app.next_theme", "ctrl+t", "", "The next colour theme"),
     Action("app.show_help", "question_mark,f1", "help",
-           "This list of keys; f1 also while typing in a field"),
+           "This list of keys; f1 also while typing a log entry"),
     Action("app.suspend_process", "ctrl+z", "",
            "Put the screen aside; fg in the shell brings it back"),
     Action("app.leave", "q,ctrl+c", "quit", "Quit the screen; runs go on without it"),

@@ -13,6 +13,7 @@ from textual.actions import ActionParseResult, parse
 from textual.app import App, SystemCommand
 from textual.dom import DOMNode
 from textual.driver import Driver
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -49,7 +50,9 @@ class Frame(App[None]):
         .footer-key--key { color: $primary; background: $background; }
     }
     ToastRack { margin-bottom: 0; }
-    Toast { background: $panel; width: auto; max-width: 100%; margin: 0; padding: 0 1; }
+    Toast {
+        background: $panel; width: auto; max-width: 100%; max-height: 6; margin: 0; padding: 0 1;
+    }
     OptionList, TextArea, VerticalScroll { scrollbar-size: 1 1; }
     * {
         scrollbar-color: $line;
@@ -69,7 +72,7 @@ class Frame(App[None]):
         self.ascii_only = not _speaks_unicode() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
-        self._told: SeverityLevel | None = None
+        self._told: set[SeverityLevel] = set()
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self.settings.theme
@@ -114,15 +117,22 @@ class Frame(App[None]):
         the place of the one before.
         """
         patience = 1 if severity == "information" else 2
-        if severity == self._told == "information":
+        if self._told == {severity} == {"information"}:
             self.clear_notifications()
-        self._told = severity
+        self._told.add(severity)
         super().notify(
             clean_text(f"{title}: {message}" if title else message),
             severity=severity,
             timeout=self.NOTIFICATION_TIMEOUT * patience if timeout is None else timeout,
             markup=False,
         )
+
+    async def on_event(self, event: Event) -> None:
+        """Every key comes by here, one that is typed into a field too."""
+        if isinstance(event, Key) and self._told:
+            self.clear_notifications()
+            self._told.clear()
+        await super().on_event(event)
 
     async def run_action(
         self,
@@ -131,7 +141,6 @@ class Frame(App[None]):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
-        self.clear_notifications()
         name = action if isinstance(action, str) else action[1]
         if self.settings.read_only and is_changing(name):
             self.notify("the screen is read-only: nothing was done", markup=False)

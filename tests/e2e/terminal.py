@@ -81,6 +81,9 @@ class Terminal:
         code: int | None = self._child.exitstatus
         return code
 
+    def has_ended(self) -> bool:
+        return not self._child.isalive()
+
     def echoes(self) -> bool:
         """Whether the terminal shows what is typed, as it does for a shell."""
         return bool(termios.tcgetattr(self._child.child_fd)[3] & termios.ECHO)

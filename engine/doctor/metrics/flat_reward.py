@@ -4,9 +4,9 @@ GRPO's advantage is a rollout's reward less its group's mean: groups without spr
 and their generation and judging are wasted. All right and all wrong need opposite cures.
 
 Shape: for the last 3 steps and more an in-group std of 0, a share of zero-spread groups of 1, or a
-highest reward (or advantage) equal to the lowest; a reward of exactly 0 from the start for 10
-steps, or at the end for more than chance; a warning from 80 % zero-spread groups over 10 steps, and
-for a mean that is at its lowest in 19 of 20 steps.
+highest reward equal to the lowest, or advantages and policy loss of 0 without a critic; a reward of
+exactly 0 from the start for 10 steps, or at the end for more than chance; a warning from 80 %
+zero-spread groups over 10 steps, and for a mean that is at its lowest in 19 of 20 steps.
 Ruled out: a run that is taught by another model (``distilled``); spread that comes back; steps of
 few groups that were flat as often before, so that these may be so by chance (1 in 10,000); a task
 that is learned (info for 20 steps and a quarter of the run); single-sample logs (no std); a reward
@@ -32,10 +32,7 @@ from engine.watch import metrics
 _STEPS = 3
 _ZERO_STEPS = 10
 _CHANCE = 1e-4
-_RANGES = (
-    (metrics.REWARD_MAX, metrics.REWARD_MIN),
-    ("critic/advantages/max", "critic/advantages/min"),
-)
+_ADVANTAGE = "critic/advantages/max"
 _MANY = 0.8
 _MANY_STEPS = 10
 _NO_SPREAD = 1e-4
@@ -73,10 +70,14 @@ def _no_spread(run: Run) -> int | None:
 
 def one_valued(run: Run) -> Iterator[tuple[Series, Mask]]:
     """Records of the rewards and of the advantages, and in which of them all were the same."""
-    for highest, lowest in _RANGES:
-        top, bottom = run.series(highest), run.series(lowest)
-        if len(top) == len(bottom) > 0:
-            yield top, top.values - bottom.values < 1e-9
+    top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
+    if len(top) == len(bottom) > 0:
+        yield top, top.values - bottom.values < 1e-9
+    top, bottom = run.series(_ADVANTAGE), run.series("critic/advantages/min")
+    loss, critic = run.series("actor/pg_loss"), run.series("critic/vf_loss")
+    # Of advantages below 0.0005 a log with three decimals prints zeros, but not of their loss.
+    if len(top) == len(bottom) == len(loss) > 0 and not len(critic):
+        yield top, (top.values == 0) & (bottom.values == 0) & (loss.values == 0)
 
 
 def _since(series: Series, sick: Mask) -> int | None:
@@ -250,8 +251,8 @@ def _still_gradient(run: Run, onset: int) -> Iterator[Evidence]:
 
 
 def _steps_since(run: Run, onset: int) -> int:
-    tops = (highest for highest, _ in _RANGES)
-    return len(run.first(metrics.ZERO_STD_SHARE, metrics.REWARD_STD, *tops).since(onset))
+    names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MAX, _ADVANTAGE
+    return len(run.first(*names).since(onset))
 
 
 def _always_zero(run: Run) -> Iterator[Finding]:

@@ -49,17 +49,20 @@ def _now(series: Series) -> float:
     return float(np.median(series.values[-10:])) if len(series) else 0.0
 
 
+def _medians(series: Series) -> str:
+    return f"medians of the last {min(10, len(series))} steps"
+
+
 def _queue(run: Run, wait: Series, share: float, onset: int) -> Finding:
     limit = run.context.get("judge.max_concurrent")
-    of = f" of {limit}" if limit is not None else ""
+    slot = f"one of {limit} slots" if limit is not None else "a free slot"
     call = _now(run.series(metrics.JUDGE_LATENCY))
     return Finding(
         "slow_step.judge_queue",
         Severity.WARNING,
         "Most of a step waits for the judge's queue",
-        f"A call waits {seconds(_now(wait))} for one{of} free slots and then takes "
-        f"{seconds(call)}; rewards take {percent(share)} of a step (medians of the last 10 "
-        "steps).",
+        f"A call waits {seconds(_now(wait))} for {slot} and then takes "
+        f"{seconds(call)}; rewards take {percent(share)} of a step ({_medians(wait)}).",
         (run.seen("wait for a judge slot", wait.step(-1), wait=_now(wait), call=call),),
         (more_calls(run),),
         onset,
@@ -73,7 +76,7 @@ def _judge(run: Run, call: Series, share: float, onset: int) -> Finding:
         Severity.WARNING,
         f"{percent(share)} of a step waits for the judge",
         f"A judge call takes {seconds(_now(call))}, and rewards take {percent(share)} of a step "
-        "(medians of the last 10 steps): the GPU idles meanwhile.",
+        f"({_medians(call)}): the GPU idles meanwhile.",
         (run.seen("share of rewards in a step", call.step(-1), share=share, call=_now(call)),),
         (
             more_calls(run),

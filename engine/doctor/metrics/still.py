@@ -1,9 +1,9 @@
 """Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
 
 Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0,
-or, where no gradient is logged, the same of four digits and more in 10 steps that have numbers;
-a validation loss that is one number of four digits and more in all of at least 4 evaluations while
-the training loss moves;
+or, where no gradient is logged, the same of four digits and more in all of at least 10 steps that
+have numbers; a validation loss that is one number of four digits and more in all of at least 4
+evaluations while the training loss moves;
 DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
 with spread and yet a gradient of exactly 0; a learning rate that is 0 in all of at least 10 steps,
 or still warming up when the run ends.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,8 +29,6 @@ from engine.watch import metrics
 _STEPS = 5
 _ZEROS = 3
 _EXACT_STEPS = 10
-_HELD = 0.5
-"""The share of repetitions from which on a log is one that repeats its newest loss."""
 _LR_STEPS = 10
 _EVALUATIONS = 4
 _OF_CHANCE = 1e-3
@@ -63,20 +62,26 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
     still = len(gradients) > 0 and not gradients.values.any()
     preference = bool(len(margins)) and not margins.since(onset).values.any()
     chance = preference and abs(last - math.log(2)) < 1e-3
-    if still or chance or (not len(gradients) and _is_exact(run, loss, place)):
+    if still or chance:
         yield _flat(run, loss, place, preference)
+    elif not len(gradients) and _is_exact(run, loss):
+        flat = _flat(run, loss, place, preference)
+        yield replace(flat, severity=Severity.WARNING, confidence=0.6)
 
 
-def _is_exact(run: Run, loss: Series, place: int) -> bool:
-    """Whether the loss is one number of four digits and more in many different steps.
+def _is_exact(run: Run, loss: Series) -> bool:
+    """Whether the loss is one number of four digits and more from the first of many steps on.
 
-    A bar, or a log that tells of the newest loss until there is another one, repeats it, too.
+    Later it may have converged. A rate that warms up, and DPO's ln 2, begin so, and a bar repeats
+    the newest loss.
     """
-    last, steps = float(loss.values[-1]), np.unique(loss.steps[place:])
-    repeats = np.diff(loss.values[:place]) == 0
-    if run.context.is_counted or np.ptp(loss.values[place:]) or repeats.sum() > _HELD * place:
+    last, rate = float(loss.values[-1]), run.first("actor/lr", "train/lr").values
+    warms_up = bool(len(rate)) and (rate.min() <= 0 or bool(np.any(np.diff(rate) > 0)))
+    if run.context.is_counted or warms_up or np.ptp(loss.values):
         return False
-    return len(steps) >= _EXACT_STEPS and float(f"{last:.3g}") != last
+    if abs(last - math.log(2)) < _OF_CHANCE:
+        return False
+    return len(np.unique(loss.steps)) >= _EXACT_STEPS and float(f"{last:.3g}") != last
 
 
 def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:

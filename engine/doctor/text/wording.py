@@ -66,6 +66,7 @@ _NONE_AFTER = re.compile(
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
 _QUOTED = re.compile(r"[\w.?!)]['`’”]: $")
 """A quotation has ended, maybe one of several lines. JSON quotes its keys with a double quote."""
+_OF_DATA = re.compile(r"\W*(?:prompt|question|query|issue|title|example|answer)\b", re.IGNORECASE)
 _TELLS = re.compile(
     r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
     r"|actor|detected|raise|rank|device|launch|terminate called|terminated by",
@@ -129,4 +130,5 @@ def is_prose(before: str) -> bool:
 def is_verdict(said: re.Match[str]) -> bool:
     """Whether a program says nothing but this of a text that it quotes, whatever that holds."""
     before, after = said.string[: said.start()], said.string[said.end() :]
-    return _QUOTED.search(before) is not None and not after.strip(" .!")
+    quotes = _QUOTED.search(before) is not None and not _OF_DATA.match(before)
+    return quotes and not after.strip(" .!")

@@ -34,7 +34,11 @@ def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> Non
 
 
 def advantages(*highest: float, **others: Any) -> dict[str, Any]:
-    found = {"critic/advantages/max": highest, "critic/advantages/min": [-one for one in highest]}
+    found = {
+        "critic/advantages/max": highest,
+        "critic/advantages/min": [-one for one in highest],
+        "actor/pg_loss": [one / 100 for one in highest],
+    }
     return {"reward/mean": np.linspace(0.2, 0.4, len(highest)), **found, **others}
 
 
@@ -55,6 +59,13 @@ def test_advantages_tell_of_it_where_nothing_but_the_mean_reward_is_logged() -> 
 def test_advantages_that_come_back_or_are_of_two_steps_are_no_alarm() -> None:
     assert alarmed(advantages(*[0.0] * 6, 0.9)) == []
     assert alarmed(advantages(0.0, 0.0)) == []
+
+
+def test_advantages_that_round_to_zero_or_are_told_from_a_critic_are_no_alarm() -> None:
+    zeros = [0.0] * 6
+    assert alarmed(advantages(*zeros, **{"actor/pg_loss": [0.01] * 6})) == []
+    assert alarmed(advantages(*zeros, **{"critic/vf_loss": [0.2] * 6})) == []
+    assert alarmed(advantages(*zeros, **{"critic/advantages/max": [0.8] * 6})) == []
 
 
 def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:

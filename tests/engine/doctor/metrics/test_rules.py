@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.doctor.finding import Severity
 from engine.doctor.metrics import MetricContext, Start, metric_findings
 from engine.doctor.metrics.run import figure
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
@@ -29,10 +30,8 @@ def test_a_constant_loss_without_gradient() -> None:
 
 
 def test_a_loss_that_is_one_number_in_many_steps_without_a_gradient_logged() -> None:
-    assert alarmed({"train/loss": np.full(10, 7.4183)}) == ["loss_flat_no_learning"]
-    assert alarmed({"train/loss": [*np.linspace(9, 8, 9), *np.full(10, 7.4183)]}) == [
-        "loss_flat_no_learning"
-    ]
+    (one,) = metric_findings(columns({"train/loss": np.full(10, 7.4183)}))
+    assert (one.id, one.severity) == ("loss_flat_no_learning", Severity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +41,16 @@ def test_a_loss_that_is_one_number_in_many_steps_without_a_gradient_logged() -> 
         pytest.param(np.full(30, 7.4), id="few digits"),
         pytest.param(np.append(np.full(29, 7.4183), 7.4182), id="the last digit moves"),
         pytest.param(np.repeat([7.4183, 7.1032, 6.8471], 14), id="repeated until the next one"),
+        pytest.param([*np.linspace(9, 8, 9), *np.full(10, 7.4183)], id="converged"),
     ],
 )
 def test_a_loss_that_may_be_another_one_below_its_digits(losses: list[float]) -> None:
     assert alarmed({"train/loss": losses}) == []
+
+
+def test_a_rate_that_warms_up_moves_little() -> None:
+    curves = {"train/loss": np.full(15, 7.4183), "train/lr": np.linspace(1e-9, 1e-8, 15)}
+    assert alarmed(curves) == []
 
 
 def test_a_bar_repeats_the_newest_loss() -> None:
