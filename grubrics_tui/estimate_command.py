@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import runs_root
+from engine.times import seconds
 from grubrics_tui.estimate_cures import MORE_CACHE, lowering
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
@@ -157,7 +158,6 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
         return
     from engine.estimate.concurrency import SLOW_S
     from engine.preflight.judge import price
-    from engine.times import seconds
 
     yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"
     if use.latency is None or use.least_step is None:

@@ -13,6 +13,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, runs_root
+from engine.times import seconds
 from grubrics_tui.diagnose_command import finding_json, finding_lines
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
@@ -95,8 +96,6 @@ def _lines(found: JudgeTest) -> Iterator[str]:
 
 
 def _measured(trial: Trial) -> Iterator[str]:
-    from engine.times import seconds
-
     first = trial.first
     if first.scores is None or first.latency_s is None:
         yield "one call: no scores"
@@ -111,16 +110,12 @@ def _measured(trial: Trial) -> Iterator[str]:
 
 
 def _latency(trial: Trial) -> str:
-    from engine.times import seconds
-
     if trial.p50 is None or trial.p95 is None:
         return "; none was answered"
     return f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
 
 
 def _advice(advice: Advice) -> str:
-    from engine.times import seconds
-
     step = (
         f"a step has {advice.calls} calls of {seconds(advice.latency)}: with {advice.recommended} "
         f"at once {seconds(advice.seconds)} at least"
