@@ -47,11 +47,11 @@ $(WORLD): $(STAMP)
 $(SFT): | $(STAMP) $(WORLD)
 	@$(BIN)/grubrics-tui launch sft_tiny --wait
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints-cpu.txt
 	@test -n "$(PYTHON)" || { echo "grubrics-tui needs Python 3.11 or 3.12; try: make PYTHON=/path/to/python3.12" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once; some minutes, about 2 GB) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[train,dev]'
 	@touch $@
 
 clean:

@@ -40,6 +40,7 @@ def _grpo(recipe: Recipe) -> Iterator[Check]:
     yield from _one_of(recipe, "trainer.resume_mode", _RESUME_MODES)
     yield from _one_of(recipe, f"{_ROLLOUT}.mode", ("async",))
     yield from _rollout(recipe)
+    yield from _strategy(recipe)
     if recipe.get("algorithm.adv_estimator") == "gae":
         yield _wrong(
             recipe,
@@ -70,6 +71,13 @@ def _rollout(recipe: Recipe) -> Iterator[Check]:
     if sampled and not recipe.get(f"{_ROLLOUT}.temperature") > 0:
         key = f"{_ROLLOUT}.temperature"
         yield _wrong(recipe, key, "must be above 0 when validation samples", f"{key}=1.0")
+
+
+def _strategy(recipe: Recipe) -> Iterator[Check]:
+    """FSDP1 broadcasts its weights through a device, which a CPU run does not have."""
+    for key in (f"{_ACTOR}.strategy", "actor_rollout_ref.ref.strategy"):
+        if recipe.get("grubrics.device") == "cpu" and recipe.get(key) == "fsdp":
+            yield _wrong(recipe, key, "does not run on grubrics.device=cpu", f"{key}=fsdp2")
 
 
 def _sft(recipe: Recipe) -> Iterator[Check]:

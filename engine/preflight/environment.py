@@ -10,6 +10,7 @@ from engine.launch.keys import verl_version
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
+from engine.preflight.versions import check_versions, find_installed
 from engine.records.environment import gpus, package_version
 
 ID = "environment"
@@ -39,7 +40,9 @@ def check(subject: Subject) -> Check:
         *_python(),
         *_conda(subject),
         *_packages(subject.recipe),
+        *_versions(subject.recipe),
         *_gpus(subject),
+        *_attention(subject),
         *_allocator(subject),
     ]
     versions = ", ".join(f"{name} {package_version(name)}" for name in _SHOWN)
@@ -88,6 +91,17 @@ def _packages(recipe: Recipe) -> Iterator[Check]:
         )
 
 
+def _versions(recipe: Recipe) -> Iterator[Check]:
+    """Whether what is installed fits together, as far as this recipe uses it."""
+    model = "actor_rollout_ref.model"
+    adapters = lora_rank(recipe) > 0 and not recipe.get(f"{model}.lora.merge")
+    yield from check_versions(
+        find_installed(),
+        vllm=recipe.get("actor_rollout_ref.rollout.name") == "vllm",
+        adapter_sync=adapters,
+    )
+
+
 def _gpus(subject: Subject) -> Iterator[Check]:
     recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
     elsewhere = recipe.kind == "grpo" and address not in ("", "local")
@@ -102,6 +116,27 @@ def _gpus(subject: Subject) -> Iterator[Check]:
             "are visible here",
             f"{key}={present}" if present else "grubrics.device=cpu",
         )
+
+
+def _attention(subject: Subject) -> Iterator[Check]:
+    """verl asks for FlashAttention 2 unless the recipe says otherwise; on a CPU it does not."""
+    recipe, model = subject.recipe, "actor_rollout_ref.model"
+    key = f"{model}.override_config.attn_implementation"
+    chosen = recipe.get(key) or "flash_attention_2"
+    available = any(find_spec(name) for name in ("flash_attn", "kernels"))
+    if _trains_here_on_gpu(subject) and chosen.startswith("flash_attention") and not available:
+        yield fail(
+            ID,
+            f"{recipe.path}: {key}={chosen} needs flash-attn, which is not installed",
+            f"{key}=sdpa {model}.use_remove_padding=false",
+        )
+
+
+def _trains_here_on_gpu(subject: Subject) -> bool:
+    """Whether GRPO would start on GPUs of this machine, not of a Ray cluster."""
+    recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
+    here = address in ("", "local")
+    return recipe.kind == "grpo" and recipe.get("grubrics.device") == "cuda" and here
 
 
 def _visible_gpus(subject: Subject) -> int:

@@ -1,0 +1,50 @@
+"""The line ``environment``: the software and the hardware that a recipe asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.preflight import environment
+from engine.preflight.check import Check
+from tests.engine.preflight.project import Project
+
+FLASH = "actor_rollout_ref.model.override_config.attn_implementation"
+
+
+@pytest.fixture
+def no_flash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with every module but FlashAttention."""
+    absent = ("flash_attn", "kernels")
+    monkeypatch.setattr(environment, "find_spec", lambda name: None if name in absent else object())
+
+
+def check(project: Project, *overrides: str, env: dict[str, str] | None = None) -> Check:
+    return project.checks("grpo", "grubrics.device=cuda", *overrides, env=env)["environment"]
+
+
+@pytest.mark.usefixtures("no_flash")
+def test_a_gpu_recipe_without_flash_attention_is_refused_with_the_values_to_set(
+    project: Project,
+) -> None:
+    found = check(project)
+
+    assert found.status == "fail"
+    assert "needs flash-attn" in found.message
+    assert found.fix is not None and f"{FLASH}=sdpa" in found.fix
+
+
+@pytest.mark.usefixtures("no_flash")
+def test_sdpa_needs_no_flash_attention(project: Project) -> None:
+    assert "flash-attn" not in check(project, f"+{FLASH}=sdpa").message
+
+
+@pytest.mark.usefixtures("no_flash")
+def test_what_a_cluster_has_installed_is_not_judged_here(project: Project) -> None:
+    assert "flash-attn" not in check(project, env={"RAY_ADDRESS": "auto"}).message
+
+
+def test_fsdp1_is_refused_on_a_cpu(project: Project) -> None:
+    found = project.checks("grpo", "actor_rollout_ref.actor.strategy=fsdp")["config"]
+
+    assert found.status == "fail"
+    assert found.fix is not None and "actor_rollout_ref.actor.strategy=fsdp2" in found.fix
