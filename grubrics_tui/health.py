@@ -1,4 +1,4 @@
-"""What the doctor says of runs that have ended: of those in sight, in a thread of its own."""
+"""The health of finished runs: of those in sight, found out in a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from engine.doctor.health import UNKNOWN, Health, HealthBook
 from engine.runs.registry import RunInfo
-from engine.runs.rundir import RunDir
 
 _FIRST_S, _REST = 0.5, 4.0
 """The list comes first; between two runs the thread rests four times as long as it worked."""
@@ -17,19 +17,19 @@ _FIRST_S, _REST = 0.5, 4.0
 Key = tuple[str, int, float | None]
 
 
-class Health:
+class HealthWatch:
     """Every run is looked at once, and again after it was resumed. What is out of sight waits."""
 
     def __init__(self, root: Path, tell: Callable[[], object]) -> None:
-        """``tell`` is called in the thread whenever a run turns out to be sick."""
+        """``tell`` is called in the thread whenever the health of a run is known."""
         self._root, self._tell = root, tell
         self._wanted: Sequence[RunInfo] = ()
-        self._known: dict[Key, str] = {}
+        self._known: dict[Key, Health | None] = {}
         self._wake, self._left = threading.Event(), threading.Event()
 
-    def of(self, info: RunInfo) -> str:
-        """``sick: kl_or_grad_blowup since step 3``; empty for a healthy run and an unknown one."""
-        return self._known.get(_key(info), "")
+    def of(self, info: RunInfo) -> Health | None:
+        """``UNKNOWN`` until a finished run was examined; None for one that has not finished."""
+        return self._known.get(_key(info), UNKNOWN) if info.state.state == "finished" else None
 
     def want(self, runs: Sequence[RunInfo]) -> None:
         """These are in sight, the most wanted first."""
@@ -46,6 +46,7 @@ class Health:
 
     def _work(self) -> None:
         self._left.wait(_FIRST_S)
+        book = HealthBook(self._root)
         while not self._left.is_set():
             self._wake.clear()
             info = next((one for one in self._wanted if _key(one) not in self._known), None)
@@ -53,17 +54,10 @@ class Health:
                 self._wake.wait()
                 continue
             started = time.thread_time()
-            self._look_at(info)
-            self._left.wait(_REST * (time.thread_time() - started))
-
-    def _look_at(self, info: RunInfo) -> None:
-        from engine.doctor.sick import sick_phrase, sickness  # Its rules come after the list.
-
-        found = sickness(RunDir(self._root / info.id), info.state, self._left.is_set)
-        self._known[_key(info)] = sick_phrase(found) if found else ""
-        if found:
+            self._known[_key(info)] = book.examine(info, self._left.is_set)
             with suppress(RuntimeError):  # The app has ended meanwhile.
                 self._tell()
+            self._left.wait(_REST * (time.thread_time() - started))
 
 
 def _key(info: RunInfo) -> Key:

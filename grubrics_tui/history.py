@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.doctor.finding import Finding
+from engine.doctor.health import UNKNOWN, Health, health_from
 from engine.runs.state import RunState
 from engine.watch import metrics
 from engine.watch.columns import Column, Columns, Floats
@@ -40,6 +41,7 @@ class History:
         self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self.findings: Sequence[Finding] = ()
         """What the doctor says of the run, root causes first."""
+        self._is_diagnosed = False
         self._events_seen = self._diagnoses = 0
         self._flags: tuple[int, tuple[Flags, ...]] = (-1, ())
         self._newest: Step | None = None
@@ -70,8 +72,16 @@ class History:
         known = {one.id for one in self.findings}
         if _flagged(findings) != _flagged(self.findings):
             self._diagnoses += 1
-        self.findings = findings
+        self.findings, self._is_diagnosed = findings, True
         return any(one.severity.is_alarm and one.id not in known for one in findings)
+
+    @property
+    def health(self) -> Health | None:
+        """Of a finished run, ``UNKNOWN`` until the doctor has looked; else None while nothing
+        grave was found."""
+        health = health_from(self.findings) if self._is_diagnosed else UNKNOWN
+        is_finished = self.state is not None and self.state.state == "finished"
+        return health if is_finished or health.finding is not None else None
 
     def add(self, update: Update) -> None:
         self.state = update.state

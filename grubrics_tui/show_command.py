@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,11 @@ from grubrics_tui.formats import clock, duration, memory, step_of
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, print_json, say
 
 if TYPE_CHECKING:
-    from engine.doctor.finding import Finding
+    from engine.doctor.health import Health
+
+
+_EXAMINE_S = 1.0
+"""``runs`` lets the doctor examine new runs for so long; the next call continues."""
 
 
 def list_runs(
@@ -40,49 +45,55 @@ def list_runs(
         from grubrics_tui.compare_command import filtered
 
         found, none = filtered(root, found, chosen), "no run passes the filter"
+    from engine.doctor.health import UNKNOWN, HealthBook
+
+    health = HealthBook(root).examine_all(found, _EXAMINE_S)
     if as_json:
-        print_json({"runs": [info.to_json() for info in found]})
+        print_json({"runs": [info.to_json() | _health_json(health[info.id]) for info in found]})
         return
     for info in found:
-        say(_row(info))
+        say(_row(info, health[info.id]))
+    if left := sum(health[info.id] is UNKNOWN for info in found):
+        say(f"{left} finished runs are not examined yet; the next call continues", to=sys.stderr)
     if not found:
         say(none)
 
 
 def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
     """Say everything about one run; --json gives every value as it is kept."""
-    from engine.doctor.sick import sick_phrase, sickness
+    from engine.doctor.health import health_of
     from engine.runs.details import details
 
     chosen = find_run(runs_root(runs), run)
-    sick = sickness(chosen)
-    found = {**details(chosen), "sick": None if sick is None else _sick_json(sick)}
+    health = health_of(chosen)
+    shown = _health_json(health)
+    sick = shown["health"] and shown["health"]["finding"]
+    found = {**details(chosen), **shown, "sick": sick}
     if as_json:
         print_json(found)
         return
-    if sick is not None:
-        found["phrase"] = f"{found['phrase']}, {sick_phrase(sick)}"
+    found["phrase"] = _with_health(found["phrase"], health)
     for label, text in _facts(found):
         say(f"{label:<12} {jsonl.line(text)}")
 
 
-def _sick_json(sick: Finding) -> dict[str, Any]:
-    return {
-        "id": sick.id,
-        "severity": str(sick.severity),
-        "onset_step": sick.onset_step,
-        "title": sick.title,
-    }
+def _health_json(health: Health | None) -> dict[str, Any]:
+    """``health`` of a run that has not finished is null: its state says all."""
+    return {"health": None if health is None else health.to_json()}
+
+
+def _with_health(phrase: str, health: Health | None) -> str:
+    return ", ".join(filter(None, (phrase, health.phrase if health else "")))
 
 
 def _how_to_start(root: Path) -> str:
     return f"no runs in {root} yet; grubrics-tui launch grpo_tiny starts one"
 
 
-def _row(info: RunInfo) -> str:
+def _row(info: RunInfo, health: Health | None) -> str:
     step = step_of(info.state.step, info.state.total_steps)
     tags = "".join(f"  #{tag}" for tag in info.notes.tags)
-    return f"{info.id:<36} {step:>11} {describe(info.state)}{tags}"
+    return f"{info.id:<36} {step:>11} {_with_health(describe(info.state), health)}{tags}"
 
 
 def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.doctor.finding import Finding
+from engine.doctor.health import Health
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.errors import UsageError, unknown_name
 from engine.records.differences import (
@@ -58,6 +59,8 @@ class Comparison:
     """The kinds of recipes, where they are not all of one."""
     shared: tuple[str, ...] = ()
     """The metrics that every run has logged."""
+    health: tuple[Health | None, ...] = ()
+    """Of each run; None for one that has not finished."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -72,6 +75,10 @@ class Comparison:
             "reward_scale": list(self.reward_keys),
             "different_kinds": list(self.kinds),
             "shared_metrics": list(self.shared),
+            "health": {
+                run: None if health is None else health.to_json()
+                for run, health in zip(self.ids, self.health, strict=True)
+            },
         }
 
     def _difference(self, one: Difference) -> dict[str, Any]:
@@ -120,6 +127,7 @@ class Comparer:
             self._reward_keys,
             self._kinds,
             shared_metrics(record.columns.names for record in self._records),
+            tuple(record.health for record in self._records),
         )
 
     def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine import jsonl
-from engine.doctor.finding import Finding
-from engine.doctor.sick import sick_phrase, sickness
+from engine.doctor.health import Health, health_of
 from engine.records.checkpoints import check_checkpoint
 from engine.records.entry import LogEntry
 from engine.runs.notes import Notes, read_notes
@@ -26,11 +25,11 @@ WINDOW = 10
 def draft_entry(run: RunDir) -> LogEntry:
     """The entry of ``run`` without what only a person knows: question, decision, and of the
     observations what is not in the run's notes."""
-    return drafted(run, sickness(run))
+    return drafted(run, health_of(run))
 
 
-def drafted(run: RunDir, sick: Finding | None) -> LogEntry:
-    """The entry of a run of which it is known whether it is sick."""
+def drafted(run: RunDir, health: Health | None) -> LogEntry:
+    """The entry of a run whose health is known."""
     manifest, state = run.read_manifest(), observed_state(run)
     return LogEntry(
         title=_title(run, manifest),
@@ -38,7 +37,7 @@ def drafted(run: RunDir, sick: Finding | None) -> LogEntry:
         date=_date(state.started or manifest.get("created")),
         config=_config(manifest),
         duration=_duration(state),
-        result=_listed(_result(state, history(read_steps(run.train_log)), sick)),
+        result=_listed(_result(state, history(read_steps(run.train_log)), health)),
         observations=_observations(read_notes(run)),
         directory=str(run.path),
         checkpoint=jsonl.line(check_checkpoint(run).message) or "",
@@ -79,11 +78,12 @@ def _duration(state: RunState) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def _result(state: RunState, steps: Sequence[Step], sick: Finding | None) -> list[str]:
+def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> list[str]:
+    sick = health.finding if health else None
     # verl logs validation before training as step 0, which trained nothing.
     trained = [step for step in steps if step.step > 0]
     return [
-        f"{describe(state)}, {sick_phrase(sick)}" if sick else describe(state),
+        ", ".join(filter(None, (describe(state), jsonl.line(health.phrase) if health else ""))),
         f"doctor: {jsonl.line(sick.title)} [{sick.id}]" if sick else "",
         _progress(state, trained),
         _ends("reward", trained, metrics.REWARD_MEAN),

@@ -138,6 +138,11 @@ def _state(record: RunRecord, until: int | None) -> Found:
     return record.state.word, None
 
 
+def _health(record: RunRecord, until: int | None) -> Found:
+    """Of a finished run; the state of another one says what is wrong."""
+    return (record.health.phrase or "healthy") if record.health else None, None
+
+
 def _checkpoint(record: RunRecord, until: int | None) -> Found:
     report = record.checkpoint
     if report is None or not report.complete:
@@ -151,6 +156,7 @@ def _wall(record: RunRecord, until: int | None) -> Found:
 
 _SPECS = (
     _Spec("state", "text", None, _state),
+    _Spec("health", "text", None, _health),
     _Spec("steps done", "count", None, _steps_done),
     _Spec("reward, last", "number", "high", _last(metrics.REWARD_MEAN)),
     _Spec("reward, best", "number", "high", _best(metrics.REWARD_MEAN, "high")),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine import jsonl
+from engine.doctor.health import Health, health_of
 from engine.records.checkpoints import CheckpointReport, check_checkpoint
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
@@ -21,16 +22,18 @@ _AT_ONCE_S = 0.01
 
 @dataclass(frozen=True)
 class Look:
-    """What one look brought; ``checkpoint`` and ``manifest`` are None when they are as before."""
+    """What one look brought; ``checkpoint`` and ``manifest`` are None when they are as before.
+    ``health`` is None until the run has finished and was examined."""
 
     update: Update
     checkpoint: CheckpointReport | None = None
     manifest: Mapping[str, Any] | None = None
+    health: Health | None = None
 
     @property
     def is_news(self) -> bool:
         news = self.update.batch or self.update.events or self.update.anew
-        return bool(news) or self.manifest is not None
+        return bool(news) or self.manifest is not None or self.health is not None
 
 
 class RunReader:
@@ -40,15 +43,19 @@ class RunReader:
         self._run = run
         self._watch = RunWatch(run, columns=True)
         self._before: tuple[str, int] | None = None
+        self._examined: tuple[str, int] | None = None
 
     def look(self) -> Look:
         update = self._watch.poll()
         now = (update.state.state, update.state.attempt)
+        health = None
+        if now != self._examined and update.read_share >= 1:
+            health, self._examined = health_of(self._run, update.state), now
         # A checkpoint is looked for when something happened: its files are many.
         if now == self._before and not update.events:
-            return Look(update)
+            return Look(update, health=health)
         self._before = now
-        return Look(update, check_checkpoint(self._run), self._run.read_manifest())
+        return Look(update, check_checkpoint(self._run), self._run.read_manifest(), health)
 
 
 class RunRecord:
@@ -60,6 +67,7 @@ class RunRecord:
         self.state: RunState = UNREADABLE
         self.columns = Columns()
         self.checkpoint: CheckpointReport | None = None
+        self.health: Health | None = None
         self.version = 0
         """Grows with everything that ``add`` takes over."""
         self._starts: list[float] = []
@@ -81,6 +89,10 @@ class RunRecord:
         self.state = look.update.state
         self.checkpoint = look.checkpoint or self.checkpoint
         self.manifest = look.manifest if look.manifest is not None else self.manifest
+        if look.update.state.state != "finished":
+            self.health = None
+        elif look.health is not None:
+            self.health = look.health
         for event in look.update.events:
             self._note(event)
         if look.update.anew:

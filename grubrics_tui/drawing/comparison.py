@@ -17,7 +17,7 @@ from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.values import short
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.formats import MISSING, duration, seconds
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.states import STATE_LOOKS, look_of
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 
@@ -83,7 +83,7 @@ def table_lines(
         found.append(TableLine(kinds_told(comparison.kinds, comparison.shared), ink="accent"))
     found.append(TableLine("how they did"))
     for row in comparison.summary:
-        cells = _deltas(row, comparison.baseline) if deltas else _values(row, comparison, star)
+        cells = _deltas(row, comparison) if deltas else _values(row, comparison, star)
         found.append(TableLine(row.name, tuple(cells), row))
     found += _differences("config", comparison.config, comparison.baseline)
     of_shell = [one for one in comparison.environment if one.section == SHELL]
@@ -149,7 +149,7 @@ def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[S
     """Each value, how far it is from the baseline's, and the step it is from."""
     best, baseline = row.best(), comparison.baseline
     for place, delta in enumerate(row.deltas(baseline)):
-        parts = [_value(row.values[place], row.unit, star if place in best else "")]
+        parts = [_cell_of(row, comparison, place, star if place in best else "")]
         if delta is not None and place != baseline:
             parts.append(Span(f"  {told_delta(delta, row.unit)}", _tone(row, delta)))
         if row.steps[place] is not None:
@@ -157,20 +157,28 @@ def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[S
         yield tuple(parts)
 
 
-def _deltas(row: Measure, baseline: int) -> Iterator[tuple[Span, ...]]:
+def _deltas(row: Measure, comparison: Comparison) -> Iterator[tuple[Span, ...]]:
+    baseline = comparison.baseline
     for place, delta in enumerate(row.deltas(baseline)):
         if place == baseline or row.unit == "text":
-            yield (_value(row.values[place], row.unit, ""),)
+            yield (_cell_of(row, comparison, place, ""),)
         elif delta is None:
             yield (Span(MISSING, "quiet"),)
         else:
             yield (Span(told_delta(delta, row.unit), _tone(row, delta)),)
 
 
-def _value(value: Value, unit: str, star: str) -> Span:
-    if isinstance(value, str) and value in STATE_LOOKS:
-        glyph, ink = STATE_LOOKS[value]
+def _cell_of(row: Measure, comparison: Comparison, place: int, star: str) -> Span:
+    value, health = row.values[place], comparison.health[place]
+    if row.name == "state" and isinstance(value, str) and value in STATE_LOOKS:
+        glyph, ink = look_of(value, health)
         return Span(f"{glyph} {value}", ink)
+    if row.name == "health" and health is not None and health.finding is not None:
+        return Span(str(value), "warning")
+    return _value(value, row.unit, star)
+
+
+def _value(value: Value, unit: str, star: str) -> Span:
     ink = "success" if star else "quiet" if value is None else "foreground"
     return Span(f"{told(value, unit)} {star}".rstrip(), ink, bold=bool(star))
 

@@ -28,7 +28,7 @@ from grubrics_tui.widgets.reward_panel import RewardPanel
 from grubrics_tui.widgets.run_facts import state_look
 
 if TYPE_CHECKING:
-    from engine.doctor.finding import Finding
+    from engine.doctor.health import Health
     from engine.records.checkpoints import CheckpointReport
     from engine.records.entry import LogEntry
 
@@ -57,11 +57,11 @@ class EndScreen(ScrolledScreen):
             update: Update,
             entry: LogEntry,
             checkpoint: CheckpointReport,
-            sick: Finding | None,
+            health: Health | None,
         ) -> None:
             super().__init__()
             self.update, self.entry, self.checkpoint = update, entry, checkpoint
-            self.sick = sick
+            self.health = health
 
     def __init__(self, run: RunDir) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ class EndScreen(ScrolledScreen):
 
     @work(thread=True, exit_on_error=False)
     def _judge(self) -> None:
-        from engine.doctor.sick import sickness
+        from engine.doctor.health import health_of
         from engine.records.checkpoints import check_checkpoint
         from engine.records.draft import drafted
 
         worker, update = get_current_worker(), RunWatch(self.run).poll()
-        sick = sickness(self.run, update.state, lambda: worker.is_cancelled)
-        entry = drafted(self.run, sick)
-        self.post_message(self.Judged(update, entry, check_checkpoint(self.run), sick))
+        health = health_of(self.run, update.state, lambda: worker.is_cancelled)
+        entry = drafted(self.run, health)
+        self.post_message(self.Judged(update, entry, check_checkpoint(self.run), health))
 
     @on(Judged)
     def _show(self, message: Judged) -> None:
@@ -98,7 +98,7 @@ class EndScreen(ScrolledScreen):
         history.add(message.update)
         self.query_one(Panel).show(history)
         self.query_one("#verdict", Facts).show(
-            verdict_facts(message.update, message.entry, message.sick)
+            verdict_facts(message.update, message.entry, message.health)
         )
         self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
 
@@ -109,9 +109,9 @@ class EndScreen(ScrolledScreen):
         self.post_message(OpenLogEntry(self.run))
 
 
-def verdict_facts(update: Update, entry: LogEntry, sick: Finding | None = None) -> list[Fact]:
+def verdict_facts(update: Update, entry: LogEntry, health: Health | None = None) -> list[Fact]:
     """The state first; then the lines of the entry's result, split at their label."""
-    state = state_look(update.state.word, f"sick: {sick.family}" if sick else "")
+    state = state_look(update.state.word, health)
     reason = update.state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:

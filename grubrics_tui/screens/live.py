@@ -131,6 +131,7 @@ class LiveScreen(ChartScreen):
     @on(Diagnosed)
     def _show_findings(self, message: Diagnosed) -> None:
         is_news = self.history.diagnosed(message.findings)
+        self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
         self.query_one(PanelGrid).show(self.history)
         # What an ended run or somebody else's log shows when it is opened is no news.

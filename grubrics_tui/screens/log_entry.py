@@ -100,14 +100,14 @@ class LogEntryScreen(CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _make_draft(self) -> None:
-        from engine.doctor.sick import sickness
+        from engine.doctor.health import health_of
         from engine.records.draft import drafted
         from engine.records.experiment_log import next_id
 
         worker = get_current_worker()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        sick = sickness(self.run, stopped=lambda: worker.is_cancelled)
-        entry = dataclasses.replace(drafted(self.run, sick), id=next_id(text))
+        health = health_of(self.run, stopped=lambda: worker.is_cancelled)
+        entry = dataclasses.replace(drafted(self.run, health), id=next_id(text))
         self.post_message(self.Drafted(entry))
 
     @on(Drafted)

@@ -16,7 +16,7 @@ from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
-from grubrics_tui.health import Health
+from grubrics_tui.health import HealthWatch
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
     OpenCompare,
@@ -64,8 +64,8 @@ class RunsScreen(CockpitScreen):
             super().__init__()
             self.listing = listing
 
-    class Sick(Message):
-        """The doctor found something grave in a run that has ended."""
+    class Examined(Message):
+        """The health of another finished run is known."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class RunsScreen(CockpitScreen):
         self._described: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
-        self._health = Health(root, lambda: self.post_message(self.Sick()))
+        self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
         self.marks = Marks()
 
     def compose(self) -> ComposeResult:
@@ -95,8 +95,8 @@ class RunsScreen(CockpitScreen):
     def _look_at_what_is_in_sight(self) -> None:
         self._health.want(self.query_one(RunList).in_sight)
 
-    @on(Sick)
-    def _mark_sick(self) -> None:
+    @on(Examined)
+    def _show_health(self) -> None:
         self.query_one(RunList).refresh()
         self._show_selected()
 

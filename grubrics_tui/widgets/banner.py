@@ -11,7 +11,7 @@ from engine.watch.error_lines import last_errors
 from grubrics_tui.drawing.findings import LOOKS
 from grubrics_tui.history import History
 from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.states import look_of
 
 _ERROR_LINES = 3
 _HINT = "   f shows why"
@@ -75,15 +75,21 @@ def message(state: RunState, history: History) -> list[str]:
     if state.state in ("starting", "queued"):
         return [f"{state.state}: waiting for {state.waiting_for or 'its first sign of life'}"]
     if state.state == "finished":
-        return [
-            state.reason
-            or "finished: every step was done   v shows the verdict, e writes the log entry",
-            *_trouble(history),
-        ]
+        return _ended(state, history)
     head = f"{state.state}: {state.reason or 'no reason was recorded'}"
     if state.state == "stalled" or state.state == "stopping":
         return [head, *_trouble(history)]
     return [head, *(_trouble(history) or last_errors(history.console, _ERROR_LINES))]
+
+
+def _ended(state: RunState, history: History) -> list[str]:
+    """What makes a finished run worthless comes first."""
+    done = state.reason or "finished: every step was done"
+    keys = "v shows the verdict, e writes the log entry"
+    if history.health is not None and history.health.finding is not None:
+        title, cause = _trouble(history)
+        return [f"! {state.word}, unhealthy: {title.split(' ', 1)[1]}", cause, f"{done}   {keys}"]
+    return [state.reason or f"{done}   {keys}", *_trouble(history)]
 
 
 def _alarms(history: History) -> list[Finding]:
@@ -107,4 +113,9 @@ def _look(state: RunState, history: History) -> tuple[str, str]:
     if state.state in ("running", "foreign") and alarms:
         bad = alarms[0].severity is not Severity.WARNING
         return ("alarm", "error") if bad else ("worry", "warning")
-    return state.word, STATE_LOOKS[state.word][1]
+    if state.state == "finished" and history.health is not None:
+        if history.health.finding is not None:
+            return "worry", "warning"
+        if not history.health.is_known:
+            return "unexamined", look_of(state.word, history.health)[1]
+    return state.word, look_of(state.word, history.health)[1]

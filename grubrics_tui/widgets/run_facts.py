@@ -6,21 +6,19 @@ import time
 
 from textual.content import Content
 
+from engine.doctor.health import Health
 from engine.runs.notes import Notes
 from engine.runs.registry import RunInfo
 from engine.runs.state import RunState
 from grubrics_tui.formats import clock, duration, step_of
 from grubrics_tui.widgets.facts import Fact
-from grubrics_tui.widgets.states import SICK_LOOK, STATE_LOOKS
+from grubrics_tui.widgets.states import look_of
 
 _LONGEST_NOTE = 120
 
 
-def run_facts(info: RunInfo, sick: str = "") -> list[Fact]:
-    """Id, step and when; what it waits for; last the state, whose reason may be long.
-
-    ``sick`` is what the doctor found in it.
-    """
+def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
+    """Id, step and when; what it waits for; last the state, whose reason may be long."""
     state = info.state
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
@@ -31,13 +29,14 @@ def run_facts(info: RunInfo, sick: str = "") -> list[Fact]:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
         facts.append(("waiting", f"for {state.waiting_for}"))
-    return [*facts, ("state", state_look(state.word, sick) + reason)]
+    return [*facts, ("state", state_look(state.word, health) + reason)]
 
 
-def state_look(word: str, sick: str) -> Content:
-    """``✓ finished``; of a sick run ``! finished, sick: judge_auth``."""
-    glyph, ink = SICK_LOOK if sick else STATE_LOOKS[word]
-    return Content.styled(", ".join(filter(None, (f"{glyph} {word}", sick))), f"bold ${ink}")
+def state_look(word: str, health: Health | None) -> Content:
+    """``✓ finished``; ``! finished, unhealthy: The judge refuses the caller since step 3``."""
+    glyph, ink = look_of(word, health)
+    phrase = health.phrase if health and health.is_known else ""
+    return Content.styled(", ".join(filter(None, (f"{glyph} {word}", phrase))), f"bold ${ink}")
 
 
 def _notes(notes: Notes) -> Content:

@@ -12,7 +12,7 @@ from grubrics_tui.formats import MISSING, duration, fixed, percent, seconds, ste
 from grubrics_tui.history import History
 from grubrics_tui.widgets.drawn import Drawn
 from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
-from grubrics_tui.widgets.states import STATE_LOOKS
+from grubrics_tui.widgets.states import look_of
 
 _TICK_S = 1.0
 
@@ -62,8 +62,8 @@ class RunHeader(Drawn):
         history, state = self._history, self._history.state
         values = _losses(history) if self._kind == "sft" else _rewards(history)
         return [
-            justify(_title(state, self._run_id, width), self._times(history), width),
-            _progress(state, width, self.ascii_only),
+            justify(_title(history, state, self._run_id, width), self._times(history), width),
+            _progress(history, state, width, self.ascii_only),
             [*values, *_step_time(history), *_reading(history)],
         ]
 
@@ -78,8 +78,8 @@ class RunHeader(Drawn):
         return [Span(self._source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
 
-def _title(state: RunState, run_id: str, width: int) -> Row:
-    glyph, ink = STATE_LOOKS[state.word]
+def _title(history: History, state: RunState, run_id: str, width: int) -> Row:
+    glyph, ink = look_of(state.word, history.health)
     word = describe(state) if state.state == "foreign" else state.word
     room = max(12, width - len(word) - 34)
     name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
@@ -95,14 +95,14 @@ def _times(state: RunState, left: float | None) -> Row:
     return row
 
 
-def _progress(state: RunState, width: int, ascii_only: bool) -> Row:
+def _progress(history: History, state: RunState, width: int, ascii_only: bool) -> Row:
     if state.state == "foreign" and state.total_steps is None:
         return [Span(f"step {MISSING if state.step is None else state.step}")]
     label = f"step {step_of(state.step, state.total_steps)}  "
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
     percent = f" {share * 100:3.0f} %"
     room = max(4, width - len(label) - len(percent))
-    _, ink = STATE_LOOKS[state.word]
+    _, ink = look_of(state.word, history.health)
     return [Span(label), *bar(share, room, ink, ascii_only=ascii_only), Span(percent)]
 
 

@@ -16,11 +16,12 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from engine.doctor.health import Health
 from engine.runs.registry import RunInfo
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.formats import MISSING, clock, step_of
 from grubrics_tui.marks import Marks
-from grubrics_tui.widgets.states import SICK_LOOK, STATE_LOOKS
+from grubrics_tui.widgets.states import look_of
 
 _LEAD, _STATE, _KIND, _TIME = 3, 11, 6, 13
 _WIDE = 100
@@ -75,11 +76,13 @@ class RunList(ScrollView, can_focus=True):
         """Others are in sight, or may be."""
 
     def __init__(
-        self, marks: Marks | None = None, sick: Callable[[RunInfo], str] = lambda _: ""
+        self,
+        marks: Marks | None = None,
+        health_of: Callable[[RunInfo], Health | None] = lambda _: None,
     ) -> None:
-        """``sick`` says what the doctor found in a run that has ended."""
+        """``health_of`` gives the verdict on a finished run."""
         super().__init__()
-        self._sick = sick
+        self._health_of = health_of
         self.border_title = "runs"
         self.runs: Sequence[RunInfo] = ()
         self._marks = Marks() if marks is None else marks
@@ -152,7 +155,7 @@ class RunList(ScrollView, can_focus=True):
         if chosen:
             base += Style(bgcolor=self.app.theme_variables.get("panel"))
         info = self.runs[index]
-        row = [*self._lead(info, chosen), *_row(info, width, self._columns, self._sick(info))]
+        row = [*self._lead(info, chosen), *_row(info, width, self._columns, self._health_of(info))]
         strip = Strip([self._segment(span, base) for span in row])
         if strip.cell_length <= width:
             return strip.adjust_cell_length(width, base)
@@ -182,13 +185,12 @@ def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
     return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
 
 
-def _row(info: RunInfo, width: int, columns: Columns, sick: str = "") -> Row:
+def _row(info: RunInfo, width: int, columns: Columns, health: Health | None = None) -> Row:
     state, wide = info.state, width >= _WIDE
-    glyph, ink = STATE_LOOKS[state.word]
+    glyph, ink = look_of(state.word, health)
     room = width - _LEAD - _STATE - (2 + columns.step + 2) - _TIME
     names = min(columns.id, _LONGEST_ID if wide else max(12, room))
-    if sick:
-        glyph, ink = SICK_LOOK
+    trouble = health.phrase if health and health.finding else ""
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
         Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
@@ -197,7 +199,7 @@ def _row(info: RunInfo, width: int, columns: Columns, sick: str = "") -> Row:
         Span(info.kind.ljust(_KIND) if wide else "", "quiet"),
         Span(f"{clock(info.started) if wide else _short(info.started)}  ", "quiet"),
         Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
-        Span(f"{sick}  " if sick else "", "error"),
+        Span(f"{trouble}  " if trouble else "", "warning"),
         Span(detail, "quiet"),
     ]
 

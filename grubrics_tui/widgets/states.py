@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.doctor.health import Health
+
 # By the word that a person is told of a state, ``RunState.word``.
 STATE_LOOKS = {
     "queued": ("◌", "quiet"),
@@ -16,8 +21,21 @@ STATE_LOOKS = {
     "foreign": ("◇", "primary"),
 }
 
-SICK_LOOK = ("!", "error")
-"""Of a run that finished and whose numbers are no good: the doctor found something grave."""
+UNHEALTHY_LOOK = ("!", "warning")
+"""Of a run that finished and whose numbers are worthless: the doctor found something grave."""
+
+UNEXAMINED_LOOK = ("✓", "foreground")
+"""Of a finished run that the doctor has not examined yet: it may be unhealthy."""
+
+
+def look_of(word: str, health: Health | None) -> tuple[str, str]:
+    """Glyph and color of a state; ``health`` is that of a finished run."""
+    if health is not None and health.finding is not None and STATE_LOOKS[word][1] != "error":
+        return UNHEALTHY_LOOK
+    if word == "finished" and (health is None or not health.is_known):
+        return UNEXAMINED_LOOK
+    return STATE_LOOKS[word]
+
 
 CHECK_LOOKS = {
     "ok": ("✓", "success"),
