@@ -19,7 +19,7 @@ from engine.errors import UsageError
 from engine.launch.compose import last_step, verl_config
 from engine.launch.env_file import load_env_file
 from engine.launch.recipe import Recipe, load_recipe
-from engine.train import environment, patches, ray_attach, ray_session, zygote
+from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
 
 # What the actors of a run import; the zygote does it once for all of them.
@@ -94,17 +94,24 @@ def run_on_cpu(config: dict[str, Any], attempt: Path, signals: StopSignals) -> N
 
 def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
     """Train the way verl's launcher does, on a private Ray instance."""
-    with ray_session.private_instance(attempt), ray_running(config, _verl_env(config), signals):
-        _train_here(config)
+    with ray_session.private_instance(attempt):
+        hook = f"{ray_session.__name__}.{ray_session.secure_worker.__name__}"
+        runtime = {**_verl_env(config), "worker_process_setup_hook": hook}
+        with ray_running(config, runtime, signals):
+            _train_here(config)
 
 
 def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
     """Train on the Ray cluster that RAY_ADDRESS names; it was there before and stays."""
     device = config["grubrics"]["device"]
+    key = queue_key.create(attempt, os.environ)
     runtime = ray_attach.with_runtime_env(_verl_env(config), os.environ, device)
-    with ray_running(ray_attach.attaching(config), runtime, signals):
-        ray_attach.require_shared(attempt)
-        _train_here(config)
+    try:
+        with ray_running(ray_attach.attaching(config), runtime, signals):
+            ray_attach.require_shared(attempt)
+            _train_here(config)
+    finally:
+        key.unlink(missing_ok=True)
 
 
 def _train_in_worker(config: dict[str, Any]) -> None:

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
+
+from engine.addresses import is_loopback
+from engine.train import queue_key
 
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 Kind = Literal["public hook", "environment", "private name", "patch"]
 
@@ -51,6 +59,13 @@ def apply_to_private_ray() -> None:
     RayParams.__init__ = __init__
 
 
+def apply_to_sockets() -> None:
+    """Let the sockets of this process speak to the run alone. Calling it twice changes nothing."""
+    _patch_torch_store()
+    if queue_key.FILE_VARIABLE in os.environ:
+        _patch_queue_sockets(os.environ[queue_key.FILE_VARIABLE])
+
+
 def register_adapter() -> None:
     """Make ``rollout.name=hf`` known on the trainer's side."""
     from verl.workers.rollout import base
@@ -85,6 +100,72 @@ def _patch_pinned_offload() -> None:
             super().__init__(pin_memory=False)
 
     fsdp.CPUOffloadPolicy = UnpinnedOffloadPolicy  # type: ignore[misc]
+
+
+def _patch_torch_store() -> None:
+    """A store that is announced on a loopback address listens there only."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    original = TCPStore.__init__
+    if getattr(original, "_loopback", False):
+        return
+
+    @wraps(original)
+    def __init__(  # noqa: N807
+        self: Any,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        given = len(args) > 3 or kwargs.get("master_listen_fd") is not None
+        if is_master and not given and is_loopback(host_name):
+            listening = _listen(host_name, port)
+            if listening is not None:  # otherwise this process has a store there already
+                port = listening.getsockname()[1]
+                kwargs["master_listen_fd"] = listening.detach()
+        original(self, host_name, port, world_size, is_master, *args, **kwargs)
+
+    __init__._loopback = True  # type: ignore[attr-defined]
+    TCPStore.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _listen(host: str, port: int) -> socket.socket | None:
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listening = socket.socket(family, kind)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(socket.SOMAXCONN)
+    except OSError:
+        listening.close()
+        return None
+    return listening
+
+
+def _patch_queue_sockets(key_file: str) -> None:
+    import zmq
+    from transfer_queue import controller
+    from transfer_queue.storage import simple_storage
+    from transfer_queue.storage.managers import base
+    from transfer_queue.utils import zmq_utils
+
+    original = zmq_utils.create_zmq_socket
+    if getattr(original, "_keyed", False):
+        return
+
+    def create_zmq_socket(
+        ctx: Any, socket_type: Any, ip: str, identity: bytes | None = None
+    ) -> Any:
+        made = original(ctx, socket_type, ip, identity)
+        queue_key.require(made, listens=socket_type == zmq.ROUTER, key_file=key_file)
+        return made
+
+    create_zmq_socket._keyed = True  # type: ignore[attr-defined]
+    for module in (zmq_utils, base, simple_storage, controller):
+        module.create_zmq_socket = create_zmq_socket
 
 
 # checks: each imports what it looks at, because this module is read by people and by docs too
@@ -155,6 +236,52 @@ def _agent_port_moved() -> str | None:
 
     known = "dashboard_agent_listen_port" in inspect.getsource(RayParams)
     return None if known else "Ray names the port of its dashboard agent in another way"
+
+
+def _loopback_switch_moved() -> str | None:
+    from ray._private import ray_constants, services
+
+    known = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR == LOOPBACK_VARIABLE
+    used = "ENABLE_RAY_CLUSTER" in inspect.getsource(services.get_node_ip_address)
+    return None if known and used else f"Ray no longer reads {LOOPBACK_VARIABLE}"
+
+
+def _torch_store_moved() -> str | None:
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    known = "master_listen_fd" in (TCPStore.__init__.__doc__ or "")
+    return None if known else "torch's TCPStore takes no listening socket"
+
+
+def _queue_sockets_moved() -> str | None:
+    import zmq
+    from transfer_queue.utils import zmq_utils
+
+    if not zmq.has("curve"):
+        return "libzmq was built without CURVE"
+    wanted = ["ctx", "socket_type", "ip", "identity"]
+    return _signature_moved(zmq_utils.create_zmq_socket, wanted) or _other_queue_sockets()
+
+
+def _other_queue_sockets() -> str | None:
+    """Sockets that TransferQueue makes without the function that is patched."""
+    import transfer_queue
+
+    made = [
+        f"{path.name}:{number}"
+        for path in sorted(Path(transfer_queue.__file__).parent.rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"(ctx|context)\.socket\(", line) and path.name != "zmq_utils.py"
+    ]
+    importers = sorted(
+        str(path.relative_to(Path(transfer_queue.__file__).parent))
+        for path in Path(transfer_queue.__file__).parent.rglob("*.py")
+        if re.search(r"^ +create_zmq_socket,|import create_zmq_socket", path.read_text(), re.M)
+    )
+    known = ["controller.py", "storage/managers/base.py", "storage/simple_storage.py"]
+    if made or importers != known:
+        return f"TransferQueue makes sockets elsewhere: {', '.join(made or importers)}"
+    return None
 
 
 def _sampler_moved() -> str | None:
@@ -241,6 +368,28 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "ray._private.parameter.RayParams(dashboard_agent_listen_port=0) in a private instance",
         "ray.init() always takes 52365: a cluster started later could take no jobs",
         _agent_port_moved,
+    ),
+    Deviation(
+        "Ray on loopback",
+        "environment",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 in a private instance (engine/train/ray_session.py)",
+        "ray.init() turns 127.0.0.1 into the host's address, and its services listen on all",
+        _loopback_switch_moved,
+    ),
+    Deviation(
+        "TransferQueue sockets",
+        "patch",
+        "transfer_queue.utils.zmq_utils.create_zmq_socket: CURVE with the run's key "
+        "(engine/train/queue_key.py)",
+        "TransferQueue unpickles what anybody sends to its ports",
+        _queue_sockets_moved,
+    ),
+    Deviation(
+        "torch store",
+        "patch",
+        "torch.distributed.TCPStore(master_listen_fd=...) where its host is a loopback address",
+        "torch's store listens on every address of the host",
+        _torch_store_moved,
     ),
     Deviation(
         "reward manager",

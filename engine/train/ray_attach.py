@@ -10,7 +10,8 @@ from typing import Any
 from engine.launch.env_file import load_env_file
 from engine.runs.ray_job import CARRIED, read_job
 from engine.runs.rundir import ON_CLUSTER_VARIABLE
-from engine.train import environment
+from engine.train import environment, patches
+from engine.train.queue_key import FILE_VARIABLE
 from engine.train.ray_driver import blindness
 
 PROJECT_VARIABLE = "GRUBRICS_PROJECT"
@@ -48,7 +49,7 @@ def with_runtime_env(
     environment.prepare(needed, device)
     variables = {
         **runtime["env_vars"],
-        **{name: env[name] for name in (*needed, *CARRIED) if name in env},
+        **{name: env[name] for name in (*needed, *CARRIED, FILE_VARIABLE) if name in env},
         ON_CLUSTER_VARIABLE: "1",
         PROJECT_VARIABLE: str(Path.cwd()),
     }
@@ -62,6 +63,7 @@ def enter_project() -> None:
     if project.is_dir():  # otherwise ``require_shared`` says so in one line
         os.chdir(project)
         load_env_file(os.environ)
+    patches.apply_to_sockets()
 
 
 def require_shared(attempt: Path) -> None:

@@ -1,4 +1,4 @@
-"""A private Ray instance for one run: own directory, own token, gone when the run ends."""
+"""A private Ray instance for one run: own directory, own token, on loopback, gone with the run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.runs import private_ray
+from engine.train import patches, queue_key
 
 # Ray's default lets a driver wait a minute for a control service that was killed. Private services
 # are never restarted, so there is nothing to wait for.
 GCS_PATIENCE_S = 5
+
+LOOPBACK_INTERFACE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+"""What keeps torch's collectives on this host. A run that trains here alone needs no other way,
+whatever the shell sets for the runs on a cluster."""
+
+LOOPBACK = {
+    # Ray's own switch for "this host alone": its services announce 127.0.0.1 and listen there.
+    patches.LOOPBACK_VARIABLE: "0",
+    "VLLM_HOST_IP": "127.0.0.1",
+    **LOOPBACK_INTERFACE,
+}
+"""What keeps every socket of a run on this host."""
 
 
 @contextmanager
@@ -29,6 +42,8 @@ def private_instance(attempt: Path) -> Iterator[Path]:
         RAY_AUTH_MODE="token",
         RAY_AUTH_TOKEN=secrets.token_hex(32),
     )
+    os.environ.update(LOOPBACK)
+    queue_key.create(directory, os.environ)
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(GCS_PATIENCE_S))
     # A port that was fixed for another instance is taken; without it Ray picks a free one.
     os.environ.pop("RAY_GCS_SERVER_PORT", None)
@@ -36,3 +51,8 @@ def private_instance(attempt: Path) -> Iterator[Path]:
         yield directory
     finally:
         private_ray.remove(attempt)
+
+
+def secure_worker() -> None:
+    """Ray runs this first in every worker of an instance whose workers are not forked."""
+    patches.apply_to_sockets()

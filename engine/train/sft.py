@@ -22,6 +22,7 @@ from engine.launch.recipe import Recipe
 from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
+from engine.train.ray_session import LOOPBACK_INTERFACE
 from engine.train.sft_compose import SftPlan, plan, read_conversations, verl_config, write_parquet
 from engine.train.sft_resume import saved_step, starting_checkpoint
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    os.environ.update(LOOPBACK_INTERFACE)
     signals = StopSignals()
     try:
         return run(recipe, config, steps, attempt)
@@ -86,8 +88,9 @@ def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) ->
     """torchrun, which ends every rank when one fails; its exit code."""
     path = attempt / "sft_config.json"
     jsonl.write_json(path, config)
-    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={ranks}"]
-    command += ["--nnodes=1", f"--master_port={port}", "-m", "engine.train.sft_rank", str(path)]
+    command = [sys.executable, "-m", "engine.train.sft_ranks", f"--nproc_per_node={ranks}"]
+    command += ["--nnodes=1", "--master_addr=127.0.0.1", f"--master_port={port}"]
+    command += ["-m", "engine.train.sft_rank", str(path)]
     process = subprocess.Popen(command)
     try:
         code = process.wait()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -22,6 +30,8 @@ from tests.engine.train.conftest import SmallWorld
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
+QUEUE_PROCESSES = ("ray::TransferQu", "ray::SimpleStor")
+Listener = tuple[str, str, int]
 DIGITS = """
 def compute_score(solution_str, extra_info, **_):
     if extra_info["index"] in FAILING:
@@ -70,6 +80,73 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=540,
     )
+
+
+def watched_run(
+    arguments: list[str], folder: Path
+) -> tuple[subprocess.CompletedProcess[str], set[Listener]]:
+    """``run``, and whatever its processes listened on meanwhile."""
+    found: set[Listener] = set()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run, arguments, folder)
+        while not done.done():
+            found.update(listeners(psutil.Process().children(recursive=True)))
+            time.sleep(0.05)
+        return done.result(), found
+
+
+def listeners(processes: list[psutil.Process]) -> list[Listener]:
+    """Name of the process, address and port of every TCP socket that they listen on."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            found += [
+                (process.name(), str(one.laddr.ip), int(one.laddr.port))
+                for one in process.net_connections("tcp")
+                if one.status == psutil.CONN_LISTEN
+            ]
+    return found
+
+
+def on_loopback(listener: Listener) -> bool:
+    address = ipaddress.ip_address(listener[1])
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return (mapped or address).is_loopback
+
+
+def own_address() -> str:
+    """An address of this host that other hosts may reach, or one that only looks like it."""
+    for addresses in psutil.net_if_addrs().values():
+        for one in addresses:
+            if one.family == socket.AF_INET and not ipaddress.ip_address(one.address).is_loopback:
+                return one.address
+    pytest.skip("this host has no address but loopback")
+
+
+class Touch:
+    """Unpickling one creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def send_pickle(address: str, port: int, executed: Path, *, keyed: bool) -> None:
+    """Send a message as TransferQueue's clients do, whose decoding creates ``executed``."""
+    import msgpack
+    import zmq
+
+    with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
+        stranger.setsockopt(zmq.IDENTITY, b"TQ_STORAGE_stranger")
+        stranger.linger = 1000
+        if keyed:
+            stranger.curve_serverkey, _ = zmq.curve_keypair()
+            stranger.curve_publickey, stranger.curve_secretkey = zmq.curve_keypair()
+        stranger.connect(f"tcp://{address.removeprefix('::ffff:')}:{port}")
+        stranger.send_multipart([msgpack.packb(msgpack.ExtType(1, pickle.dumps(Touch(executed))))])
+        stranger.poll(500)  # no answer is expected; it leaves time for the handshake
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -139,27 +216,91 @@ def test_too_many_failed_rewards_stop_the_run(world: SmallWorld, tmp_path: Path)
     assert "step 1: 8 of 8 rollouts got no reward" in done.stdout + done.stderr
 
 
-def test_a_signal_ends_everything_and_shows_in_the_exit_code(
-    world: SmallWorld, tmp_path: Path
-) -> None:
-    import psutil
+@dataclass(frozen=True)
+class Live:
+    driver: subprocess.Popen[bytes]
+    folder: Path
 
-    arguments = command(world, tmp_path, "trainer.total_training_steps=5000")
+    def processes(self) -> list[psutil.Process]:
+        driver = psutil.Process(self.driver.pid)
+        return [driver, *driver.children(recursive=True)]
+
+
+@pytest.fixture(scope="module")
+def live(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A GRPO run in the midst of its steps; whoever needs its end ends it."""
+    folder = tmp_path_factory.mktemp("live")
+    arguments = command(world, folder, "trainer.total_training_steps=5000")
     environment = {
         **os.environ,
-        "GRUBRICS_ATTEMPT_DIR": str(tmp_path / "attempt_1"),
-        "GRUBRICS_RUN_ID": tmp_path.name,
+        "GRUBRICS_ATTEMPT_DIR": str(folder / "attempt_1"),
+        "GRUBRICS_RUN_ID": folder.name,
     }
-    with (tmp_path / "out").open("wb") as out:
-        driver = subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdout=out, stderr=out)
-    deadline = time.monotonic() + 400
-    while not metrics(tmp_path) and driver.poll() is None:
+    with (folder / "out").open("wb") as out:
+        driver = subprocess.Popen(arguments, cwd=folder, env=environment, stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + 400
+        while not metrics(folder):
+            assert driver.poll() is None, (folder / "out").read_text()[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield Live(driver, folder)
+    finally:
+        if driver.poll() is None:
+            driver.terminate()
+            driver.wait(120)
+
+
+def test_nothing_of_a_run_listens_beyond_this_host(live: Live) -> None:
+    listening = listeners(live.processes())
+    assert len(listening) > 20
+    assert [one for one in listening if not on_loopback(one)] == []
+
+
+def test_no_socket_of_a_run_answers_at_another_address_of_this_host(live: Live) -> None:
+    elsewhere = own_address()
+    for _, _, port in listeners(live.processes()):
+        with socket.socket() as stranger, pytest.raises(ConnectionRefusedError):
+            stranger.connect((elsewhere, port))
+
+
+@pytest.mark.parametrize("holds", ["no key", "another key"])
+def test_a_local_stranger_cannot_have_a_message_unpickled(
+    live: Live, tmp_path: Path, holds: str
+) -> None:
+    """TransferQueue executes what a pickle in a message says, for whoever reaches its handlers."""
+    executed = tmp_path / "executed"
+    queue = [one for one in listeners(live.processes()) if one[0].startswith(QUEUE_PROCESSES)]
+    assert len(queue) >= 3
+    before = len(metrics(live.folder))
+    for _, address, port in queue:
+        send_pickle(address, port, executed, keyed=holds == "another key")
+    deadline = time.monotonic() + 60
+    while len(metrics(live.folder)) < before + 3:  # the run goes on meanwhile
         assert time.monotonic() < deadline
-        time.sleep(0.2)
-    started = psutil.Process(driver.pid).children(recursive=True)
+        time.sleep(0.1)
+    assert not executed.exists()
+
+
+def test_the_same_message_is_executed_by_a_queue_without_key(tmp_path: Path) -> None:
+    """Shows that the message of the test above is one that TransferQueue would obey."""
+    import zmq
+    from transfer_queue.utils.serial_utils import decode
+
+    executed = tmp_path / "executed"
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as server:
+        port = server.bind_to_random_port("tcp://127.0.0.1")
+        send_pickle("127.0.0.1", port, executed, keyed=False)
+        assert server.poll(10_000)
+        decode(server.recv_multipart()[1:])
+    assert executed.exists()
+
+
+def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None:
+    started = live.processes()[1:]
     assert len(started) > 10
-    driver.send_signal(signal.SIGTERM)
-    assert driver.wait(120) == 128 + signal.SIGTERM
+    live.driver.send_signal(signal.SIGTERM)
+    assert live.driver.wait(120) == 128 + signal.SIGTERM
     _, alive = psutil.wait_procs(started, timeout=60)
     assert alive == []
 
@@ -180,8 +321,9 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     ]
     recipe = ROOT / "configs" / "sft_tiny.yaml"
     start = [sys.executable, "-m", "engine.train.sft", "--config", str(recipe)]
-    done = run([*start, *settings, *extra], tmp_path)
+    done, listening = watched_run([*start, *settings, *extra], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert listening and [one for one in listening if not on_loopback(one)] == []
     final = tmp_path / "out" / "final"
     assert done.stdout.splitlines()[-1] == f"final model: {final}"
     model = AutoModelForCausalLM.from_pretrained(final)
