@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from engine.watch.error_lines import is_error
+from engine.watch.error_lines import ERROR_FIELD, ERROR_WORDS, is_error
 
 DRIVER = "driver"
 """Lines that no Ray worker wrote: the process that was launched, and what it runs itself."""
@@ -23,8 +24,6 @@ _BAR = re.compile(
     rb"(?:\[(?:[^\[\]]|\[[^\[\]]*\])*+\]|\x1b\[[\d;]*[A-Za-z]|\s)*+(?:\[[^\]]*)?"
 )
 _STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
-# Every line that is_error() accepts holds one of these, in small letters.
-_ERROR_WORDS = (b"error", b"exception", b"interrupt", b"killed", b"critical", b"fatal", b"out of m")
 _REACH = 400
 """Bytes from a line's start within which it says what it is: a line may be megabytes long."""
 _BARS_REACH = 64 * 1024
@@ -72,15 +71,11 @@ def steps_in(data: bytes) -> list[tuple[int, int]]:
 
 def errors_in(data: bytes) -> list[int]:
     """The places of the lines that raise or log an error."""
-    small = data.lower()
     found: set[int] = set()
-    for word in _ERROR_WORDS:
-        place = small.find(word)
-        while place >= 0:
-            start = _line_start(data, place)
-            if start >= 0 and start not in found and _says_error(data, start):
-                found.add(start)
-            place = small.find(word, place + len(word))
+    for place in _error_hints(data):
+        start = _line_start(data, place)
+        if start >= 0 and start not in found and _says_error(data, start):
+            found.add(start)
     return sorted(found)
 
 
@@ -107,6 +102,17 @@ def _line_start(data: bytes, place: int, reach: int = _REACH) -> int:
     earliest = max(0, place - reach)
     start = data.rfind(b"\n", earliest, place) + 1
     return start if start or not earliest else -1
+
+
+def _error_hints(data: bytes) -> Iterator[int]:
+    """Places that only an error line may hold; most of them are in other lines."""
+    small = data.lower()
+    for word in ERROR_WORDS:
+        place = small.find(word)
+        while place >= 0:
+            yield place
+            place = small.find(word, place + len(word))
+    yield from (match.start() for match in ERROR_FIELD.finditer(data))
 
 
 def _says_error(data: bytes, start: int) -> bool:

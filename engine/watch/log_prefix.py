@@ -11,12 +11,14 @@ _WHO = (
     r"\[?(?P<rank>(?:local_)?(?:rank|Rank|RANK|default)[ :=]{0,2}\d+)(?:\]:?|:| \|) ?",
     r"\[(?P<mpi>\d+,(?:mpirank:)?\d+(?:,[\w-]+)?)\]<std\w+>:? ?",
     r"(?P<task>\d{1,4}): (?=Traceback|  File|  [|+] |    |\[|[\w.]+(?:Error|Exception))",
-    r"(?P<host>[\w.-]{2,40}) +\| ",
+    rf"(?!(?:{_LEVEL}) )(?P<host>[\w.-]{{2,40}}) +\| ",
 )
 _WHEN = (
     r"\[\d{4}-\d\d-\d\d [\d:,]+ (?P<ray>[A-Z]) \d+ \d+\] (?:\(\w+\) )?",
     r"\[?(?P<glog>[IWEF])\d{3,4} \d\d:\d\d:[\d.]+ [^\]]{0,120}\] ?",
     r"\[(?P<torch>[IWEF]) [\w/]+\.(?:cpp|cc|h):\d+\] ?",
+    r"\[NeMo (?P<nemo>[IWEF]) [^\]]{0,120}\] ?",
+    r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d - ",
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T :]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"[ \t]{0,2}[:|,-]? ?",
     r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?[:|-]? ?",
@@ -27,7 +29,7 @@ _WHEN = (
 _HOW_LOUD = (
     rf"[\w.\[\]-]{{2,80}} - (?P<named>{_LEVEL}) - ",
     rf"(?:[A-Za-z][\w.]{{1,40}}:)?[\[(]?(?P<level>{_LEVEL})(?:\|[^\]]*)?[\])]?"
-    r"(?=[\s:|\-\]])[:|\-]? {0,2}(?:[\w.]+: (?=\S))?(?:- )?",
+    r"(?=[\s:|\]]|-\W|(?<=\])-)[:|\-]? {0,2}(?:[\w.]+: (?=\S))?(?:- )?",
     r"(?P<warning>(?:\w+ )?[Ww]arning): ",
 )
 _WHERE = (
@@ -67,7 +69,8 @@ def split(text: str) -> tuple[str, str, str]:
 def _level(names: dict[str, str | None]) -> str:
     if names["warning"]:
         return "WARNING"
-    said = names["level"] or names["named"] or names["glog"] or names["torch"] or names["ray"] or ""
+    said = names["level"] or names["named"] or names["glog"] or names["torch"] or names["ray"]
+    said = said or names["nemo"] or ""
     return _LEVELS.get(said, said)
 
 
