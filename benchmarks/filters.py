@@ -26,10 +26,10 @@ STEPS = 60
 FILTERS = (
     "night",
     "state:failed step>30",
-    "started>2d -state:failed or recipe:sft",
+    "started<2d -state:failed or recipe:sft",
     "state:failed reward/mean>0.5",
     "reward/mean>0.5",
-    "started>2d config.actor_rollout_ref.actor.optim.lr>=1e-5",
+    "started<2d config.actor_rollout_ref.actor.optim.lr>=1e-5",
     "config.actor_rollout_ref.actor.optim.lr>=1e-5",
 )
 

@@ -107,7 +107,7 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "time", _time(found)
     yield from _told(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
     if found["attempts"] > 1:
-        yield "attempts", str(found["attempts"])
+        yield "attempts", _attempts(found)
     if pids := found["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
     for change in found["changes"] or ():
@@ -125,9 +125,15 @@ def _told(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str
     return ((key.replace("_", " "), str(value)) for key, value in known if value not in (None, ""))
 
 
+def _attempts(found: Mapping[str, Any]) -> str:
+    since = found["attempt_started"]
+    return f"{found['attempts']}" + (f", the last since {clock(since)}" if since else "")
+
+
 def _time(found: Mapping[str, Any]) -> str:
-    """When it began and ended, and how long all of its attempts took."""
+    """From the first attempt's start to the last one's end, and how long the attempts took."""
     if found["started"] is None:
         return "not started"
     until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
-    return f"{clock(found['started'])}{until}, elapsed {duration(found['elapsed_s'])}"
+    pauses = " without the pauses" if found["attempts"] > 1 else ""
+    return f"{clock(found['started'])}{until}, elapsed {duration(found['elapsed_s'])}{pauses}"

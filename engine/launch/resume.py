@@ -24,7 +24,7 @@ from engine.runs.events import log_event
 from engine.runs.processes import members
 from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, settled_state, write_state
+from engine.runs.state import RunState, describe, settled_state, with_first_start, write_state
 from engine.watch.train_log import read_steps
 
 
@@ -59,7 +59,7 @@ def _resume(run: RunDir, from_step: int | None) -> Resumed:
     try:
         found = (*_warnings(run, manifest, attempt), *_gap(run, step))
         warnings = tuple(jsonl.line(warning) or "" for warning in found)
-        _begin(run, manifest, attempt, warnings, state.elapsed(time.time()))
+        _begin(run, manifest, attempt, warnings, with_first_start(state, manifest))
     except OSError as error:
         raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
     start_supervisor(run)
@@ -71,7 +71,7 @@ def _begin(
     manifest: dict[str, Any],
     attempt: dict[str, Any],
     warnings: tuple[str, ...],
-    ran_before: float | None,
+    before: RunState,
 ) -> None:
     number, step = attempt["number"], attempt["from_step"]
     run.attempt(number).path.mkdir(exist_ok=True)
@@ -90,7 +90,8 @@ def _begin(
             step=step or None,
             heartbeat=time.time(),
             total_steps=manifest.get("total_steps"),
-            ran_before=ran_before,
+            ran_before=before.elapsed(time.time()),
+            began=before.first_start,
         ),
     )
 

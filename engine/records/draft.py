@@ -13,7 +13,7 @@ from engine.records.checkpoints import check_checkpoint
 from engine.records.entry import LogEntry
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state
+from engine.runs.state import RunState, describe, observed_state, with_first_start
 from engine.times import seconds
 from engine.watch import metrics
 from engine.watch.train_log import Step, history, read_steps
@@ -30,11 +30,12 @@ def draft_entry(run: RunDir) -> LogEntry:
 
 def drafted(run: RunDir, health: Health | None) -> LogEntry:
     """The entry of a run whose health is known."""
-    manifest, state = run.read_manifest(), observed_state(run)
+    manifest = run.read_manifest()
+    state = with_first_start(observed_state(run), manifest)
     return LogEntry(
         title=_title(run, manifest),
         run=run.id,
-        date=_date(state.started or manifest.get("created")),
+        date=_date(state.first_start or manifest.get("created")),
         config=_config(manifest),
         duration=_duration(state),
         result=_listed(_result(state, history(read_steps(run.train_log)), health)),

@@ -11,12 +11,13 @@ from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.ray_job import read_job
 from engine.runs.rundir import RunDir
-from engine.runs.state import describe, observed_state
+from engine.runs.state import describe, observed_state, with_first_start
 
 
 def details(run: RunDir) -> dict[str, Any]:
     """State, processes and files of a run."""
-    manifest, state = run.read_manifest(), observed_state(run)
+    manifest = run.read_manifest()
+    state = with_first_start(observed_state(run), manifest)
     notes = read_notes(run)
     job = read_job(run.attempt(state.attempt).path)
     return {
@@ -31,7 +32,8 @@ def details(run: RunDir) -> dict[str, Any]:
         "signal": state.signal,
         "queue": manifest.get("queue"),
         "gpus": state.gpus,
-        "started": state.started,
+        "started": state.first_start,
+        "attempt_started": state.started,
         "ended": state.ended,
         "elapsed_s": state.elapsed(time.time()),
         "attempts": len(manifest.get("attempts", [])),

@@ -18,7 +18,7 @@ from engine.watch import metrics
 CONFIG = "config."
 
 Texts = tuple[str, ...]
-Kind = Literal["text", "number", "time", "span"]
+Kind = Literal["text", "number", "time", "age", "span"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ FIELDS: Mapping[str, Field] = {
     "total": Field("number", "the steps it shall do", lambda run: run.state.total_steps),
     "attempt": Field("number", "above 1: it was resumed", lambda run: run.state.attempt),
     "exit": Field("number", "exit code", lambda run: run.state.exit_code),
-    "started": Field("time", ">2d: in the last two days", lambda run: run.started),
+    "started": Field("time", "<2d: in the last two days", lambda run: run.started),
     "ended": Field("time", "when", lambda run: run.state.ended),
+    "age": Field("age", "<2d: started in the last two days", lambda run: run.started),
     "took": Field("span", "how long its attempts took", lambda run: _took(run)),
 }
 
@@ -146,7 +147,12 @@ def _compare_text(test: Condition, texts: Texts) -> bool:
 
 
 def _compare_time(test: Condition, value: float, now: float) -> bool:
-    """A day is meant as a whole: ``>`` and ``>=`` are since its start, ``<`` before it."""
+    """Of a duration, whether the moment is less (``<``) or more (``>``) than so long ago.
+
+    A day is meant as a whole: ``>`` and ``>=`` are since its start, ``<`` before it.
+    """
+    if (span := _span(test.value)) is not None and test.operator in _ORDERED:
+        return _COMPARE[test.operator](now - value, span)
     start, end = _period(test.value, now) or (0.0, 0.0)
     inside = start <= value < end
     if test.operator in (":", "="):
@@ -155,8 +161,7 @@ def _compare_time(test: Condition, value: float, now: float) -> bool:
         return not inside
     if test.operator in (">", ">="):
         return value >= start
-    by_the_day = test.operator == "<=" and _span(test.value) is None
-    return value < (end if by_the_day else start)
+    return value < (end if test.operator == "<=" else start)
 
 
 def _period(text: str, now: float) -> tuple[float, float] | None:
@@ -208,6 +213,7 @@ _WANTED: Mapping[str, _Wanted] = {
         "a time such as 2d (ago), 12h, 30m (minutes), 2026-01-31 or 2026-01-31T14:00",
         lambda text: _period(text, 0.0) is not None,
     ),
+    "age": _Wanted("an age such as 2d, 12h or 30m", lambda text: _span(text) is not None),
     "span": _Wanted("a duration such as 90s, 30m or 2h", lambda text: _span(text) is not None),
 }
 

@@ -17,7 +17,7 @@ from typing import Any
 Row = dict[str, Any]
 
 # In the name: a program of another version keeps its own file.
-_VERSION = 3
+_VERSION = 4
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
 create table if not exists run (

@@ -19,6 +19,7 @@ from engine.runs.state import (
     observed_state,
     recorded_state,
     state_from_json,
+    with_first_start,
 )
 
 _WHILE_IT_GOES_ON = ("trainer", "supervisor", "heartbeat", "beat", "host")
@@ -35,6 +36,7 @@ class RunInfo:
     recipe: str
     kind: str
     started: float | None
+    """When its first attempt started; a run that never started: when it was launched."""
     notes: Notes = _NONE
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +56,10 @@ class RunInfo:
 
 
 def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
-    """Every run below ``root``, newest first. Unchanged runs come from the index."""
+    """Every run below ``root``; the one that was started or resumed last comes first.
+
+    Unchanged runs come from the index.
+    """
     index = index or Index(root)
     known, changed, found = index.read(), {}, []
     for name, stamp in _stamps(root):
@@ -64,7 +69,7 @@ def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
             cached = changed[name] = (stamp, _row(RunDir(root / name)))
         found.append(_info(root, name, cached[1]))
     index.update(changed, gone=set(known))
-    return sorted(found, key=lambda info: info.started or 0.0, reverse=True)
+    return sorted(found, key=lambda info: info.state.started or info.started or 0.0, reverse=True)
 
 
 def active_run(root: Path) -> RunInfo | None:
@@ -99,7 +104,7 @@ def _row(run: RunDir) -> Row:
     row: Row = {key: manifest.get(key) for key in ("recipe", "kind", "created")}
     if notes := read_notes(run):
         row["notes"] = notes.to_json()
-    return row if state is None else {**row, "state": _state_row(state)}
+    return row if state is None else {**row, "state": _state_row(with_first_start(state, manifest))}
 
 
 def _state_row(state: RunState) -> Row:
@@ -118,6 +123,6 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         state,
         recipe=jsonl.line(row.get("recipe")) or "?",
         kind=jsonl.line(row.get("kind")) or "?",
-        started=state.started or jsonl.moment(row.get("created")),
+        started=state.first_start or jsonl.moment(row.get("created")),
         notes=Notes.from_json(row["notes"]) if "notes" in row else _NONE,
     )

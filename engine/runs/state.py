@@ -56,6 +56,8 @@ class RunState:
     """The GPUs it may use, as CUDA_VISIBLE_DEVICES has them, or ``all``; None: it uses none."""
     ran_before: float | None = None
     """Seconds that the attempts before this one took."""
+    began: float | None = None
+    """When the first attempt started, where this is a later one."""
 
     @property
     def has_ended(self) -> bool:
@@ -71,6 +73,11 @@ class RunState:
         """The state as a person is told: ``stopped`` for a run that somebody ended early."""
         early = self.state == "finished" and not self.went_well
         return STOPPED if early else self.state
+
+    @property
+    def first_start(self) -> float | None:
+        """When the run started, whichever attempt it is in; ``started`` is the attempt's time."""
+        return self.began or self.started
 
     def elapsed(self, now: float) -> float | None:
         """Seconds that all attempts took, up to ``now`` for a run that goes on.
@@ -102,6 +109,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "total_steps": jsonl.integer,
     "gpus": jsonl.line,
     "ran_before": jsonl.number,
+    "began": jsonl.moment,
 }
 
 STOPPED = "stopped"
@@ -153,6 +161,14 @@ def state_from_json(raw: Any) -> RunState | None:
         return None
     values = {key: read(raw[key]) for key, read in _FIELDS.items() if key in raw}
     return RunState(cast(StateName, name), attempt=jsonl.integer(raw.get("attempt")) or 1, **values)
+
+
+def with_first_start(state: RunState, manifest: Mapping[str, Any]) -> RunState:
+    """A resumed run's state with the time of its first attempt, which older ones do not hold."""
+    attempts = manifest.get("attempts") or [{}]
+    if state.attempt == 1 or state.began is not None or state.ran_before is None:
+        return state
+    return state.evolve(began=attempts[0].get("started"))
 
 
 def observed_state(run: RunDir) -> RunState:

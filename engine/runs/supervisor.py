@@ -336,7 +336,7 @@ class Every:
 
 def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> RunState:
     """Of the manifest's last attempt, before anything of it runs."""
-    attempt = manifest["attempts"][-1]
+    attempt, before = manifest["attempts"][-1], recorded_state(run) or UNREADABLE
     return RunState(
         "queued" if queued else "starting",
         attempt=attempt["number"],
@@ -346,7 +346,8 @@ def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> R
         started=None if queued else time.time(),
         step=attempt.get("from_step") or None,
         total_steps=manifest.get("total_steps"),
-        ran_before=(recorded_state(run) or UNREADABLE).ran_before,
+        ran_before=before.ran_before,
+        began=before.began,
     )
 
 

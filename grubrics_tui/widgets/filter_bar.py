@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from grubrics_tui.widgets.inert import inert
 
-_EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started>2d"
+_EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started<2d"
 
 
 class FilterBar(Horizontal):

@@ -49,10 +49,10 @@ def _notes(notes: Notes) -> Content:
 
 def _times(state: RunState) -> str:
     attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
-    if state.started is None:
+    if state.first_start is None:
         return f"{attempt}not started"
     took = duration(state.elapsed(time.time()))
-    told = f"{took} with those before" if state.ran_before else took
+    spent = f"{took} without the pauses" if state.began else took
     if state.ended is not None:
-        return f"{attempt}{clock(state.started)} to {clock(state.ended)}, {told}"
-    return f"{attempt}started {clock(state.started)}, elapsed {told}"
+        return f"{attempt}{clock(state.first_start)} to {clock(state.ended)}, {spent}"
+    return f"{attempt}started {clock(state.first_start)}, elapsed {spent}"

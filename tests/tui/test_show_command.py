@@ -11,6 +11,7 @@ import pytest
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
+from engine import jsonl
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
 
@@ -29,6 +30,21 @@ def test_times_durations_and_sizes_are_told_in_words(run: SampleRun, runs: Path)
     assert re.search(r"(?m)^dir +.* \d+ KiB$", text)
     assert re.search(r"(?m)^step +12/40$", text)
     assert "None" not in text and "1000000000" not in text
+
+
+def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
+    manifest = run.run.read_manifest()
+    attempts = [*manifest["attempts"], {**manifest["attempts"][0], "number": 2, "started": 2e9}]
+    jsonl.write_json(run.run.manifest, {**manifest, "attempts": attempts})
+    run.say("finished", attempt=2, started=1e9 + 500, ended=1e9 + 560, ran_before=40, began=1e9)
+    text = told("show", "grpo-night", runs=runs)
+    first, last, end = (
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9 + after)) for after in (0, 500, 560)
+    )
+    assert f"{first} to {end}, elapsed 1:40 without the pauses" in text
+    assert re.search(rf"(?m)^attempts +2, the last since {last}$", text)
+    (row,) = json.loads(told("runs", "--json", runs=runs))["runs"]
+    assert row["started"] == 1e9
 
 
 def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:

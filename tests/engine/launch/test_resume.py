@@ -104,9 +104,10 @@ def test_a_checkpoint_of_another_run_is_none(run: RunDir, folder: Path) -> None:
 def test_a_resumed_run_keeps_what_its_attempts_took_before(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    write_state(run, RunState("failed", started=100.0, ended=160.0, ran_before=40.0))
+    write_state(run, RunState("failed", started=100.0, ended=160.0, ran_before=40.0, began=20.0))
     resume(run)
     assert ended(run).ran_before == 100
+    assert ended(run).first_start == 20
 
 
 def test_a_renamed_run_says_what_it_was_called(run: RunDir, folder: Path) -> None:

@@ -76,8 +76,13 @@ def chosen(root: Path, text: str) -> set[str]:
         ("!(good or bad)", {"old"}),
         ("step>100", {"good", "old"}),
         ("step<=5", {"bad"}),
-        ("started>2d", {"good", "bad"}),
-        ("started<2d", {"old"}),
+        ("started<2d", {"good", "bad"}),
+        ("started>2d", {"old"}),
+        ("started<=2d", {"good", "bad"}),
+        ("age<2d", {"good", "bad"}),
+        ("age>2d", {"old"}),
+        ("ended<2d", {"good"}),
+        ("started:2d", {"good", "bad"}),
         ("took>30s took<=1m", {"good"}),
         ("reward/mean>0.5", {"good"}),
         ("reward_mean<0.5", set()),
@@ -100,9 +105,18 @@ def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> No
     assert chosen(root, "state:finished") == {"good", "old"}
 
 
-def test_later_than_two_minutes_ago_is_within_the_last_two_minutes(root: Path) -> None:
-    assert chosen(root, "started>2m") == {"good", "bad"}
-    assert chosen(root, "started<1m") == {"good", "old"}
+def test_less_than_two_minutes_ago_is_within_the_last_two_minutes(root: Path) -> None:
+    assert chosen(root, "started<2m") == {"good", "bad"}
+    assert chosen(root, "started>1m") == {"good", "old"}
+
+
+def test_a_run_that_was_resumed_today_is_as_old_as_its_first_attempt(root: Path) -> None:
+    now = time.time()
+    make_run(
+        root, "resumed", "running", attempt=2, started=now - 60, began=now - 8 * DAY, ran_before=90
+    )
+    assert chosen(root, "started>7d") == chosen(root, "age>7d") == {"resumed"}
+    assert "resumed" not in chosen(root, "started<1d")
 
 
 def test_a_day_is_meant_as_a_whole(root: Path) -> None:
