@@ -7,15 +7,17 @@ import json
 import math
 import os
 import re
-import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from engine import locks
+from engine import files, locks
+
+LARGEST_FILE = 16 << 20
+"""Bytes of a JSON file that is read whole. A manifest has some hundred KiB."""
 
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONGEST_LINE = 64 << 20  # bytes; a longer line comes in pieces, which are no records
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
 _LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
@@ -31,7 +33,7 @@ def append(path: Path, record: dict[str, Any], patience_s: float | None = None) 
     closed first, so it costs only itself.
     """
     line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = files.open_to_append(path)
     try:
         # Some network file systems refuse locks; a single short append is then still whole.
         locks.take(descriptor, path, patience_s=patience_s)
@@ -55,11 +57,11 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     OSError for what is no regular file.
     """
     try:
-        handle = open_regular(path)
+        handle = files.open_regular(path)
     except FileNotFoundError:
         return
     with handle:
-        for line in handle:
+        while line := handle.readline(_LONGEST_LINE):
             record = parse_line(line)
             if record is not None:
                 yield record
@@ -81,47 +83,17 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object file, or None when it is missing, torn or not an object."""
+def read_json(path: Path, limit: int = LARGEST_FILE) -> dict[str, Any] | None:
+    """A JSON object file, or None when it is missing, torn, too large or not an object."""
     try:
-        return parse_line(read_regular(path))
+        return parse_line(files.read_regular(path, limit))
     except OSError:
         return None
 
 
-def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. OSError for anything else."""
-    with open_regular(path) as handle:
-        return handle.read()
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened to read. OSError for anything else: a pipe would keep its reader."""
-    handle = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-        handle.close()
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return handle
-
-
 def write_json(path: Path, value: Any) -> None:
     """Replace ``path`` atomically with ``value`` as indented JSON."""
-    write_atomic(path, json.dumps(finite(value), indent=2, ensure_ascii=False) + "\n")
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace ``path`` so that a reader sees the old or the new text, never a part of either."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    files.write_atomic(path, json.dumps(finite(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def overwrite_json(path: Path, value: Any) -> None:
@@ -130,7 +102,7 @@ def overwrite_json(path: Path, value: Any) -> None:
     One short write into the room the file has: a reader sees the old or the new text.
     """
     text = (json.dumps(finite(value), ensure_ascii=False) + "\n").encode()
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = files.open_to_overwrite(path)
     try:
         status = os.fstat(descriptor)
         if len(text) > status.st_blocks * 512:

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from pathlib import Path
 
-from engine import jsonl
+from engine import files
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 
@@ -67,7 +67,7 @@ def _kind(path: Path) -> str:
 
 
 def _ends(path: Path) -> tuple[int, tuple[bytes, bytes]]:
-    with jsonl.open_regular(path) as handle:
+    with files.open_regular(path) as handle:
         size = handle.seek(0, os.SEEK_END)
         handle.seek(0)
         head = handle.read(_END)
@@ -81,7 +81,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _lines(path: Path) -> int:
-    with jsonl.open_regular(path) as handle:
+    with files.open_regular(path) as handle:
         count, last = 0, b""
         while block := handle.read(1 << 20):
             count, last = count + block.count(b"\n"), block

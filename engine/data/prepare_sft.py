@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine import jsonl
+from engine import files
 from engine.data.holdout import write_holdout
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
@@ -84,7 +84,7 @@ def prepare_sft(
     output_dir.mkdir(parents=True, exist_ok=True)
     train, holdout = output_dir / "train.jsonl", output_dir / "holdout_ids.json"
     lines = [json.dumps(sft_record(example), ensure_ascii=False) for example in split.train]
-    jsonl.write_atomic(train, "\n".join(lines) + "\n")
+    files.write_atomic(train, "\n".join(lines) + "\n")
     write_holdout(holdout, split.holdout_ids, seed, subset)
     print(f"[sft] Wrote {len(split.train)} rows -> {train}")
     print(f"[sft] Wrote {len(split.holdout_ids)} held-out ids -> {holdout}")

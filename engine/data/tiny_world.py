@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.data.fingerprints import content_hash
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.prepare_sft import prepare_sft
@@ -226,7 +226,7 @@ def _prepare(paths: TinyPaths, seed: int) -> None:
         "prefix": "",
     }
     presets = {"active_preset": "tiny", "holdout": str(paths.holdout), "presets": {"tiny": preset}}
-    jsonl.write_atomic(paths.presets, yaml.safe_dump(presets, sort_keys=False))
+    files.write_atomic(paths.presets, yaml.safe_dump(presets, sort_keys=False))
     name, loaded = load_presets(paths.presets).get("tiny")
     # Excerpts would triple the prompt with words that SFT, which has none, never showed the model.
     options = PrepareOptions(
@@ -260,7 +260,7 @@ def _up_to_date(paths: TinyPaths, seed: int) -> bool:
 
 
 def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    jsonl.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
+    files.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
     print(f"[tiny] Wrote {len(records)} lines -> {path}")
 
 

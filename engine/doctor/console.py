@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import jsonl
+from engine import files
 from engine.doctor.finding import Finding
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
@@ -37,7 +37,7 @@ class ConsoleDiagnosis:
     def read(self, *, ended: bool, stopped: Stopped = never) -> LogReader | None:
         """Read what is new; None for a file that is not there."""
         try:
-            handle = jsonl.open_regular(self.path)
+            handle = files.open_regular(self.path)
         except OSError:
             return None
         with handle:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from engine import jsonl
+from engine import files
 from engine.doctor.finding import Change, Finding, Remedy
 
 
@@ -106,7 +106,7 @@ def is_ours(path: Path) -> bool:
 
 def _ends(path: Path) -> bytes:
     try:
-        with jsonl.open_regular(path) as file:
+        with files.open_regular(path) as file:
             head = file.read(_END)
             file.seek(max(len(head), path.stat().st_size - _END))
             return head + b"\n" + file.read(_END)

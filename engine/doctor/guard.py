@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import signal
 import sys
 import time
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from engine import files
 from engine.doctor.guard_settings import GuardSettings
 from engine.runs.detached import detach
 from engine.runs.events import log_event
@@ -55,7 +57,7 @@ def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
 def _alone(run: RunDir) -> Iterator[IO[str]]:
     """The guard of an earlier attempt may not have noticed its end yet."""
     home = Home(run)
-    with (run.path / LOCK).open("w") as lock:
+    with os.fdopen(files.open_lock(run.path / LOCK), "w") as lock:
         while not _locked(lock):
             if home.is_gone():
                 raise FileNotFoundError(run.path)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.doctor.guard_settings import GuardSettings
 from engine.errors import UsageError
 from engine.launch.pinned import (
@@ -29,10 +29,11 @@ from engine.launch.recipe import Recipe
 from engine.launch.steps import step_plan
 from engine.records.surroundings import surroundings
 from engine.runs.events import log_event
+from engine.runs.marks import new_mark
 from engine.runs.processes import alive, end_members
 from engine.runs.python import own_module
 from engine.runs.queue import Ticket
-from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, RunDir, check_id
+from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, SUPERVISES_VARIABLE, RunDir, check_id
 from engine.runs.staging import new_staging, remove_abandoned
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.user_manager import scope_prefix
@@ -164,9 +165,9 @@ def _start_detached(run: RunDir, module: str, errors: Path) -> None:
     """Returns at once: what is started here detaches itself. OSError when it cannot be started."""
     command = own_module(module, str(run.path.resolve()))
     scope = scope_prefix(run.id, os.environ)
-    with errors.open("ab") as log:
-        if not scope or _run([*scope, *command], log) != 0:
-            _run(command, log)
+    with os.fdopen(files.open_to_append(errors), "ab") as log:
+        if not scope or _run(run, [*scope, *command], log) != 0:
+            _run(run, command, log)
 
 
 def _taken_over(state: RunState) -> bool:
@@ -186,9 +187,11 @@ def _not_started(run: RunDir, why: str) -> UsageError:
     return UsageError(f"{run.path}: {reason}; {why}")
 
 
-def _run(command: Sequence[str], log: IO[bytes]) -> int:
+def _run(run: RunDir, command: Sequence[str], log: IO[bytes]) -> int:
     # A shell that was given the variables of another run must not make this one a part of it.
     env = {name: value for name, value in os.environ.items() if name not in MARKS}
+    if mark := run.read_mark():
+        env[SUPERVISES_VARIABLE] = mark
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, check=False
     )
@@ -201,11 +204,10 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
     remove_abandoned(root)
     staging = new_staging(root)
     try:
-        staging.chmod(0o755)
         run = RunDir(staging)
-        run.attempt(1).path.mkdir()
+        files.make_folder(run.attempt(1).path)
         contents = manifest(launch_plan)
-        jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+        files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
         jsonl.write_json(run.manifest, contents)
         write_state(
             run,
@@ -234,6 +236,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     return {
         "v": 1,
         "id": launch_plan.run_id,
+        "mark": new_mark(),
         "name": launch_plan.run_id,
         "recipe": recipe.name,
         "config_path": str(recipe.path),

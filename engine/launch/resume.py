@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.pinned import pinned_recipe
@@ -74,7 +74,7 @@ def _begin(
     before: RunState,
 ) -> None:
     number, step = attempt["number"], attempt["from_step"]
-    run.attempt(number).path.mkdir(exist_ok=True)
+    files.make_folder(run.attempt(number).path)
     # As it was written: reading drops what is damaged, and resuming must not.
     whole = jsonl.read_json(run.manifest) or manifest
     jsonl.write_json(run.manifest, {**whole, "attempts": [*whole["attempts"], attempt]})
@@ -200,7 +200,7 @@ def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) ->
     """What a person may not expect of this attempt. Writes the recipe that it will read."""
     yield from _changed(run, manifest, attempt["surroundings"])
     if manifest.get("config"):
-        jsonl.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
+        files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
         yield from _moved_defaults(run, manifest)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.records.ownership import STAMP, Stamp, checkpoint_folder, moved_aside, read_stamp
 from engine.records.step_folders import TRACKER, complete_steps, step_of
 from engine.runs.rundir import RunDir
@@ -74,7 +74,7 @@ def remove_checkpoints(own: OwnCheckpoints) -> None:
     if own.folder is None or not own.entries:
         return
     if own.inherited:
-        jsonl.write_atomic(own.folder / TRACKER, str(own.inherited))
+        files.write_atomic(own.folder / TRACKER, str(own.inherited))
     else:
         (own.folder / TRACKER).unlink(missing_ok=True)
     for entry in own.entries:
@@ -99,8 +99,8 @@ def bytes_of(path: Path) -> int:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    for parent, _, files in os.walk(folder):
-        for name in files:
+    for parent, _, names in os.walk(folder):
+        for name in names:
             with contextlib.suppress(FileNotFoundError):
                 yield (Path(parent) / name).lstat().st_size
 
@@ -144,7 +144,7 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
         try:
-            manifest = _parse(jsonl.read_regular(other.manifest))
+            manifest = _parse(files.read_regular(other.manifest, jsonl.LARGEST_FILE))
         except FileNotFoundError:
             continue
         except OSError as error:

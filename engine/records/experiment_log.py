@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from engine import jsonl, locks
+from engine import files, locks
 from engine.errors import UsageError
 from engine.records.draft import draft_entry
 from engine.records.entry import LogEntry, render
@@ -51,7 +51,7 @@ def _append(path: Path, entry: LogEntry, force: bool) -> str:
         raise UsageError(f"{path}: run '{entry.run}' has an entry already, {earlier}")
     free = entry.id and not re.search(rf"^#+ \[{re.escape(entry.id)}\]", text, re.MULTILINE)
     numbered = entry if free else replace(entry, id=next_id(text))
-    jsonl.write_atomic(path, f"{text.rstrip()}\n\n{render(numbered)}")
+    files.write_atomic(path, f"{text.rstrip()}\n\n{render(numbered)}")
     return numbered.id
 
 

@@ -9,13 +9,12 @@ saved it. Nothing is ever deleted.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl, locks
+from engine import files, jsonl, locks
 from engine.errors import UsageError
 from engine.records.step_folders import TRACKER, complete_steps, step_of, written_steps
 from engine.runs.rundir import RunDir
@@ -209,7 +208,7 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
     later = {number: path for number, path in written_steps(folder).items() if number > step}
     tracker = folder / TRACKER
     if step > 0:
-        jsonl.write_atomic(tracker, str(step))
+        files.write_atomic(tracker, str(step))
     elif tracker.exists() and not later:
         tracker.unlink()
     if not later:
@@ -219,7 +218,7 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
     if step == 0 and tracker.exists():
         tracker.rename(target / TRACKER)
     if (folder / STAMP).is_file():
-        shutil.copyfile(folder / STAMP, target / STAMP)
+        files.write_atomic(target / STAMP, files.read_regular(folder / STAMP).decode())
     for path in later.values():
         path.rename(target / path.name)
     steps = ", ".join(str(number) for number in later)

@@ -9,6 +9,8 @@ import re
 import zipfile
 from pathlib import Path
 
+from engine import files
+
 TRACKER = "latest_checkpointed_iteration.txt"
 
 _STEP_FOLDER = re.compile(r"global_step_(0|[1-9][0-9]{0,14})")
@@ -21,7 +23,7 @@ def tracked_step(folder: Path) -> int | None:
     None when the tracker is missing, empty or torn.
     """
     try:
-        text = (folder / TRACKER).read_text(encoding="ascii").strip()
+        text = files.read_regular(folder / TRACKER, 100).decode("ascii").strip()
     except (OSError, ValueError):
         return None
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None

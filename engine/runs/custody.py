@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from engine import files
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 
@@ -18,7 +19,7 @@ def custody(run: RunDir) -> Iterator[None]:
     UsageError while another process does. The lock dies with its process, so none is ever left
     behind; a file system without locks is trusted to have one user.
     """
-    descriptor = os.open(run.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = files.open_lock(run.path / ".lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

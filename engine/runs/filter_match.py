@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.errors import nearest
 from engine.runs.filter_fields import (
     FIELDS,
@@ -117,7 +117,7 @@ class RunFilter:
 
 def _config(run: RunDir) -> dict[str, Any]:
     try:
-        config = orjson.loads(jsonl.read_regular(run.manifest)).get("config")
+        config = orjson.loads(files.read_regular(run.manifest, jsonl.LARGEST_FILE)).get("config")
     except (OSError, orjson.JSONDecodeError, AttributeError):
         config = run.read_manifest().get("config")
     return config if isinstance(config, dict) else {}

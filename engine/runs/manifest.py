@@ -162,6 +162,7 @@ _OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **_OF_SURROUNDINGS,
     "id": jsonl.line,
+    "mark": jsonl.line,
     "name": jsonl.line,
     "recipe": jsonl.line,
     "config_path": jsonl.location,

@@ -1,7 +1,7 @@
 """The directory of an attempt's private Ray instance: sockets, logs and Ray's own session files.
 
 Ray wants a short path, because that of a Unix socket may have 107 bytes, so it cannot lie in the
-run directory. The attempt records where it is, and it carries a marker that names the attempt:
+run directory. The attempt records where it is, and it carries a marker with the mark of the run:
 whoever tidies up after a killed run finds exactly its directory and removes no other.
 """
 
@@ -14,12 +14,15 @@ import stat
 import tempfile
 from pathlib import Path
 
+from engine import files
+from engine.runs.marks import Mark
 from engine.runs.processes import members
-from engine.runs.rundir import RunDir, folder_names
+from engine.runs.rundir import MARK_VARIABLE, RunDir, folder_names
 
 PREFIX = "gr-"
 RECORD = "ray_dir.txt"
 MARKER = "grubrics_attempt.txt"
+_LONGEST = 4096
 # Of a socket's path Ray takes some 70 bytes below its directory.
 LONGEST_BASE = 30
 
@@ -30,9 +33,10 @@ def create(attempt: Path) -> Path:
     if len(base) >= LONGEST_BASE:
         base = "/tmp"
     made = Path(base, PREFIX + secrets.token_hex(4))
-    (attempt / RECORD).write_text(f"{made}\n", encoding="utf-8")
+    files.write_atomic(attempt / RECORD, f"{made}\n")
     made.mkdir(mode=0o700)
-    (made / MARKER).write_text(str(attempt.resolve()), encoding="utf-8")
+    mark = os.environ.get(MARK_VARIABLE, "")
+    files.write_atomic(made / MARKER, f"{attempt.resolve()}\n{mark}\n")
     return made
 
 
@@ -72,7 +76,7 @@ def directory(attempt: Path) -> Path | None:
 
 def _recorded(attempt: Path) -> Path | None:
     try:
-        return Path((attempt / RECORD).read_text(encoding="utf-8").strip())
+        return None if attempt.is_symlink() else Path(_text(attempt / RECORD).strip())
     except (OSError, ValueError):
         return None
 
@@ -81,10 +85,15 @@ def _carries_marker(path: Path, attempt: Path) -> bool:
     """Whether it is a real directory of this user, made for ``attempt``. Follows no link."""
     try:
         found = path.lstat()
-        marker = os.open(path / MARKER, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
+        named, _, text = _text(path / MARKER).partition("\n")
+    except (OSError, ValueError):
         return False
-    with os.fdopen(marker, encoding="utf-8", errors="replace") as text:
-        named = text.read()
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return ours and path.name.startswith(PREFIX) and named == str(attempt.resolve())
+    mark = Mark(Path(named), text.strip())
+    is_its = mark.attempt.name == attempt.name and mark.is_of(RunDir(attempt.parent))
+    return ours and path.name.startswith(PREFIX) and is_its
+
+
+def _text(path: Path) -> str:
+    with os.fdopen(files.open_descriptor(path, links=False), "rb") as handle:
+        return os.fsdecode(handle.read(_LONGEST))

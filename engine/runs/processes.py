@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import jsonl
-from engine.runs.rundir import (
-    ATTEMPT_DIR_VARIABLE,
-    ON_CLUSTER_VARIABLE,
-    RUN_ID_VARIABLE,
-    RunDir,
-)
+from engine.runs.marks import Mark, read_mark
+from engine.runs.rundir import RunDir
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DYING_S = 2.0
@@ -73,13 +69,13 @@ def become_subreaper() -> None:
 def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     """Every live process of a run: carriers of its mark, and descendants of them or of ``roots``.
 
-    The mark is id and folder in the environment: two runs folders may hold the same id.
-
     Whoever is in ``roots`` is not included: the caller is one of them.
     """
     ancestors, parents = set(roots), dict(_parents())
     others = parents.keys() - ancestors - {os.getpid()}
-    carriers = {pid for pid in others if _carries(pid, run)}
+    marks = {pid: mark for pid in others if (mark := read_mark(pid)) is not None}
+    own = {mark for mark in set(marks.values()) if mark.is_of(run)}
+    carriers = {pid for pid, mark in marks.items() if mark in own}
     ancestors |= carriers
     found = [pid for pid in others if pid in carriers or _descends(pid, parents, ancestors)]
     return [identity for pid in found if (identity := identify(pid)) is not None]
@@ -171,43 +167,18 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(entry.name), int(fields[_PARENT])
 
 
-def marked() -> Iterator[tuple[Identity, Path]]:
-    """Every live process of any run, with the attempt directory it was started for."""
+def marked() -> Iterator[tuple[Identity, Mark]]:
+    """Every live process of any run, with its mark."""
     for pid, _ in _parents():
-        folder = _attempt_dir(pid)
-        if folder is not None and (identity := identify(pid)) is not None:
-            yield identity, folder
+        mark = read_mark(pid)
+        if mark is not None and (identity := identify(pid)) is not None:
+            yield identity, mark
 
 
 def run_of(pid: int) -> str | None:
     """The id of the run that a process was started for; None for everybody else's process."""
-    folder = _attempt_dir(pid)
-    return None if folder is None else folder.parent.name
-
-
-def _carries(pid: int, run: RunDir) -> bool:
-    folder = _attempt_dir(pid)
-    return folder is not None and folder.parent == run.path.resolve()
-
-
-def _attempt_dir(pid: int) -> Path | None:
-    """The mark of a run's process: its id and attempt directory, in the environment.
-
-    What a Ray cluster runs for a run is the cluster's process, also on this machine.
-    """
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return None
-    if ATTEMPT_DIR_VARIABLE.encode() not in environment:
-        return None  # Nearly every process of a machine: taking its variables apart costs most.
-    pairs = (entry.partition(b"=") for entry in environment.split(b"\0"))
-    variables = {name: value for name, _, value in pairs}
-    if ON_CLUSTER_VARIABLE.encode() in variables:
-        return None
-    folder = Path(os.fsdecode(variables.get(ATTEMPT_DIR_VARIABLE.encode(), b"")))
-    run_id = os.fsdecode(variables.get(RUN_ID_VARIABLE.encode(), b""))
-    return folder if run_id and folder.parent.name == run_id else None
+    mark = read_mark(pid)
+    return None if mark is None else mark.directory.name
 
 
 def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from engine import files
 from engine.runs.ray_api import Cluster, Job, RefusedError, UnreachableError
 from engine.runs.ray_job import CARRIED, RayJob, job_log, write_job
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
@@ -71,7 +72,7 @@ class LogCopy:
     def copy(self) -> None:
         """What cannot be read or written now (not there yet, disk full) is for the next time."""
         # Opened anew each time: only that makes a network file system look for new bytes.
-        with contextlib.suppress(OSError), self.path.open("rb") as source:
+        with contextlib.suppress(OSError), files.open_regular(self.path) as source:
             source.seek(self.offset)
             while block := source.read(1 << 20):
                 self._write(block)

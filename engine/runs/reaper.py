@@ -10,8 +10,9 @@ from typing import Any
 import psutil
 
 from engine.runs.aftermath import settle_if_lost
+from engine.runs.marks import Mark
 from engine.runs.processes import Identity, end, marked
-from engine.runs.rundir import Attempt, RunDir
+from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
 from engine.runs.state import settled_state
 from engine.runs.system import gpu_memory
 
@@ -44,15 +45,17 @@ class Leftover:
 def leftovers(root: Path) -> list[Leftover]:
     """Processes started for runs below ``root`` that have ended, were lost, or are deleted.
 
-    They are known by the mark their run gave them, never by name.
+    They are known by the mark their run gave them, never by name. Those of a run that was moved
+    here since are found too.
     """
     held = gpu_memory()
-    ours = [(process, folder) for process, folder in marked() if _is_below(folder, root)]
-    reasons = {folder: _why_over(folder) for folder in {folder for _, folder in ours}}
+    processes = list(marked())
+    runs = {mark: _run_of(mark, root) for mark in {mark for _, mark in processes}}
+    reasons = {mark: _why_over(run, mark) for mark, run in runs.items() if run is not None}
     return [
-        _describe(process, folder, reason, held.get(process.pid, 0))
-        for process, folder in ours
-        if (reason := reasons[folder])
+        _describe(process, run, reason, held.get(process.pid, 0))
+        for process, mark in processes
+        if (run := runs[mark]) is not None and (reason := reasons[mark])
     ]
 
 
@@ -68,32 +71,41 @@ def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
     return [process.pid for process in ended]
 
 
-def _is_below(folder: Path, root: Path) -> bool:
-    return folder.parent.parent == root.resolve()
+def _run_of(mark: Mark, root: Path) -> RunDir | None:
+    """The run below ``root`` that a process belongs to; one that is gone was where it started."""
+    if mark.is_in_place() or not mark.text:
+        return RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+    moved = (run for run in _candidates(mark, root) if run.read_mark() == mark.text)
+    gone = RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+    return next(moved, gone)
 
 
-def _why_over(folder: Path) -> str | None:
-    run = RunDir(folder.parent)
-    if not run.manifest.exists():
+def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
+    """The runs of ``root`` and its archive, those of the name that the run had first."""
+    folders = (root, archive_root(root))
+    runs = [RunDir(folder / name) for folder in folders for name in folder_names(folder)]
+    yield from sorted(runs, key=lambda run: run.path.name != mark.directory.name)
+
+
+def _why_over(run: RunDir, mark: Mark) -> str | None:
+    if not run.manifest.exists() or not mark.is_of(run):
         return "its run directory is gone"
     state = settled_state(run)
     if state.has_ended:
         return f"its run is {state.state}"
-    if Attempt(folder).number < state.attempt:
+    if Attempt(mark.attempt).number < state.attempt:
         return "it belongs to an earlier attempt"
     return None
 
 
-def _describe(process: Identity, folder: Path, reason: str, gpu_bytes: int) -> Leftover:
+def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Leftover:
     try:
         details = psutil.Process(process.pid)
         command = " ".join(details.cmdline())[:200]
         rss, ports = details.memory_info().rss, tuple(sorted(_listening(details)))
     except psutil.Error:
         command, rss, ports = "?", 0, ()
-    return Leftover(
-        process, folder.parent, folder.parent.name, reason, command, rss, gpu_bytes, ports
-    )
+    return Leftover(process, run.path, run.id, reason, command, rss, gpu_bytes, ports)
 
 
 def _listening(process: psutil.Process) -> Iterator[int]:

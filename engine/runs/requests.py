@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.runs.rundir import RunDir
 
 
@@ -23,7 +23,7 @@ def ask_stop(run: RunDir, *, after_checkpoint: bool = False, by: str = "user") -
     waiting = pending_stop(run)
     if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
         return
-    run.requests.mkdir(exist_ok=True)
+    files.make_folder(run.requests)
     request = {"v": 1, "t": time.time(), "after_checkpoint": after_checkpoint, "by": by}
     jsonl.write_json(run.requests / "stop.json", request)
 

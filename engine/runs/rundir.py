@@ -18,8 +18,19 @@ RUNS_VARIABLE = "GRUBRICS_RUNS"
 ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
 """Carried by what a Ray cluster runs for a run: its processes are the cluster's to end."""
 
-MARKS = frozenset({RUN_ID_VARIABLE, ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE})
-"""What makes a process one of a run's."""
+MARK_VARIABLE = "GRUBRICS_RUN_MARK"
+SUPERVISES_VARIABLE = "GRUBRICS_SUPERVISES"
+
+MARKS = frozenset(
+    {
+        RUN_ID_VARIABLE,
+        ATTEMPT_DIR_VARIABLE,
+        ON_CLUSTER_VARIABLE,
+        MARK_VARIABLE,
+        SUPERVISES_VARIABLE,
+    }
+)
+"""What makes a process one of a run's (see ``engine.runs.marks``)."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -81,6 +92,10 @@ class RunDir:
     def read_manifest(self) -> dict[str, Any]:
         """The manifest with every field of its type (see ``checked``); empty while missing."""
         return checked(jsonl.read_json(self.manifest) or {})
+
+    def read_mark(self) -> str | None:
+        """The text that the run's processes carry; None for a run that was launched without."""
+        return jsonl.line((jsonl.read_json(self.manifest) or {}).get("mark")) or None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from engine import files
 from engine.runs.processes import Identity
 
 _TIMEOUT_S = 20.0
@@ -32,7 +33,7 @@ def dump(processes: Iterable[Identity], target: Path) -> str | None:
     found = [stack for stack in stacks if stack]
     if not found:
         return None
-    target.write_text("\n\n".join(found), encoding="utf-8")
+    files.write_atomic(target, "\n\n".join(found))
     return next((frame for stack in found if (frame := telling_frame(stack))), None)
 
 

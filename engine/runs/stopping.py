@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.runs import private_ray, ray_job
 from engine.runs.aftermath import settle_if_lost
+from engine.runs.marks import supervises
 from engine.runs.processes import end_members, members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
@@ -44,8 +45,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     state, left = settled_state(run), members(run)
     if not state.has_ended:
         _ask(run, state, after_checkpoint)
-        if state.supervisor is not None:
-            send(state.supervisor, signal.SIGCONT)  # A frozen one (SIGSTOP) could not obey.
+        _signal(run, state, signal.SIGCONT)  # A frozen one (SIGSTOP) could not obey.
         if not after_checkpoint and not _await_end(run):
             # A supervisor that does nothing (stuck on a file system) is not waited for.
             end_members(run, _PATIENCE_S)
@@ -69,10 +69,14 @@ def _ask(run: RunDir, state: RunState, after_checkpoint: bool) -> None:
         ask_stop(run, after_checkpoint=after_checkpoint)
     except OSError:
         # Where no request can be written (a full disk), the supervisor still takes a signal.
-        if after_checkpoint or state.supervisor is None:
+        if after_checkpoint or not _signal(run, state, signal.SIGTERM):
             raise
-        if not send(state.supervisor, signal.SIGTERM):
-            raise
+
+
+def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
+    """Signal the run's supervisor; False when the process that the state names is not it."""
+    named = state.supervisor
+    return named is not None and supervises(named.pid, run) and send(named, number)
 
 
 def _end_elsewhere(run: RunDir) -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
+from engine import files
 from engine.errors import UsageError
 from engine.records.checkpoints import check_checkpoint
 from engine.records.ownership import claim
@@ -64,7 +65,7 @@ class Supervisor:
         current = manifest["attempts"][-1]
         self.run = run
         self.attempt = run.attempt(current["number"])
-        self.attempt.path.mkdir(exist_ok=True)
+        files.make_folder(self.attempt.path)
         self.cwd = Path(manifest["cwd"])
         self.supervision = Supervision.from_manifest(manifest)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")

@@ -8,9 +8,17 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from engine import files
 from engine.runs import processes
 from engine.runs.processes import Identity
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt, RunDir
+from engine.runs.rundir import (
+    ATTEMPT_DIR_VARIABLE,
+    MARK_VARIABLE,
+    MARKS,
+    RUN_ID_VARIABLE,
+    Attempt,
+    RunDir,
+)
 from engine.runs.verdict import Exit
 
 
@@ -27,11 +35,16 @@ class Trainer:
     ) -> None:
         self._run = run
         self.exit: Exit | None = None
-        with attempt.console.open("ab") as console:
+        with os.fdopen(files.open_to_append(attempt.console), "ab") as console:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**os.environ, **_environment(run, attempt), **environment},
+                env={
+                    **_unmarked(),
+                    **_environment(run, attempt),
+                    **environment,
+                    **_marks(run, attempt),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -62,10 +75,22 @@ class Trainer:
         return [target.pid for target in targets if processes.send(target, number)]
 
 
-def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+def _unmarked() -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in MARKS}
+
+
+def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+    """What the run's processes are known by: no variable of a recipe replaces it."""
+    mark = run.read_mark()
     return {
         RUN_ID_VARIABLE: run.id,
         ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
+        **({MARK_VARIABLE: mark} if mark else {}),
+    }
+
+
+def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+    return {
         "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
         "PYTHONUNBUFFERED": "1",
         # One history in W&B too, whatever the number of attempts.

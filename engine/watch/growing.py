@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import jsonl
+from engine import files
 
 Cancelled = Callable[[], bool]
 _LOOK_UP = 256
@@ -23,7 +23,7 @@ class GrowingRecords:
     def look(self, cancelled: Cancelled = bool) -> None:
         """Add what was appended. A torn last line waits; a file written anew is read anew."""
         try:
-            handle = jsonl.open_regular(self.path)
+            handle = files.open_regular(self.path)
         except OSError:
             return
         with handle:

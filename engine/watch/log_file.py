@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from engine import files
 
 BLOCK = 256 * 1024
 LONGEST = 64 * BLOCK
@@ -42,13 +43,8 @@ class LogFile:
     @classmethod
     def open(cls, path: Path) -> LogFile:
         """Raises OSError for what cannot be read at any place: no file, a pipe, a device."""
-        # A pipe of that name would block without the flag.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(f"{path}: not a regular file")
-        file = cls(descriptor)
-        weakref.finalize(file, os.close, descriptor)
+        file = cls(files.open_descriptor(path))
+        weakref.finalize(file, os.close, file.descriptor)
         return file
 
     def twin(self) -> LogFile:

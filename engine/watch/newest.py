@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.watch.train_log import Step, history, read_steps
 
 _BLOCK = 64 * 1024
@@ -50,7 +50,7 @@ def _of_history(train_log: Path, metric: str) -> float | None:
 def _backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file, last one first; none of a file that cannot be read."""
     try:
-        handle = jsonl.open_regular(path)
+        handle = files.open_regular(path)
     except OSError:
         return
     with handle:

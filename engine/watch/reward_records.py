@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.watch.growing import GrowingRecords
 
 Split = Literal["train", "val"]
@@ -31,7 +31,7 @@ class Place:
     def read(self) -> dict[str, Any]:
         """The record; empty when the file is gone or was written anew."""
         try:
-            with jsonl.open_regular(self.path) as handle:
+            with files.open_regular(self.path) as handle:
                 handle.seek(self.offset)
                 return jsonl.parse_line(handle.read(self.size)) or {}
         except OSError:
@@ -76,7 +76,7 @@ class RewardRecords(GrowingRecords):
         ranges = self._ranges.get((split, step), [])
         if not ranges:
             return found
-        with jsonl.open_regular(self.path) as handle:
+        with files.open_regular(self.path) as handle:
             for start, end in ranges:
                 handle.seek(start)
                 while start < end and (line := handle.readline()):

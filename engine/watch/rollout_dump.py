@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.watch.growing import Cancelled
 from engine.watch.reward_records import Place, parts_of
 
@@ -67,7 +67,7 @@ def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterat
 
 def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
     try:
-        handle = jsonl.open_regular(path)
+        handle = files.open_regular(path)
     except OSError:
         return
     with handle:

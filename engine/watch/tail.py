@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from engine import jsonl
+from engine import files
 
 _CHUNK = 1 << 20
 _FINGERPRINT = 1024  # more than one line: equal ones differ in their times
@@ -54,8 +54,7 @@ class Tail:
 
     def _look(self) -> None:
         try:
-            # A pipe of that name would block without the flag.
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = files.open_descriptor(self.path)
         except OSError:
             return
         if self._files and self._files[-1].is_same(descriptor):
@@ -127,7 +126,7 @@ class _OpenFile:
 def near_end(path: Path, limit: int) -> int:
     """Where the first line begins that lies wholly in the last ``limit`` bytes of a file."""
     try:
-        with jsonl.open_regular(path) as handle:
+        with files.open_regular(path) as handle:
             start = max(0, handle.seek(0, os.SEEK_END) - limit)
             handle.seek(start)
             return start + len(handle.readline()) if start else 0
@@ -138,7 +137,7 @@ def near_end(path: Path, limit: int) -> int:
 def last_lines(path: Path, count: int, limit: int = 256 * 1024) -> list[bytes]:
     """The last ``count`` lines of a file, reading at most ``limit`` bytes from its end."""
     try:
-        with jsonl.open_regular(path) as handle:
+        with files.open_regular(path) as handle:
             size = handle.seek(0, os.SEEK_END)
             handle.seek(max(0, size - limit))
             data = handle.read(limit)

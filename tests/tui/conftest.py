@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_run import OOM, REMOTE, SampleRun, verl_line
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
@@ -70,7 +70,7 @@ def curable(project: Project, runs: Path) -> RunDir:
     contents = manifest(plan(project.recipe(), "grpo-sick", runs))
     sample = SampleRun.create(runs, "grpo-sick")
     jsonl.write_json(sample.run.manifest, contents)
-    jsonl.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
     sample.grow(5)
     sample.print(OOM)
     sample.say("failed", reason="exit code 1 at step 5 of 6: OutOfMemoryError")

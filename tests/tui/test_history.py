@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.live import RunWatch, Update
@@ -55,7 +55,7 @@ def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_pat
     assert look() == [(1, 0.1)]
     assert history.version > drawn[0] and history.rewrites > drawn[1]
     another = json.dumps(step(2, reward=0.2).to_json()) + "\n"
-    jsonl.write_atomic(run.train_log, another)  # A new file of that name.
+    files.write_atomic(run.train_log, another)  # A new file of that name.
     assert look() == [(2, 0.2)]
     jsonl.append(run.train_log, step(3, reward=0.3).to_json())
     assert look() == [(2, 0.2), (3, 0.3)]

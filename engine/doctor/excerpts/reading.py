@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import jsonl
+from engine import files
 from engine.doctor.excerpts.names import STEP
 from engine.doctor.excerpts.pairs import Pair, pairs_of
 from engine.doctor.excerpts.tables import table_at
@@ -88,7 +88,7 @@ def read_excerpt(path: Path) -> Excerpt | None:
 
     Raises OSError when the file cannot be read.
     """
-    with jsonl.open_regular(path) as file:
+    with files.open_regular(path) as file:
         head = file.read(_END)
         file.seek(max(len(head), path.stat().st_size - _END))
         text = head + file.read(_END)

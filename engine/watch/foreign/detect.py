@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from engine import files
 from engine.errors import UsageError, unknown_name
 from engine.watch.foreign import (
     hf_console,
@@ -149,12 +149,12 @@ def _nothing(sample: Sample) -> str:
 
 
 def _sample(path: Path, end: int) -> Sample:
-    """Both ends of a regular file. Raises OSError, or UsageError for a pipe or a device."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    """Both ends of a file. Raises OSError, or UsageError for a pipe or a device."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: not a regular file")
+    descriptor = files.open_descriptor(path)
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{path}: not a regular file")
         head = os.pread(descriptor, end, 0)
         rest = status.st_size - len(head)
         tail = os.pread(descriptor, end, max(len(head), status.st_size - end)) if rest else b""
@@ -194,11 +194,11 @@ def _quietly(path: Path) -> Found | None:
 def _candidates(folder: Path) -> list[Path]:
     """Files that may hold steps, not deep and not many; links to folders are not followed."""
     found: list[Path] = []
-    for place, folders, files in os.walk(folder):
+    for place, folders, names in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and depth < _DEPTH)
-        names = (name for name in sorted(files) if _may_hold_steps(name))
-        found.extend(Path(place) / name for name in names)
+        telling = (name for name in sorted(names) if _may_hold_steps(name))
+        found.extend(Path(place) / name for name in telling)
         if len(found) > _FILES_TRIED:
             break
     return found[:_FILES_TRIED]

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine import files
+
 HEADER = b":W&B\xe1\xbe"
 VERSION = 0
 
@@ -40,7 +42,7 @@ class WandbLog:
     def records(self, at_most: int) -> list[bytes]:
         """The new whole records, reading about ``at_most`` bytes."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = files.open_descriptor(self._path)
         except OSError:
             return []
         try:

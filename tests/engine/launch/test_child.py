@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.doctor.finding import Change
 from engine.errors import UsageError
 from engine.launch import child as remedies
@@ -45,7 +45,7 @@ def launched(project: Project, name: str = "sick", **more: Any) -> RunDir:
     contents = manifest(plan(project.recipe(), name, project.root / "runs")) | more
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     write_state(run, RunState("failed", ended=2e9))
     return run
 
@@ -174,7 +174,7 @@ def going_on(project: Project) -> tuple[Stage, RunDir]:
         "total_steps": 1000,
     }
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     return stage, run
 
 
@@ -214,7 +214,7 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
         "attempts": [{"number": 1, "argv": [sys.executable, "-c", KEEP]}]
     }
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)
     ended(run)

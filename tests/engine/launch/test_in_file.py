@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.doctor.config.values import value_findings
 from engine.doctor.finding import Change
 from engine.doctor.metrics import context_of
@@ -42,7 +42,7 @@ def kept(planned: LaunchPlan) -> RunDir:
     run, contents = RunDir(planned.directory), manifest(planned)
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     write_state(run, RunState("failed", ended=2e9))
     return run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.data.contract import read_rows
 from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
@@ -45,7 +45,7 @@ def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, .
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.recipe("grpo", *overrides), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
     return run

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.data.contract import read_rows
 from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.errors import UsageError
@@ -44,7 +44,7 @@ def launched(project: Project, *records: dict[str, Any], state: str = "failed") 
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.recipe(), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
     write_state(run, RunState(state, ended=2e9))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import GATE, manifest, plan
 from engine.launch.pinned import pinned_recipe
@@ -29,7 +29,7 @@ def run(project: Project) -> RunDir:
     launch_plan = plan(project.recipe("sft"), "waits", project.root / "runs")
     made, contents = RunDir(launch_plan.directory), manifest(launch_plan)
     made.attempt(1).path.mkdir(parents=True)
-    jsonl.write_atomic(made.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(made.recipe, pinned_recipe(contents["config"]))
     jsonl.write_json(made.manifest, contents)
     write_state(made, RunState("starting", supervisor=identify(os.getpid())))
     claim(made)

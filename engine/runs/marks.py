@@ -1,0 +1,109 @@
+"""The mark of a run's processes: variables in their environment that say which run they are of.
+
+A pid in a file of the run is only a number that somebody wrote. A process belongs to a run when its
+environment, which nobody but its owner can set, carries the run's mark: a random text that the
+launch put into the manifest. It does not depend on where the run lies, so a run that was moved
+keeps its processes. A process of a run without such a text is known by the run's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.runs.rundir import (
+    ATTEMPT_DIR_VARIABLE,
+    MARK_VARIABLE,
+    ON_CLUSTER_VARIABLE,
+    RUN_ID_VARIABLE,
+    SUPERVISES_VARIABLE,
+    RunDir,
+)
+
+_SUPERVISOR = "engine.runs.supervisor"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a process was started for. ``attempt`` is the attempt's directory as it was then;
+    ``text`` is the run's own mark, empty for a run whose manifest has none."""
+
+    attempt: Path
+    text: str = ""
+
+    @property
+    def directory(self) -> Path:
+        """The run's directory as it was when the process started."""
+        return self.attempt.parent
+
+    def is_of(self, run: RunDir) -> bool:
+        """Whether the process belongs to ``run``, wherever the run was moved since.
+
+        A copy of a run has the run's mark too; the processes belong to the original while it is
+        where they were started.
+        """
+        mark = run.read_mark()
+        if _is_same_folder(self.directory, run.path):
+            return not self.text or mark in (None, self.text)
+        return bool(self.text) and mark == self.text and not self.is_in_place()
+
+    def is_in_place(self) -> bool:
+        """Whether the run is still where it was when the process started."""
+        original = RunDir(self.directory)
+        return original.manifest.exists() and original.read_mark() in (None, self.text or None)
+
+
+def new_mark() -> str:
+    """A mark that no other run has."""
+    return secrets.token_hex(16)
+
+
+def read_mark(pid: int) -> Mark | None:
+    """The mark of a run's process; None for any other, and where it cannot be read.
+
+    What a Ray cluster runs for a run is the cluster's process, also on this machine.
+    """
+    variables = _environment(pid, ATTEMPT_DIR_VARIABLE)
+    if not variables or ON_CLUSTER_VARIABLE in variables:
+        return None
+    mark = Mark(Path(variables[ATTEMPT_DIR_VARIABLE]), variables.get(MARK_VARIABLE, ""))
+    return mark if variables.get(RUN_ID_VARIABLE) == mark.directory.name else None
+
+
+def supervises(pid: int, run: RunDir) -> bool:
+    """Whether a process is a supervisor of ``run``."""
+    mark = run.read_mark()
+    told = _environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
+    if mark is not None and told is not None:
+        return mark == told
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return _SUPERVISOR.encode() in words and any(
+        _is_same_folder(Path(os.fsdecode(word)), run.path) for word in words if b"/" in word
+    )
+
+
+def _environment(pid: int, needed: str) -> dict[str, str]:
+    """The variables that a process was started with; empty when ``needed`` is not among them."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    if needed.encode() not in environment:
+        return {}  # Nearly every process of a machine: taking its variables apart costs most.
+    pairs = (entry.partition(b"=") for entry in environment.split(b"\0"))
+    variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    return variables if needed in variables else {}
+
+
+def _is_same_folder(path: Path, other: Path) -> bool:
+    if path == other.resolve():
+        return True
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,146 @@
+"""A process belongs to a run by the mark in its environment, not by a pid that a file names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import jsonl
+from engine.runs.marks import new_mark, supervises
+from engine.runs.processes import Identity, alive, identify, members
+from engine.runs.reaper import leftovers, reap
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from engine.runs.stopping import stop_run
+from tests.waiting import wait_for
+
+Start = Callable[..., Identity]
+SLEEP = "print('up', flush=True); import time; time.sleep(60)"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def make(*words: str, **variables: str) -> Identity:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLEEP, *words],
+            env={**os.environ, **variables},
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        started.append(process)
+        identity = identify(process.pid)
+        assert identity is not None
+        return identity
+
+    yield make
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def make_run(path: Path, mark: str | None, state: RunState | None = None) -> RunDir:
+    run = RunDir(path)
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, {"v": 1, "id": path.name, "kind": "grpo", "mark": mark})
+    write_state(run, state or RunState("failed"))
+    return run
+
+
+def marks(run: RunDir) -> dict[str, str]:
+    """What a trainer of the run carries."""
+    return {
+        "GRUBRICS_RUN_ID": run.id,
+        "GRUBRICS_ATTEMPT_DIR": str(run.attempt(1).path),
+        "GRUBRICS_RUN_MARK": run.read_mark() or "",
+    }
+
+
+def pids(run: RunDir) -> list[int]:
+    return [process.pid for process in members(run)]
+
+
+@pytest.mark.parametrize("moved", ["other/one", "other/renamed"])
+def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: str) -> None:
+    run = make_run(tmp_path / "runs" / "one", new_mark())
+    process = start(**marks(run))
+    (tmp_path / moved).parent.mkdir()
+    shutil.move(run.path, tmp_path / moved)
+    assert pids(RunDir(tmp_path / moved)) == [process.pid]
+    (found,) = leftovers(tmp_path / "other")
+    assert (found.process, found.run) == (process, Path(moved).name)
+    assert leftovers(tmp_path / "runs")[0].reason == "its run directory is gone"
+    assert reap([found]) == [process.pid]
+
+
+def test_a_copy_does_not_own_the_processes_of_the_original(tmp_path: Path, start: Start) -> None:
+    run = make_run(tmp_path / "runs" / "one", new_mark())
+    process = start(**marks(run))
+    copy = RunDir(shutil.copytree(run.path, tmp_path / "copies" / "one"))
+    assert (pids(run), pids(copy)) == ([process.pid], [])
+    assert leftovers(tmp_path / "copies") == []
+
+
+def test_a_new_run_in_the_place_of_a_deleted_one_does_not_own_its_processes(
+    tmp_path: Path, start: Start
+) -> None:
+    run = make_run(tmp_path / "runs" / "one", new_mark())
+    process = start(**marks(run))
+    shutil.rmtree(run.path)
+    again = make_run(tmp_path / "runs" / "one", new_mark(), RunState("running"))
+    assert pids(again) == []
+    (found,) = leftovers(tmp_path / "runs")
+    assert (found.process, found.reason) == (process, "its run directory is gone")
+
+
+def test_a_run_seen_through_a_link_keeps_its_processes(tmp_path: Path, start: Start) -> None:
+    run = make_run(tmp_path / "runs" / "one", new_mark())
+    process = start(**marks(run))
+    (tmp_path / "link").symlink_to(tmp_path / "runs")
+    assert pids(RunDir(tmp_path / "link" / "one")) == [process.pid]
+
+
+def test_a_run_without_a_mark_is_known_by_its_folder(tmp_path: Path, start: Start) -> None:
+    run = make_run(tmp_path / "runs" / "one", None)
+    process = start(**marks(run))
+    assert pids(run) == [process.pid]
+
+
+@pytest.mark.parametrize("requests", [True, False], ids=["asked", "no request can be written"])
+def test_a_process_that_only_a_file_names_is_neither_ended_nor_woken(
+    tmp_path: Path, start: Start, requests: bool
+) -> None:
+    victim = start()
+    os.kill(victim.pid, signal.SIGSTOP)
+    wait_for(lambda: _is_stopped(victim))
+    run = make_run(tmp_path / "one", new_mark(), RunState("running", supervisor=victim))
+    if not requests:
+        run.requests.write_text("in the way")
+    try:
+        stop_run(run, after_checkpoint=requests)
+    except OSError:
+        assert not requests
+    assert alive(victim) and _is_stopped(victim)
+
+
+def _is_stopped(process: Identity) -> bool:
+    stat = Path(f"/proc/{process.pid}/stat").read_text()
+    return stat[stat.rfind(")") + 2] == "T"
+
+
+def test_a_supervisor_is_known_by_the_mark_or_by_its_command(tmp_path: Path, start: Start) -> None:
+    run, other = (make_run(tmp_path / name, new_mark()) for name in ("one", "other"))
+    by_mark = start(GRUBRICS_SUPERVISES=run.read_mark() or "")
+    by_command = start("engine.runs.supervisor", str(run.path))
+    for process in (by_mark, by_command):
+        assert supervises(process.pid, run)
+        assert not supervises(process.pid, other)

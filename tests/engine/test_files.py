@@ -1,0 +1,115 @@
+"""Files in folders that somebody else may have filled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine import files, jsonl
+
+Action = Callable[[Path], object]
+
+READS: dict[str, Action] = {
+    "read": lambda path: files.read_regular(path, 1000),
+    "descriptor": files.open_descriptor,
+}
+WRITES: dict[str, Action] = {
+    "append": lambda path: jsonl.append(path, {"a": 1}),
+    "append text": files.open_to_append,
+    "overwrite": lambda path: jsonl.overwrite_json(path, {}),
+    "lock": files.open_lock,
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    run = tmp_path / "runs" / "one"
+    (run / "attempt_1").mkdir(parents=True)
+    (run / "manifest.json").write_text("{}")
+    return run
+
+
+@pytest.mark.parametrize("action", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
+@pytest.mark.parametrize("name", ["state.json", "attempt_1/reward.jsonl"])
+@pytest.mark.parametrize("target", ["file", "missing", "fifo", "device", "folder"])
+def test_nothing_leads_out_of_a_run_or_blocks(
+    run: Path, tmp_path: Path, action: Action, name: str, target: str
+) -> None:
+    outside, path = tmp_path / "outside", run / name
+    if target == "fifo":
+        os.mkfifo(path)
+    elif target == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(outside if target != "device" else "/dev/zero")
+    if target == "file":
+        outside.write_text("mine")
+    with pytest.raises(OSError, match=r"regular|symbolic|directory|No such device"):
+        action(path)
+    assert outside.exists() == (target == "file")
+    if outside.exists():
+        assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("action", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
+def test_a_linked_attempt_leads_nowhere(run: Path, tmp_path: Path, action: Action) -> None:
+    (run / "attempt_1").rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "x.jsonl").write_text("{}\n")
+    (run / "attempt_1").symlink_to(tmp_path / "elsewhere")
+    for name in ("x.jsonl", "new.jsonl"):
+        with pytest.raises(OSError, match="a link where a folder"):
+            action(run / "attempt_1" / name)
+    with pytest.raises(OSError, match="a link where a folder"):
+        files.make_folder(run / "attempt_1")
+    with pytest.raises(OSError, match="a link where a folder"):
+        files.write_atomic(run / "attempt_1" / "x.jsonl", "new")
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["x.jsonl"]
+
+
+def test_a_link_that_a_person_put_elsewhere_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "train-3.log").write_text("step 1")
+    (tmp_path / "latest.log").symlink_to("train-3.log")
+    assert files.read_regular(tmp_path / "latest.log") == b"step 1"
+
+
+def test_a_file_that_is_replaced_takes_the_place_of_a_link(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("mine")
+    (run / "state.json").symlink_to(tmp_path / "outside")
+    files.write_atomic(run / "state.json", "new")
+    assert (tmp_path / "outside").read_text() == "mine"
+    assert not (run / "state.json").is_symlink()
+
+
+def test_a_file_of_the_largest_size_is_read_and_no_larger_one(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    assert jsonl.read_json(tmp_path / "a.json", limit=8) == {"a": 1}
+    assert jsonl.read_json(tmp_path / "a.json", limit=7) is None
+    with pytest.raises(OSError, match="larger than"):
+        files.read_regular(tmp_path / "a.json", 7)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o750, 0o640), (0o755, 0o644)])
+def test_a_file_is_as_readable_as_its_folder_whatever_the_umask(
+    tmp_path: Path, umask: int, folder: int, file: int
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(folder)
+    before = os.umask(umask)
+    try:
+        jsonl.write_json(home / "a", {})
+        jsonl.append(home / "b", {})
+        os.close(files.open_lock(home / "lock"))
+        files.make_folder(home / "below")
+        (home / "below" / "by others").touch()
+        files.tighten(home / "below")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in home.rglob("*")}
+    loose = modes.pop("by others")
+    assert modes == {"a": file, "b": file & ~umask, "lock": 0o600, "below": folder}
+    assert loose & ~file == 0
