@@ -8,7 +8,8 @@ from typing import Any
 from engine.errors import UsageError
 from engine.records.checkpoints import check_checkpoint
 from engine.records.ownership import Stamp, checkpoint_folder, read_stamp, taken
-from engine.records.step_folders import complete_steps
+from engine.records.step_folders import WantedFiles, complete_steps
+from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.train_log import read_steps
@@ -64,14 +65,19 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
     folder = checkpoint_folder(manifest)
     if folder is None:
         raise UsageError(f"{run.manifest}: names no checkpoint folder")
-    owner = read_stamp(folder)
+    owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
+    if "model" not in wanted.contents:
+        raise UsageError(
+            f"{folder}: its steps hold no model shards, from which verl resumes; "
+            f"actor_rollout_ref.actor.checkpoint.save_contents={sorted(wanted.contents)}"
+        )
     if owner is None:
-        return complete_steps(folder, since=manifest.get("created") or 0.0)
+        return complete_steps(folder, manifest.get("created") or 0.0, wanted)
     if not owner.same_run(Stamp.of(run, manifest)):
         if not _has_trained(run):
             return {}
         raise UsageError(taken(folder, Stamp.of(run, manifest), owner))
-    return complete_steps(folder)
+    return complete_steps(folder, wanted=wanted)
 
 
 def _last_logged(last: int, steps: dict[int, Path]) -> int:

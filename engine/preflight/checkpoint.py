@@ -15,7 +15,7 @@ from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
-from engine.records.step_folders import complete_steps, written_steps
+from engine.records.step_folders import WantedFiles, complete_steps, written_steps
 from engine.runs.registry import RunInfo, list_runs
 from engine.runs.rundir import RunDir
 
@@ -189,7 +189,7 @@ def _resume(recipe: Recipe) -> Iterator[Check]:
     if mode == "resume_path":
         yield from _existing_step(recipe, "trainer.resume_from_path")
         return
-    whole = complete_steps(folder)
+    whole = complete_steps(folder, wanted=WantedFiles.by_config(recipe.values))
     if mode == "auto" and whole:
         yield _leftover(recipe, folder, max(whole))
     elif written_steps(folder):

@@ -9,7 +9,14 @@ from typing import Any
 from engine import jsonl
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import Stamp, moved_aside, read_stamp, taken
-from engine.records.step_folders import TRACKER, step_problem, tracked_step, written_steps
+from engine.records.step_folders import (
+    TRACKER,
+    WantedFiles,
+    step_problem,
+    tracked_step,
+    written_steps,
+)
+from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, recorded_state
 
@@ -44,7 +51,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
     if manifest.get("kind") == "sft":
         report, marked = _final_model(folder / "final"), folder / "final"
     else:
-        report, marked = _newest_step(folder), folder
+        report, marked = _newest_step(folder, WantedFiles.by_config(values_of(manifest))), folder
     stamp, owner = read_stamp(marked), read_stamp(folder)
     if stamp is not None and stamp.same_run(mine):
         return report
@@ -85,13 +92,13 @@ def _folder(manifest: dict[str, Any]) -> Path | None:
     return Path(manifest.get("cwd") or ".") / Path(folder).expanduser() if folder else None
 
 
-def _newest_step(folder: Path) -> CheckpointReport:
+def _newest_step(folder: Path, wanted: WantedFiles) -> CheckpointReport:
     written = written_steps(folder)
     step = tracked_step(folder)
     if step is None:
         return CheckpointReport(False, _no_tracker(folder, list(written)))
     path = folder / f"global_step_{step}"
-    problem = step_problem(path)
+    problem = step_problem(path, wanted)
     if problem is not None:
         return CheckpointReport(False, f"{path}: incomplete, {problem}")
     later = [number for number in written if number > step]

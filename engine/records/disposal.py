@@ -17,7 +17,8 @@ import orjson
 
 from engine import files, jsonl
 from engine.records.ownership import STAMP, Stamp, checkpoint_folder, moved_aside, read_stamp
-from engine.records.step_folders import TRACKER, complete_steps, step_of
+from engine.records.step_folders import TRACKER, WantedFiles, complete_steps, step_of
+from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 
 _WRITTEN_BY_TRAINING = re.compile(r"global_step_\d+|final")
@@ -107,10 +108,11 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 def _inherited(run: RunDir, folder: Path) -> int:
     """The newest whole step of an earlier run that this one built on; 0: there is none."""
-    stamp = read_stamp(folder)
-    if stamp is None or not stamp.same_run(Stamp.of(run, run.read_manifest())):
+    stamp, manifest = read_stamp(folder), run.read_manifest()
+    if stamp is None or not stamp.same_run(Stamp.of(run, manifest)):
         return 0
-    return max((step for step in complete_steps(folder) if step <= stamp.inherited), default=0)
+    whole = complete_steps(folder, wanted=WantedFiles.by_config(values_of(manifest)))
+    return max((step for step in whole if step <= stamp.inherited), default=0)
 
 
 def _entries(folder: Path, run: RunDir, inherited: int) -> Iterator[Path]:

@@ -16,7 +16,8 @@ from typing import Any
 
 from engine import files, jsonl, locks
 from engine.errors import UsageError
-from engine.records.step_folders import TRACKER, complete_steps, step_of, written_steps
+from engine.records.step_folders import TRACKER, WantedFiles, complete_steps, step_of, written_steps
+from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 
@@ -158,13 +159,13 @@ def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp
     if attempt.get("from"):
         _require_own(folder, stamp)
         return int(attempt["from_step"])
-    values = {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}
+    values = values_of(manifest)
     asked = asked_step(folder, values, Path(str(manifest.get("cwd") or ".")))
     complaint = objection(folder, stamp, asked is not None)
     if complaint is not None:
         raise UsageError(complaint)
     if values.get("trainer.resume_mode") == "auto":
-        return max(complete_steps(folder), default=0)
+        return max(complete_steps(folder, wanted=WantedFiles.by_config(values)), default=0)
     return asked or 0
 
 

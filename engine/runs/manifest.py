@@ -38,6 +38,11 @@ def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {change["key"]: change["before"] for change in manifest.get("changes") or ()}
 
 
+def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The effective values of a run, by dotted key."""
+    return {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}
+
+
 def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
     """The fields that have a reader as it takes them, the others as plain JSON."""
     found = {key: readers.get(key, _plain)(value) for key, value in raw.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from engine.launch.recipe import Recipe
-from engine.records.step_folders import step_of, step_problem
+from engine.records.step_folders import WantedFiles, step_of, step_problem
 
 
 def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Path | None:
@@ -22,7 +22,7 @@ def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Pa
         return None
     checkpoint = Path(given)
     step = saved_step(checkpoint)
-    problem = step_problem(checkpoint)
+    problem = step_problem(checkpoint, WantedFiles.by_config(recipe.values))
     if problem is not None:
         raise UsageError(f"training.resume_from={checkpoint}: incomplete, {problem}")
     if step % steps_per_epoch:

@@ -26,6 +26,7 @@ from tests.waiting import ended
 ROOT = Path(__file__).parents[3]
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
+algorithm: {adv_estimator: grpo}
 data: {train_files: train.jsonl, train_batch_size: 4}
 trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_steps: 8}
 """

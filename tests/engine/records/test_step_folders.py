@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records.step_folders import TRACKER, complete_steps, step_problem, tracked_step
+from engine.records.step_folders import (
+    TRACKER,
+    WantedFiles,
+    complete_steps,
+    step_problem,
+    tracked_step,
+)
 from tests.engine.records.checkpoint_files import (
+    KINDS,
     archive,
     grpo_files,
     save,
@@ -18,6 +25,8 @@ from tests.engine.records.checkpoint_files import (
     sft_files,
     track,
 )
+
+SAVE_CONTENTS = "actor_rollout_ref.actor.checkpoint.save_contents"
 
 
 @pytest.mark.parametrize("files", [grpo_files(), grpo_files(2), sft_files(), sft_files(2)])
@@ -27,10 +36,69 @@ def test_every_file_of_a_step_is_needed(tmp_path: Path, files: list[str]) -> Non
     assert step_problem(path) is None
     for name in files:
         (path / name).unlink()
-        # A kind of shard that was never begun is only noticed by what comes after it.
-        if "rank_1" in name or "data" in name:
-            assert step_problem(path) == f"{name} is missing"
+        problem = step_problem(path)
+        assert problem is not None
+        assert problem == f"{name} is missing" or "huggingface has no" in problem
         archive(path / name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_kind_of_shard_that_is_gone_whole_is_named(tmp_path: Path, kind: str, ranks: int) -> None:
+    path = save_step(tmp_path, 4, grpo_files(ranks))
+    for shard in (path / "actor").glob(f"{kind}_*.pt"):
+        shard.unlink()
+    assert step_problem(path) == f"actor/{kind}_world_size_{ranks}_rank_0.pt is missing"
+
+
+def test_a_rank_that_left_nothing_is_named(tmp_path: Path) -> None:
+    path = save_step(tmp_path, 4, grpo_files(4))
+    for shard in (path / "actor").glob("*_rank_3.pt"):
+        shard.unlink()
+    assert step_problem(path) == "actor/model_world_size_4_rank_3.pt is missing"
+
+
+@pytest.mark.parametrize("name", [*grpo_files(2), *sft_files()])
+@pytest.mark.parametrize("size", [0, 30])
+def test_every_file_is_looked_at_to_its_end(tmp_path: Path, name: str, size: int) -> None:
+    path = save_step(tmp_path, 4, grpo_files(2) if name in grpo_files(2) else sft_files())
+    file = path / name
+    file.write_bytes((file.read_bytes() * 2)[: min(size, file.stat().st_size - 1)])
+    assert step_problem(path) is not None
+
+
+@pytest.mark.parametrize(
+    "contents", [["model"], ["model", "extra"], ["model", "optimizer"], ["model", "hf_model"]]
+)
+def test_only_what_the_recipe_saves_is_wanted(tmp_path: Path, contents: list[str]) -> None:
+    wanted = WantedFiles.by_config({SAVE_CONTENTS: contents})
+    path = save_step(tmp_path, 4, grpo_files(2, wanted.kinds))
+    if "hf_model" in contents:
+        assert step_problem(path, wanted) == "actor/huggingface has no weights (model.safetensors)"
+        (path / "actor/huggingface/model.safetensors").write_bytes(b"x")
+    assert step_problem(path, wanted) is None
+    assert step_problem(path) is not None or contents == ["model", "optimizer", "extra"]
+
+
+def test_the_rank_and_scale_of_an_adapter_belong_to_its_shards(tmp_path: Path) -> None:
+    path = save_step(tmp_path, 4)
+    (path / "actor/lora_train_meta.json").unlink()
+    wanted = WantedFiles.by_config({"actor_rollout_ref.model.lora_rank": 16})
+    assert step_problem(path) is None
+    assert step_problem(path, wanted) == "actor/lora_train_meta.json is missing"
+    (path / "actor/lora_train_meta.json").write_text('{"r": 16}')
+    assert step_problem(path, wanted) is None
+    assert WantedFiles.by_config({"lora.r": 8}).lora
+
+
+def test_a_critic_is_saved_beside_the_actor(tmp_path: Path) -> None:
+    path = save_step(tmp_path, 4)
+    wanted = WantedFiles.by_config({"algorithm.adv_estimator": "gae"})
+    assert step_problem(path, wanted) is not None
+    for name in grpo_files():
+        if name.startswith("actor/"):
+            archive(path / name.replace("actor/", "critic/"))
+    assert step_problem(path, wanted) is None
 
 
 def test_a_file_that_was_cut_short_is_named(tmp_path: Path) -> None:

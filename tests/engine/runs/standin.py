@@ -126,6 +126,9 @@ def save(folder: Path, step: int, pause: float) -> None:
         with zipfile.ZipFile(path / name, "w") as archive:
             archive.writestr("data", "0" * 1000)
             time.sleep(pause)
+    (path / "actor/huggingface").mkdir(exist_ok=True)
+    for name in ("fsdp_config.json", "huggingface/config.json", "huggingface/tokenizer.json"):
+        (path / "actor" / name).write_text("{}")
     (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
 
 

@@ -40,7 +40,7 @@ def test_a_crash_after_the_last_step_without_a_checkpoint_is_failed(stage: Stage
     checkpoints = stage.root.parent / "checkpoints"
     run = stage.prepare("--exit", "7", checkpoints=checkpoints)
     save(checkpoints, 3)
-    for shard in (checkpoints / "global_step_3" / "actor").iterdir():
+    for shard in (checkpoints / "global_step_3" / "actor").glob("*.pt"):
         shard.unlink()
     start_supervisor(run)
     state = ended(run)
