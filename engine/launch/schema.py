@@ -34,6 +34,8 @@ class ProjectSection(Section):
 class ModelSection(Section):
     path: str = "???"
     trust_remote_code: bool = False
+    custom_chat_template: str | None = None
+    """Text of a template to use in place of the model's; it is saved with the trained model."""
 
 
 class LoraSection(Section):
@@ -48,6 +50,8 @@ class SftDataSection(Section):
     train_file: str = "???"
     val_file: str | None = None
     max_seq_length: int = Field(default=2560, ge=1)
+    ignore_input_ids_mismatch: bool = False
+    """Train on conversations that the chat template renders otherwise message by message."""
 
 
 class TrainingSection(Section):

@@ -1,134 +1,281 @@
-"""Does the model see the question? One prompt is really rendered, and some are measured."""
+"""Does the model see the question? Every row is rendered and tokenized as verl will do it.
+
+Of files that hold more than ``BUDGET_BYTES`` of text the longest rows are: no shorter one is likely
+to have more tokens.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from jinja2 import TemplateError
 
-from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.models import local_folder, model_name
-from engine.preflight.templates import ChatTemplate, read_template, token_counter
+from engine.preflight.rendering import (
+    Encode,
+    RefusedError,
+    Rendered,
+    SftRenderer,
+    render_prompts,
+)
+from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, split_files
+from engine.preflight.templates import ChatTemplate, read_encoder, read_template
 
 ID = "prompt"
-MEASURED = 64
 SHORTEST = 20
 """Tokens below which a prompt cannot hold a question: an empty one is 3 to about 15."""
+_NAMED = 5
+_BATCH = 1024
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A row as the template gets it, and the text that must be found in what it renders."""
+class Row:
+    """A measured row. ``seen`` begins the rendered text of a row that lacks its question."""
 
-    messages: Sequence[dict[str, Any]]
-    essential: str
+    file: Path
+    place: str
+    tokens: int
+    learned_from: int
+    seen: str | None
+    differs: str | None
+
+    @classmethod
+    def of(cls, sample: Sample, rendered: Rendered) -> Row:
+        is_seen = sample.essential.strip() in rendered.text
+        seen = None if is_seen else " ".join(rendered.text[:400].split())[:80]
+        return cls(
+            sample.file,
+            sample.place,
+            rendered.tokens,
+            rendered.learned_from,
+            seen,
+            rendered.differs,
+        )
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.name} {self.place}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """All measured rows. ``total`` counts those of the files; ``counted``: tokens are known."""
+
+    rows: Sequence[Row]
+    total: int
+    counted: bool
+
+    def longer_than(self, limit: int) -> list[Row]:
+        """The rows over a limit, the longest first."""
+        long = [row for row in self.rows if self.counted and row.tokens > limit]
+        return sorted(long, key=lambda row: -row.tokens)
+
+    def describe(self) -> str:
+        measured, total = len(self.rows), self.total
+        return f"all {total:,}" if measured == total else f"the longest {measured:,} of {total:,}"
 
 
 def check(subject: Subject) -> Check:
-    """Render the first prompt; measure the first ``MEASURED``."""
+    """Render and measure the rows of every training and validation file."""
     recipe, name = subject.recipe, model_name(subject.recipe)
     folder = local_folder(name, subject.env)
     if folder is None:
         return skip(ID, f"{name} is not on this disk, so no prompt was rendered")
-    template = read_template(folder)
+    try:
+        template = read_template(folder, _custom_template(recipe))
+    except TemplateError as error:
+        return fail(ID, f"the chat template of {folder} cannot be read: {error}")
     if template is None:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
-    samples = list(islice(_samples(recipe), MEASURED))
+    files = [*split_files(recipe, "train"), *split_files(recipe, "val")]
+    masks, total = choose_rows(list(dict.fromkeys(files)), _prompt_key(recipe))
+    encode = read_encoder(folder)
     try:
-        texts = [_render(recipe, template, sample) for sample in samples]
-    except TemplateError as error:
-        return fail(ID, f"the chat template of {folder} refuses the prompts: {error}")
-    return _judge(recipe, folder, template, samples, texts)
+        rows = list(_rows(recipe, template, encode or _characters, masks))
+    except RefusedError as error:
+        return _refused(recipe, folder, error)
+    return _judge(recipe, folder, template, Measurement(rows, total, encode is not None))
 
 
-def _judge(
-    recipe: Recipe,
-    folder: Path,
-    template: ChatTemplate,
-    samples: Sequence[Sample],
-    texts: Sequence[str],
-) -> Check:
-    count = token_counter(folder)
-    lengths = [count(text) for text in texts] if count is not None else []
+def _rows(
+    recipe: Recipe, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
+) -> Iterator[Row]:
+    """RefusedError names the row that the template refuses."""
+    supervised = SftRenderer(template, encode) if recipe.kind == "sft" else None
+    options = recipe.section("data").get("apply_chat_template_kwargs") or {}
+    samples = read_samples(masks, _prompt_key(recipe))
+    while batch := list(islice(samples, _BATCH)):
+        conversations = [sample.messages for sample in batch]
+        try:
+            if supervised is not None:
+                rendered = supervised.render(conversations)
+            else:
+                rendered = render_prompts(template, encode, conversations, options)
+        except RefusedError as error:
+            sample = batch[error.index or 0]
+            error.add_note(f"{sample.file.name} {sample.place}")
+            raise
+        yield from map(Row.of, batch, rendered)
+
+
+def _refused(recipe: Recipe, folder: Path, error: RefusedError) -> Check:
+    places = getattr(error, "__notes__", [])
+    if places:
+        return fail(
+            ID, f"the chat template of {folder} refuses {places[0]}: {error}", _OWN_TEMPLATE
+        )
+    message = (
+        f"verl renders SFT conversations message by message, which the chat template of {folder} "
+        f"refuses: {error}"
+    )
+    return fail(ID, message, _OWN_TEMPLATE)
+
+
+_OWN_TEMPLATE = (
+    "set custom_chat_template to a template that takes them (docs/data.md, Chat templates)"
+)
+
+
+def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measurement) -> Check:
+    lengths = [row.tokens for row in measured.rows] if measured.counted else []
+    long = _long_sft if recipe.kind == "sft" else _long_grpo
     found = [
-        *_essential(folder, samples, texts),
-        *_short(folder, lengths),
-        *_long(recipe, lengths),
+        *_essential(folder, measured.rows),
+        *_differing(recipe, folder, measured.rows),
+        *_short(folder, measured),
+        *long(recipe, measured),
         *_thinking(recipe, template),
     ]
-    tokens = f"{min(lengths)} to {max(lengths)} tokens" if lengths else "tokens not counted"
-    return summary(ID, found, f"{len(texts)} prompts rendered with {folder}: {tokens}")
+    tokens = f"{min(lengths):,} to {max(lengths):,} tokens" if lengths else "tokens not counted"
+    return summary(ID, found, f"{measured.describe()} rows rendered with {folder}: {tokens}")
 
 
-def _samples(recipe: Recipe) -> Iterator[Sample]:
-    path = data_files(recipe)[0].expanduser()
-    if path.suffix == ".parquet":
-        yield from _parquet_samples(path, str(recipe.get("data.prompt_key", "prompt")))
+def _essential(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
+    lacking = [row for row in rows if row.seen is not None]
+    if lacking:
+        first = lacking[0]
+        yield fail(
+            ID,
+            f"{_names(lacking)}: rendered with {folder} the question is not in the text; of "
+            f"{first.place} the model sees {first.seen!r}",
+        )
+
+
+def _differing(recipe: Recipe, folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
+    """verl compares the joined messages with the whole conversation and stops at a difference."""
+    differing = [row for row in rows if row.differs is not None]
+    if not differing or recipe.get("data.ignore_input_ids_mismatch"):
         return
-    with path.open(encoding="utf-8") as handle:
-        for line in filter(str.strip, handle):
-            messages = json.loads(line)["messages"]
-            yield Sample(messages, messages[-1]["content"])
+    yield fail(
+        ID,
+        f"{_names(differing)}: verl renders message by message, which lacks "
+        f"{differing[0].differs} of what the chat template of {folder} makes of the whole "
+        "conversation, and stops at the first such row",
+        "data.ignore_input_ids_mismatch=true",
+    )
 
 
-def _parquet_samples(path: Path, key: str) -> Iterator[Sample]:
-    file = pq.ParquetFile(path)
-    for piece in file.iter_batches(batch_size=MEASURED, columns=[key, "extra_info"]):
-        for row in piece.to_pylist():
-            yield Sample(row[key], (row["extra_info"] or {}).get("question") or "")
-
-
-def _render(recipe: Recipe, template: ChatTemplate, sample: Sample) -> str:
-    options = recipe.section("data").get("apply_chat_template_kwargs") or {}
-    generate = recipe.kind == "grpo"
-    return template.render(sample.messages, add_generation_prompt=generate, **options)
-
-
-def _essential(folder: Path, samples: Sequence[Sample], texts: Sequence[str]) -> Iterator[Check]:
-    for number, (sample, text) in enumerate(zip(samples, texts, strict=True)):
-        if sample.essential.strip() not in text:
-            seen = " ".join(text.split())[:80]
-            yield fail(
-                ID,
-                f"row {number} rendered with {folder} lacks its question; the model sees {seen!r}",
-            )
-            return
-
-
-def _short(folder: Path, lengths: Sequence[int]) -> Iterator[Check]:
-    if lengths and min(lengths) < SHORTEST:
-        row = lengths.index(min(lengths))
-        seen = f"row {row} rendered with {folder} has {lengths[row]} tokens"
+def _short(folder: Path, measured: Measurement) -> Iterator[Check]:
+    if not measured.counted or not measured.rows:
+        return
+    shortest = min(measured.rows, key=lambda row: row.tokens)
+    if shortest.tokens < SHORTEST:
+        seen = f"{shortest.name} rendered with {folder} has {shortest.tokens} tokens"
         yield fail(ID, f"{seen}, fewer than the {SHORTEST} of any real question")
 
 
-def _long(recipe: Recipe, lengths: Sequence[int]) -> Iterator[Check]:
-    key = "data.max_seq_length" if recipe.kind == "sft" else "data.max_prompt_length"
-    limit = int(recipe.get(key))
-    long = [length for length in lengths if length > limit]
+def _long_grpo(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
+    limit = int(recipe.get("data.max_prompt_length"))
+    long = measured.longer_than(limit)
     if not long:
         return
-    message = f"{len(long)} of {len(lengths)} prompts exceed {key}={limit} tokens"
-    fix = f"{key}={max(long)}"
-    filtered = recipe.kind == "grpo" and recipe.get("data.filter_overlong_prompts")
-    if filtered and len(long) == len(lengths):
-        yield fail(ID, f"{message} and would be dropped, which leaves none", fix)
-    elif recipe.kind == "grpo" and not filtered and recipe.get("data.truncation") == "error":
-        yield fail(ID, f"{message}; data.truncation=error stops the run at the first", fix)
-    else:
-        yield warn(ID, f"{message} and will be {'dropped' if filtered else 'cut'}", fix)
+    message = _over(long, measured, "data.max_prompt_length", limit)
+    fix = f"data.max_prompt_length={long[0].tokens}"
+    if recipe.get("data.filter_overlong_prompts"):
+        too_few = _too_few(recipe, measured, long)
+        then = f" and would be dropped, which leaves {too_few}" if too_few else " and are dropped"
+        yield (fail if too_few else warn)(ID, message + then, fix)
+        return
+    message += (
+        f"; verl cuts their beginning off, so that {limit:,} tokens remain: the model is asked "
+        "without its instructions, or without the question"
+    )
+    truncation = recipe.get("data.truncation")
+    if truncation != "left":
+        message += f" (data.truncation={truncation} has no effect)"
+    message += "; data.filter_overlong_prompts=true drops them"
+    yield (warn if truncation == "left" else fail)(ID, message, fix)
+
+
+def _too_few(recipe: Recipe, measured: Measurement, long: Sequence[Row]) -> str | None:
+    """What is left where that is not enough to train or to validate on."""
+    dropped = {(row.file, row.place) for row in long}
+    for split, least in (("train", int(recipe.get("data.train_batch_size"))), ("val", 1)):
+        files = split_files(recipe, "train" if split == "train" else "val")
+        rows = [row for row in measured.rows if row.file in files]
+        unmeasured = measured.total - len(measured.rows)
+        left = sum((row.file, row.place) not in dropped for row in rows) + unmeasured
+        if files and left < least:
+            what = "training" if split == "train" else "validation"
+            return f"{left or 'none'} of the {len(rows):,} {what} rows, fewer than {least} needed"
+    return None
+
+
+def _long_sft(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
+    limit = int(recipe.get("data.max_seq_length"))
+    long = measured.longer_than(limit)
+    if not long:
+        return
+    lost = [row for row in long if row.learned_from >= limit]
+    message = (
+        f"{_over(long, measured, 'data.max_seq_length', limit)}; the end is cut off, which is the "
+        "end of the answer"
+    )
+    if lost:
+        message += f"; of {_names(lost)} nothing of the answer is left to learn"
+    nothing = len(lost) == len(measured.rows)
+    yield (fail if nothing else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
+
+
+def _over(long: Sequence[Row], measured: Measurement, key: str, limit: int) -> str:
+    """The rows over the limit, the longest by name."""
+    count = f"{len(long):,} of {measured.describe().removeprefix('all ')} rows"
+    named = _names(long, [f" ({row.tokens:,} tokens)" for row in long])
+    return f"{count} exceed {key}={limit} tokens: {named}"
+
+
+def _names(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
+    """The first rows by name; a file is named once for all of its rows that follow each other."""
+    named, file = [], None
+    for row, detail in zip(rows[:_NAMED], details or [""] * _NAMED, strict=False):
+        named.append((row.name if row.file != file else row.place) + detail)
+        file = row.file
+    more = f" and {len(rows) - _NAMED:,} more" if len(rows) > _NAMED else ""
+    return ", ".join(named) + more
 
 
 def _thinking(recipe: Recipe, template: ChatTemplate) -> Iterator[Check]:
-    """A thinking model spends the response on thoughts, which would be judged as the rubric."""
+    """A thinking model spends the response on thoughts, before any rubric."""
     key = "data.apply_chat_template_kwargs.enable_thinking"
     if recipe.kind == "grpo" and "enable_thinking" in template.source and recipe.get(key) is None:
         yield warn(ID, f"the model thinks unless told not to, and {key} is not set", f"{key}=false")
+
+
+def _prompt_key(recipe: Recipe) -> str:
+    return str(recipe.get("data.prompt_key", "prompt"))
+
+
+def _custom_template(recipe: Recipe) -> Any:
+    key = "model.custom_chat_template"
+    return recipe.get(key if recipe.kind == "sft" else f"actor_rollout_ref.{key}")
+
+
+def _characters(texts: Sequence[str]) -> list[list[int]]:
+    """Stands in for a tokenizer that cannot be read here: pieces can still be compared."""
+    return [list(map(ord, text)) for text in texts]

@@ -46,26 +46,38 @@ class ChatTemplate:
     def render(self, messages: Messages, **options: Any) -> str:
         """The text the model sees. Raises jinja2.TemplateError when the template refuses."""
         given = {"messages": messages, "tools": None, "documents": None}
-        return self._template.render(**{**self._special_tokens, **given, **options})
+        try:
+            return self._template.render(**{**self._special_tokens, **given, **options})
+        except TemplateError:
+            raise
+        except Exception as error:  # a template is a program: it adds texts to nulls, divides by 0
+            raise TemplateError(f"{type(error).__name__}: {error}") from error
 
 
-def read_template(folder: Path) -> ChatTemplate | None:
-    """The chat template of a model folder; None when it has none."""
+def read_template(folder: Path, source: str | None = None) -> ChatTemplate | None:
+    """The chat template of a model folder, or ``source`` in place of it; None without either.
+
+    Raises jinja2.TemplateError when it is no template.
+    """
     config = jsonl.read_json(folder / "tokenizer_config.json") or {}
-    source = _source(folder, config)
+    source = source or _source(folder, config)
     return ChatTemplate(source, _special_tokens(config)) if source else None
 
 
-def token_counter(folder: Path) -> Callable[[str], int] | None:
-    """Counts the tokens of a text; None without ``tokenizers`` or a fast tokenizer's file."""
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        return None
+def read_encoder(folder: Path) -> Callable[[Sequence[str]], list[list[int]]] | None:
+    """Turns texts into token ids; None without a fast tokenizer's file."""
     if not (folder / "tokenizer.json").is_file():
         return None
+    from tokenizers import Tokenizer
+
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [each.ids for each in tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+    return encode
 
 
 def _source(folder: Path, config: Mapping[str, Any]) -> str | None:

@@ -111,6 +111,7 @@ def _data(recipe: Recipe, steps: SftPlan, train: Path, val: Path | None) -> dict
         "data.use_dynamic_bsz": False,
         "data.max_length": recipe.values["data.max_seq_length"],
         "data.truncation": "right",
+        "data.ignore_input_ids_mismatch": recipe.values["data.ignore_input_ids_mismatch"],
     }
 
 
@@ -125,6 +126,7 @@ def _model(recipe: Recipe) -> dict[str, Any]:
     return {
         "model.path": recipe.values["model.path"],
         "model.trust_remote_code": recipe.values["model.trust_remote_code"],
+        "model.custom_chat_template": recipe.values["model.custom_chat_template"],
         "model.enable_gradient_checkpointing": recipe.values["training.gradient_checkpointing"],
         "model.lora_rank": rank,
         "model.lora_alpha": recipe.values["lora.alpha"],

@@ -1,11 +1,14 @@
-"""What went in: empty prompts, and rewards that cannot be.
+"""What went in: empty prompts, prompts that were cut, and rewards that cannot be.
 
 Empty prompts: every prompt of every batch has the same few tokens, at most 8, which is what a
-chat template leaves of nothing. Impossible rewards: outside the range that the reward's own
-arithmetic allows, by more than a hundredth of it; where that is not known, four times the usual
-span of the rewards below it or ten times above it.
-Ruled out: short prompts whose lengths vary, within a batch too; rewards without any usual span, and
-a success that is rare.
+chat template leaves of nothing. Cut prompts: the longest prompt of a batch is exactly as long as
+the limit, to which verl cuts longer ones on the left. Their share is ``prompt_length/clip_ratio``,
+which of any other batch is only the share of its longest prompts: it is counted from the padding.
+Impossible rewards: outside the range that the reward's own arithmetic allows, by more than a
+hundredth of it; where that is not known, four times the usual span of the rewards below it or ten
+times above it.
+Ruled out: short prompts whose lengths vary, within a batch too; a limit that is unknown, or to
+which rows were filtered; rewards without any usual span, and a success that is rare.
 Source: grubrics history (a prompt stored as a JSON string is read letter by letter: 3 tokens in
 every step); the reward's formula in ``engine.rubrics.reward``.
 """
@@ -17,10 +20,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics.run import Run, figure
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.run import Run, figure, percent
 from engine.watch import metrics
 
 _EMPTY_TOKENS = 8
+_LIMIT, _FILTER = "data.max_prompt_length", "data.filter_overlong_prompts"
+_MOST = 0.5
 _STEPS = 2
 _OUTLIER_STEPS = 10
 _BELOW, _ABOVE = 4.0, 10.0
@@ -30,6 +36,7 @@ _LEAST_SPAN = 1e-3
 
 def check(run: Run) -> Iterator[Finding]:
     yield from _empty_prompts(run)
+    yield from _cut_prompts(run)
     yield from _impossible(run) if run.context.reward_range else _outliers(run)
 
 
@@ -53,6 +60,35 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
         ),
         longest.step(0),
         source="grubrics history: prompt_length/mean=3.0 in every step",
+    )
+
+
+def _cut_prompts(run: Run) -> Iterator[Finding]:
+    share, longest = run.series("prompt_length/clip_ratio"), run.series("prompt_length/max")
+    if not np.array_equal(share.steps, longest.steps) or run.context.get(_FILTER):
+        return
+    limit = run.context.get(_LIMIT)
+    cut = np.flatnonzero((share.values > 0) & (longest.values == limit))
+    if not cut.size:
+        return
+    first, worst = share.step(int(cut[0])), float(share.values[cut].max())
+    yield Finding(
+        "data_missing_or_schema.cut_prompt",
+        Severity.ERROR if np.median(share.values[cut]) >= _MOST else Severity.WARNING,
+        f"Prompts are cut to {figure(float(limit))} tokens",
+        f"In {cut.size} of {len(share)} steps, first in step {first}, up to {percent(worst)} of "
+        f"the prompts have exactly {figure(float(limit))} tokens, the most that is allowed. verl "
+        "cuts longer ones at their beginning, whatever data.truncation says: the model is trained "
+        "to answer without its instructions, or without the question.",
+        (run.seen(f"{share.name} is {figure(worst)}", first, worst=worst),),
+        (
+            cures.setting(
+                run.context, _FILTER, True, "Drop prompts that are too long", "none is cut"
+            ),
+            Remedy("Allow longer prompts; grubrics-tui check names the rows and their tokens"),
+        ),
+        first,
+        source="verl 0.9.1: AgentLoopBase._cap_text_prompt_length",
     )
 
 

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from engine.preflight.check import Check
+import pytest
+
+from engine.preflight import prompt
+from engine.preflight.check import Check, Subject
+from engine.preflight.samples import choose_rows
 from engine.preflight.templates import read_template
-from tests.engine.preflight.project import Project, row
+from tests.engine.preflight.project import Project, example, row
 
 MODEL = Path("models/base")
+GEMMA = (
+    "{% for m in messages %}"
+    "{% if m.role != 'system' and (m.role == 'user') == (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate') }}{% endif %}"
+    "<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n{% endfor %}"
+)
+"""Takes the project's rows, which begin with a system message, and no question at index 0 or 2."""
+THOUGHTS_OF_THE_LAST_TURN = (
+    "{% generation %}{% if loop.last and loop.index0 > 0 and message.role == 'assistant' %}"
+    "<think>\n\n</think>\n\n{% endif %}"
+)
 
 
 def answer(project: Project, *overrides: str) -> Check:
@@ -23,14 +39,14 @@ def use_template(source: str) -> None:
 def test_prompts_are_rendered_and_measured(project: Project) -> None:
     check = answer(project)
     assert check.status == "ok"
-    assert check.message == "12 prompts rendered with models/base: 47 to 47 tokens"
+    assert check.message == "all 15 rows rendered with models/base: 47 to 47 tokens"
 
 
 def test_a_template_that_drops_the_question_is_refused(project: Project) -> None:
     use_template("{{ messages[0].content }}" + " word" * 40)
     check = answer(project)
     assert check.status == "fail"
-    assert "lacks its question" in check.message
+    assert "the question is not in the text; of row 0 the model sees" in check.message
 
 
 def test_a_prompt_too_short_to_hold_a_question_is_refused(project: Project) -> None:
@@ -83,14 +99,77 @@ def test_prompts_that_would_all_be_dropped_are_refused(project: Project) -> None
     assert check.fix == "data.max_prompt_length=47"
 
 
-def test_prompts_that_would_stop_the_run_are_refused(project: Project) -> None:
-    check = answer(project, "data.max_prompt_length=30", "data.truncation=error")
-    assert "data.truncation=error stops the run" in check.message
+LONG = "What helps? " + "Explain each step. " * 100
 
 
-def test_prompts_that_would_be_cut_are_a_warning(project: Project) -> None:
-    check = answer(project, "data.max_prompt_length=30", "data.truncation=left")
+def write_long(project: Project, path: str, at: int, count: int = 128) -> None:
+    """A file of ``count`` rows of which the row ``at`` has some 400 tokens."""
+    rows = [row(number) for number in range(count)]
+    rows[at]["prompt"][1]["content"] = rows[at]["extra_info"]["question"] = LONG
+    project.write(path, rows)
+
+
+@pytest.mark.parametrize("truncation", ["error", "right", "middle"])
+def test_a_long_prompt_is_found_in_any_row_and_refused_because_verl_cuts_it(
+    truncation: str, project: Project
+) -> None:
+    write_long(project, "data/train.parquet", at=100)
+    check = answer(project, f"data.truncation={truncation}")
+    assert check.status == "fail"
+    assert "1 of 131 rows exceed data.max_prompt_length=256 tokens: train.parquet row 100 (4" in (
+        check.message
+    )
+    assert "verl cuts their beginning off" in check.message
+    assert f"data.truncation={truncation} has no effect" in check.message
+    assert check.fix is not None and check.fix.startswith("data.max_prompt_length=4")
+
+
+def test_long_prompts_cut_on_the_left_as_asked_are_a_warning(project: Project) -> None:
+    write_long(project, "data/train.parquet", at=100)
+    check = answer(project, "data.truncation=left")
     assert check.status == "warn"
+    assert "no effect" not in check.message
+
+
+def test_a_long_prompt_of_the_validation_file_is_named(project: Project) -> None:
+    write_long(project, "data/val.parquet", at=7, count=9)
+    assert "val.parquet row 7" in answer(project).message
+
+
+def test_every_file_of_a_list_is_measured(project: Project) -> None:
+    write_long(project, "data/more.parquet", at=3, count=5)
+    recipe = project.recipe()
+    files = ["data/train.parquet", "data/more.parquet"]
+    listed = replace(recipe, values={**recipe.values, "data.train_files": files})
+    check = prompt.check(Subject(listed, {}, project.root / "runs"))
+    assert "more.parquet row 3" in check.message
+
+
+def test_long_prompts_that_are_dropped_are_a_warning(project: Project) -> None:
+    write_long(project, "data/train.parquet", at=100)
+    check = answer(project, "data.filter_overlong_prompts=true", "data.truncation=error")
+    assert check.status == "warn"
+    assert "are dropped" in check.message
+
+
+def test_dropping_prompts_until_no_batch_is_left_is_refused(project: Project) -> None:
+    rows = [row(number) for number in range(6)]
+    for entry in rows[:3]:
+        entry["prompt"][1]["content"] = entry["extra_info"]["question"] = LONG
+    project.write("data/train.parquet", rows)
+    check = answer(project, "data.filter_overlong_prompts=true")
+    assert check.status == "fail"
+    assert "which leaves 3 of the 6 training rows, fewer than 4 needed" in check.message
+
+
+def test_of_more_text_than_fits_into_the_budget_the_longest_rows_are_measured(
+    project: Project,
+) -> None:
+    write_long(project, "data/train.parquet", at=100)
+    path = Path("data/train.parquet")
+    masks, total = choose_rows([path], "prompt", budget=5000)
+    chosen = [number for number, is_chosen in enumerate(masks[path]) if is_chosen]
+    assert total == 128 and 100 in chosen and 1 < len(chosen) < 128
 
 
 def test_a_model_that_thinks_unasked_is_a_warning(project: Project) -> None:
@@ -106,7 +185,82 @@ def test_a_model_of_the_hub_that_is_not_cached_is_skipped(project: Project) -> N
     assert check.status == "skip"
 
 
-def test_an_sft_example_longer_than_the_limit_is_a_warning(project: Project) -> None:
-    check = project.checks("sft", "data.max_seq_length=40")["prompt"]
+def sft_answer(project: Project, *overrides: str) -> Check:
+    return project.checks("sft", *overrides)["prompt"]
+
+
+def test_an_sft_example_whose_answer_is_cut_is_a_warning_that_names_the_line(
+    project: Project,
+) -> None:
+    long = example(8)
+    long["messages"][-1]["content"] += " and asks again" * 100
+    with Path("data/sft/train.jsonl").open("a") as file:
+        file.write(json.dumps(long) + "\n")
+    check = sft_answer(project)
     assert check.status == "warn"
+    assert "1 of 9 rows exceed data.max_seq_length=256 tokens: train.jsonl line 9 (3" in (
+        check.message
+    )
+    assert "the end of the answer" in check.message and "nothing of the answer" not in check.message
+
+
+def test_sft_examples_that_lose_their_whole_answer_are_named(project: Project) -> None:
+    long = example(8)
+    long["messages"][1]["content"] += " and asks again" * 100
+    with Path("data/sft/train.jsonl").open("a") as file:
+        file.write(json.dumps(long) + "\n")
+    check = sft_answer(project)
+    assert check.status == "warn"
+    assert "of train.jsonl line 9 nothing of the answer is left to learn" in check.message
+
+
+def test_sft_data_that_lose_every_answer_are_refused(project: Project) -> None:
+    check = sft_answer(project, "data.max_seq_length=40")
+    assert check.status == "fail"
     assert check.fix == "data.max_seq_length=61"
+
+
+def test_sft_with_a_template_that_refuses_one_message_alone_is_refused(project: Project) -> None:
+    use_template(GEMMA)
+    check = sft_answer(project)
+    assert check.status == "fail"
+    assert "message by message" in check.message
+    assert "Conversation roles must alternate" in check.message
+    assert "custom_chat_template" in str(check.fix)
+
+
+def test_a_template_of_the_recipes_own_replaces_the_models(project: Project) -> None:
+    lenient = (MODEL / "chat_template.jinja").read_text()
+    use_template(GEMMA)
+    recipe = project.recipe("sft")
+    mended = replace(recipe, values={**recipe.values, "model.custom_chat_template": lenient})
+    assert prompt.check(Subject(mended, {}, project.root / "runs")).status == "ok"
+
+
+def test_a_template_that_marks_the_last_turn_is_refused_unless_that_is_accepted(
+    project: Project,
+) -> None:
+    source = (MODEL / "chat_template.jinja").read_text()
+    use_template(source.replace("{% generation %}", THOUGHTS_OF_THE_LAST_TURN))
+    check = sft_answer(project)
+    assert check.status == "fail"
+    assert "<think>" in check.message
+    assert check.fix == "data.ignore_input_ids_mismatch=true"
+    assert sft_answer(project, check.fix).status == "ok"
+
+
+def test_a_template_with_a_system_message_of_its_own_is_no_fault(project: Project) -> None:
+    source = (MODEL / "chat_template.jinja").read_text()
+    own = "{% if messages[0].role != 'system' %}<|im_start|>system\nHelp.<|im_end|>\n{% endif %}"
+    use_template(own + source)
+    lines = Path("data/sft/train.jsonl").read_text().splitlines()
+    records = [{"messages": json.loads(line)["messages"][1:]} for line in lines]
+    Path("data/sft/train.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
+    assert sft_answer(project).status == "ok"
+
+
+def test_a_template_that_is_none_is_one_line(project: Project) -> None:
+    use_template("{% for message in messages %}")
+    check = answer(project)
+    assert check.status == "fail"
+    assert "cannot be read" in check.message

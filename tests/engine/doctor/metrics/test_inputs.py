@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import metric_findings
+from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.limits import reward_range
 from tests.engine.doctor.metrics.curves import alarmed, columns
 
@@ -29,6 +29,39 @@ def test_prompts_of_three_tokens_are_empty() -> None:
 def test_short_prompts_that_differ_within_a_batch_hold_questions() -> None:
     lengths = {"prompt_length/max": [8.0, 8.0, 8.0], "prompt_length/mean": [6.5, 6.4, 6.6]}
     assert alarmed(lengths) == []
+
+
+CUT = {
+    "prompt_length/max": [212.0, 256.0, 190.0, 256.0],
+    "prompt_length/mean": [60.0, 80.0, 60.0, 80.0],
+    "prompt_length/min": [46.0, 46.0, 46.0, 46.0],
+    "prompt_length/clip_ratio": [0.0, 0.25, 0.0, 0.25],
+}
+LIMIT = {"data.max_prompt_length": 256, "data.filter_overlong_prompts": False}
+
+
+def test_prompts_cut_to_the_limit() -> None:
+    (one,) = metric_findings(columns(CUT), MetricContext(recipe=LIMIT))
+    assert (one.id, one.severity, one.onset_step) == (
+        "data_missing_or_schema.cut_prompt",
+        "warning",
+        2,
+    )
+    assert one.title == "Prompts are cut to 256 tokens"
+
+
+def test_most_prompts_cut_is_an_error() -> None:
+    curves = {**CUT, "prompt_length/max": [256.0] * 4, "prompt_length/clip_ratio": [0.75] * 4}
+    (one,) = metric_findings(columns(curves), MetricContext(recipe=LIMIT))
+    assert one.severity == "error"
+
+
+def test_a_clip_ratio_is_believed_only_where_the_longest_prompt_equals_the_limit() -> None:
+    longer = {**LIMIT, "data.max_prompt_length": 512}
+    dropped = {**LIMIT, "data.filter_overlong_prompts": True}
+    for recipe in (longer, dropped):
+        assert metric_findings(columns(CUT), MetricContext(recipe=recipe)) == []
+    assert alarmed(CUT) == []
 
 
 def test_a_reward_beyond_what_the_formula_allows() -> None:
