@@ -12,6 +12,7 @@ from engine.launch.recipe import Recipe
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
 REF = "actor_rollout_ref.ref"
+SAMPLER = "trainer.v1.sampler"
 
 # verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
 CPUS_PER_WORKER = 3
@@ -44,13 +45,37 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecordingRewardManager",
         "reward.reward_manager.module.path": "pkg://engine.train.reward_entry",
-        "trainer.v1.sampler.custom_sampler.path": "pkg://engine.train.sampler",
-        "trainer.v1.sampler.custom_sampler.name": "WatchfulReplayBuffer",
-        "trainer.v1.sampler.sampler_kwargs": {
-            "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
-            "max_failed_share": recipe.get("grubrics.max_failed_share"),
-        },
+        **sampling(recipe),
     }
+
+
+def sampling(recipe: Recipe) -> dict[str, Any]:
+    """Our sampler, with what verl tells only its own: whom to filter, and what it may replace."""
+    asynchronous = recipe.get("trainer.v1.trainer_mode") != "sync"
+    filters = recipe.get("algorithm.filter_groups.enable")
+    given = {
+        "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
+        "max_failed_share": recipe.get("grubrics.max_failed_share"),
+        "train_batch_size": recipe.get("data.train_batch_size"),
+        "filter_groups_metric": recipe.get("algorithm.filter_groups.metric") if filters else None,
+        "max_inflight_gen_batches": recipe.get("algorithm.filter_groups.max_inflight_gen_batches"),
+        "sync_refill_failed_groups": recipe.get(f"{SAMPLER}.sync_refill_failed_groups"),
+        "max_refill_batches": max_refill_batches(recipe),
+    }
+    return {
+        f"{SAMPLER}.custom_sampler.path": "pkg://engine.train.sampler",
+        f"{SAMPLER}.custom_sampler.name": f"WatchfulReplayBuffer{'Async' if asynchronous else ''}",
+        **{f"{SAMPLER}.sampler_kwargs.{name}": value for name, value in given.items()},
+    }
+
+
+def max_refill_batches(recipe: Recipe) -> int:
+    """How many times its batch a step may replace. DAPO's own bound, where the recipe sets it,
+    counts the first generation of the batch too."""
+    filters = recipe.get("algorithm.filter_groups.enable")
+    generations = int(recipe.get("algorithm.filter_groups.max_num_gen_batches") or 0)
+    own = int(recipe.get("grubrics.max_refill_batches"))
+    return generations - 1 if filters and generations > 0 else own
 
 
 def on_cpu(recipe: Recipe) -> dict[str, Any]:
@@ -90,10 +115,16 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
 
 def _rollouts_per_step(recipe: Recipe, servers: int) -> int | None:
     """How many rollouts the server will be asked for at once, where that is certain."""
-    if servers > 1 or recipe.get("trainer.v1.trainer_mode") != "sync":
+    if servers > 1 or recipe.get("trainer.v1.trainer_mode") != "sync" or _refills(recipe):
         return None
     prompts, n = recipe.get("data.train_batch_size"), recipe.get(f"{ROLLOUT}.n")
     return prompts * n if isinstance(prompts, int) and isinstance(n, int) else None
+
+
+def _refills(recipe: Recipe) -> bool:
+    """Whether a synchronous step may generate more than its batch."""
+    keys = ("algorithm.filter_groups.enable", f"{SAMPLER}.sync_refill_failed_groups")
+    return any(recipe.get(key) for key in keys)
 
 
 def with_file_logger(loggers: str | list[str]) -> list[str]:

@@ -295,6 +295,17 @@ def _sampler_moved() -> str | None:
     return _signature_moved(sample, ["global_steps", "partition_id", "batch_size"])
 
 
+def _eviction_moved() -> str | None:
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    source = inspect.getsource(inspect.unwrap(ReplayBuffer.sample))
+    called = ("_terminal_eviction_reasons", "_evict_terminal_groups", "_wait_for_next_poll")
+    missing = [name for name in called if f"self.{name}(" not in source]
+    if missing:
+        return f"verl's ReplayBuffer.sample no longer calls {', '.join(missing)}"
+    return _signature_moved(ReplayBuffer._dapo_filtered_keys, ["partition_id"])
+
+
 def _reward_manager_moved() -> str | None:
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
     from verl.trainer.ppo.v1 import agent_loop_tq
@@ -353,6 +364,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "trainer.v1.sampler.custom_sampler (engine/train/sampler.py)",
         "the stock buffer sleeps 2.0 s per look: no step could be shorter",
         _sampler_moved,
+    ),
+    Deviation(
+        "replay buffer evictions",
+        "private name",
+        "overridden in engine/train/sampler.py: ReplayBuffer._terminal_eviction_reasons, "
+        "_dapo_filtered_keys, _evict_terminal_groups, _wait_for_next_poll",
+        "verl filters no group that lost a rollout, and replaces evicted groups forever",
+        _eviction_moved,
     ),
     Deviation(
         "forked Ray workers",

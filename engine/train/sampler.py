@@ -1,7 +1,9 @@
-"""verl's replay buffer with a short poll, an order of its own, and an eye on missing rewards.
+"""verl's replay buffers with a short poll, an order of their own, and an eye on what is left out.
 
 ``trainer.v1.sampler.custom_sampler`` is verl's hook for a subclass. The stock buffer sleeps 2.0 s
 between looks at the queue and no setting changes that, which would be the length of a step here.
+To a custom sampler verl hands neither ``algorithm.filter_groups`` nor
+``sync_refill_failed_groups``: ``engine.launch.compose`` puts them into ``sampler_kwargs``.
 """
 
 from __future__ import annotations
@@ -11,17 +13,36 @@ from typing import Any
 
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 POLL_S = 0.02
+
+# verl's names of what it evicts, by the word for it in the error that ends a step.
+_EVICTED = {
+    "training/filter_groups/evicted_samples": "with equal {metric}",
+    "training/rollout_failure/evicted_samples": "without a reward",
+    "training/off_policy/evicted_samples": "too stale",
+}
+_FILTERED, _FAILED, _ = _EVICTED
+# "total" makes verl sum them over the updates of an asynchronous step.
+_REFILLED = "training/groups/refilled_total"
+_TRAINED = "training/groups/trained_total"
 
 
 class TooFewRewardsError(RuntimeError):
     """Too many rollouts of a step have no reward to train on."""
 
 
-class WatchfulReplayBuffer(ReplayBuffer):
-    """Stops the run when more than ``max_failed_share`` of a step's rollouts have no reward.
+class TooManyRefillsError(RuntimeError):
+    """A step replaced as many prompts as it may and still has too few groups to train on."""
+
+
+class _WatchfulBuffer(ReplayBuffer):
+    """What the sync and the async buffer have in common.
+
+    Stops the run when more than ``max_failed_share`` of a step's rollouts have no reward, or when
+    a step would replace more than ``max_refill_batches`` batches of prompts: verl itself would
+    generate forever from data without a signal.
 
     verl drops a rollout whose reward raised and trains on the rest. Below the limit that is what
     happens, and ``reward/failed_share`` says how often; above it the step would no longer be the
@@ -30,29 +51,100 @@ class WatchfulReplayBuffer(ReplayBuffer):
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"poll_interval": POLL_S, **kwargs})
-        self.rollouts_per_prompt = int(self.sampler_kwargs.get("rollouts_per_prompt", 1))
-        self.max_failed_share = float(self.sampler_kwargs.get("max_failed_share", 1.0))
+        given = kwargs["sampler_kwargs"]
+        self.rollouts_per_prompt = int(given.get("rollouts_per_prompt", 1))
+        self.max_failed_share = float(given.get("max_failed_share", 1.0))
+        self.max_refill_batches = int(given.get("max_refill_batches", 0))
+        self._submit = kwargs.get("refill_fn")
+        self._step = -1
+        self._refilled, self._reported, self._owed = 0, 0, 0
+        self._evicted: Counter[str] = Counter()
+        super().__init__(
+            **{
+                "poll_interval": POLL_S,
+                "filter_groups_metric": given.get("filter_groups_metric"),
+                "train_batch_size": given.get("train_batch_size"),
+                "gen_batch_size": 1,
+                "max_inflight_gen_batches": given.get("max_inflight_gen_batches", 1),
+                "sync_refill_failed_groups": bool(given.get("sync_refill_failed_groups", False)),
+                **kwargs,
+                "refill_fn": self._refill,
+            }
+        )
 
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
     ) -> tuple[KVBatchMeta, dict[str, Any]]:
-        expected = batch_size * self.rollouts_per_prompt
+        metrics: dict[str, Any]
+        if partition_id != "train":
+            batch, metrics = super().sample(global_steps, partition_id, batch_size)
+            return batch, metrics
+        self._begin(global_steps)
+        evicted = Counter(self._evicted)
         try:
             batch, metrics = super().sample(global_steps, partition_id, batch_size)
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
-            raise self._stop(global_steps, expected, expected) from error
-        if partition_id != "train":
-            return batch, metrics
+            whole = batch_size * self.rollouts_per_prompt
+            raise self._too_few(whole, whole) from error
+        evicted = self._evicted - evicted
+        groups = batch_size + evicted[_FAILED]
+        expected = groups * self.rollouts_per_prompt
         failed = expected - len(batch.keys)
-        if failed / expected > self.max_failed_share:
-            raise self._stop(global_steps, failed, expected)
-        kept = self._without_lonely(batch)
-        if not kept.keys:
-            raise self._stop(global_steps, failed, expected)
-        return _in_order(kept), {**metrics, "reward/failed_share": failed / expected}
+        trained = self._without_lonely(batch)
+        if failed / expected > self.max_failed_share or not trained.keys:
+            raise self._too_few(failed, expected)
+        metrics = {**metrics, "reward/failed_share": failed / expected}
+        if self._replaces:
+            metrics[_REFILLED] = self._refilled - self._reported
+            self._reported = self._refilled
+            metrics[_TRAINED] = len({_group(key) for key in trained.keys})
+        if self.filter_groups_metric is not None:
+            metrics = {_FILTERED: 0, **metrics}
+        return _in_order(trained), metrics
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether a group that is evicted is replaced by that of another prompt."""
+        asynchronous = isinstance(self, ReplayBufferAsync)
+        filters = self.filter_groups_metric is not None
+        return asynchronous or filters or bool(self.sync_refill_failed_groups)
+
+    def _begin(self, step: int) -> None:
+        """Count anew for a new step. An asynchronous one replaces what the step before could not:
+        its groups are generated ahead, and each that is missing would be missing for good."""
+        if step == self._step:
+            return
+        owed = self._owed if isinstance(self, ReplayBufferAsync) else 0
+        self._step, self._refilled, self._reported, self._owed = step, 0, 0, 0
+        self._evicted.clear()
+        if owed:
+            self._refill(owed)
+
+    def _refill(self, prompts: int) -> None:
+        """Replace as many prompts as the step may still replace."""
+        allowed = self.max_refill_batches * int(self.train_batch_size or 0) - self._refilled
+        dispatched = max(0, min(prompts, allowed))
+        self._refilled += dispatched
+        self._owed += prompts - dispatched
+        if dispatched:
+            assert self._submit is not None
+            self._submit(dispatched)
+
+    def _evict_terminal_groups(self, *arguments: Any) -> tuple[set[str], int, int, dict[str, Any]]:
+        evicted: tuple[set[str], int, int, dict[str, Any]]
+        evicted = super()._evict_terminal_groups(*arguments)
+        self._evicted.update({name: n for name, n in evicted[3].items() if name in _EVICTED})
+        return evicted
+
+    def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
+        """Nothing is generated any more and nothing may be: waiting would never end."""
+        in_flight = self.pending_keys[partition_id] | self.running_keys[partition_id]
+        if partition_id == "train" and self._owed and not in_flight:
+            raise self._too_many()
+        moment: float = super()._wait_for_next_poll(partition_id, last_debug_time)
+        return moment
 
     def _without_lonely(self, batch: KVBatchMeta) -> KVBatchMeta:
         if self.rollouts_per_prompt == 1:
@@ -69,12 +161,68 @@ class WatchfulReplayBuffer(ReplayBuffer):
             tags=[tag for tag, kept in zip(batch.tags, keep, strict=True) if kept],
         )
 
-    def _stop(self, step: int, failed: int, expected: int) -> TooFewRewardsError:
+    def _too_few(self, failed: int, expected: int) -> TooFewRewardsError:
         return TooFewRewardsError(
-            f"step {step}: {failed} of {expected} rollouts got no reward, more than "
+            f"step {self._step}: {failed} of {expected} rollouts got no reward, more than "
             f"grubrics.max_failed_share={self.max_failed_share:g} allows; "
             "reward.jsonl has the error of each"
         )
+
+    def _too_many(self) -> TooManyRefillsError:
+        words = ((self._evicted[name], word) for name, word in _EVICTED.items())
+        metric = self.filter_groups_metric
+        reasons = ", ".join(f"{n} {word.format(metric=metric)}" for n, word in words if n)
+        return TooManyRefillsError(
+            f"step {self._step}: {self._refilled} prompts were replaced and the step still lacks "
+            f"groups to train on; evicted groups: {reasons}; no more than "
+            f"{self.max_refill_batches} x data.train_batch_size={self.train_batch_size} may be "
+            "replaced (grubrics.max_refill_batches)"
+        )
+
+
+class WatchfulReplayBuffer(_WatchfulBuffer):
+    """For ``trainer_mode=sync``; filters groups that lost a rollout like whole ones."""
+
+    def _terminal_eviction_reasons(
+        self, global_steps: int, partition_id: str
+    ) -> tuple[set[str], set[str], set[str], Any]:
+        """verl's reasons, and with the filter on: too few rollouts left to compare."""
+        stale, filtered, failed, counts = super()._terminal_eviction_reasons(
+            global_steps, partition_id
+        )
+        if self.filter_groups_metric is not None and partition_id == "train":
+            failed = failed | (self.failure_keys[partition_id] - self._comparable(partition_id))
+        return stale, filtered, failed, counts
+
+    def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Any]:
+        """verl looks at finished groups only, and trains on what is left of the others."""
+        finished = self.finished_keys[partition_id]
+        partly = self.failure_keys[partition_id] & self._comparable(partition_id)
+        self.finished_keys[partition_id] = finished | partly
+        try:
+            filtered: tuple[set[str], Any] = super()._dapo_filtered_keys(partition_id)
+            return filtered
+        finally:
+            self.finished_keys[partition_id] = finished
+
+    def _comparable(self, partition_id: str) -> set[str]:
+        """Groups with rollouts enough for an advantage."""
+        needed = min(2, self.rollouts_per_prompt)
+        sizes = Counter(_group(key) for key in self.partitions[partition_id])
+        return {group for group, size in sizes.items() if size >= needed}
+
+
+class WatchfulReplayBufferAsync(_WatchfulBuffer, ReplayBufferAsync):
+    """For ``colocate_async`` and ``separate_async``: verl evicts stale groups, too."""
+
+    def wait_for_sampleable(
+        self, global_steps: int, partition_id: str, target_count: int
+    ) -> tuple[set[str], dict[str, Any]]:
+        if partition_id == "train":
+            self._begin(global_steps)
+        sampleable: tuple[set[str], dict[str, Any]]
+        sampleable = super().wait_for_sampleable(global_steps, partition_id, target_count)
+        return sampleable
 
 
 def _in_order(batch: KVBatchMeta) -> KVBatchMeta:

@@ -21,6 +21,12 @@ JUDGE_RATE_LIMITS = "judge/rate_limits"
 JUDGE_PARSE_FAILURES = "judge/parse_failures"
 JUDGE_TOKENS_IN = "judge/tokens_in"
 JUDGE_TOKENS_OUT = "judge/tokens_out"
+GROUPS_TRAINED = "groups/trained"
+GROUPS_REFILLED = "groups/refilled"
+GROUPS_EQUAL = "groups/evicted_equal"
+GROUPS_FAILED = "groups/evicted_failed"
+GROUPS_STALE = "groups/evicted_stale"
+GROUPS_SURPLUS = "groups/discarded"
 VALIDATION_REWARD = "val/reward"
 STEP_TIME = "timing_s/step"
 TRAIN_LOSS = "train/loss"
@@ -57,6 +63,13 @@ ALIASES = {
     "step_time": STEP_TIME,
     "perf/time_per_step": STEP_TIME,
     "val_reward": VALIDATION_REWARD,
+    # verl's V1 trainer calls a group of rollouts a sample; ours are of engine/train/sampler.py
+    "training/groups/trained_total": GROUPS_TRAINED,
+    "training/groups/refilled_total": GROUPS_REFILLED,
+    "training/filter_groups/evicted_samples": GROUPS_EQUAL,
+    "training/rollout_failure/evicted_samples": GROUPS_FAILED,
+    "training/off_policy/evicted_samples": GROUPS_STALE,
+    "training/filter_groups/discarded_surplus_samples": GROUPS_SURPLUS,
     # HF's Trainer and TRL
     "learning_rate": "train/lr",
     "eval_loss": VALIDATION_LOSS,

@@ -300,6 +300,9 @@ def _many_equal(run: Run) -> Iterator[Finding]:
     if place is None:
         return
     onset, now = share.step(place), float(rolling[-1])
+    if len(run.series(metrics.GROUPS_EQUAL)):
+        yield _many_replaced(run, onset, now)
+        return
     reward = run.series(metrics.REWARD_MEAN).since(onset)
     learned = len(reward) > 0 and _side(run, reward, late(reward.values)) == "all_right"
     yield Finding(
@@ -311,6 +314,22 @@ def _many_equal(run: Run) -> Iterator[Finding]:
         f"{1 - now:.2f} of what the recipe says.",
         (run.seen("share of groups without spread", onset, share=now),),
         (_harder(run)[0], Remedy("Filter groups without spread before the update (DAPO)")),
+        onset,
+        source="DAPO, arXiv 2503.14476",
+    )
+
+
+def _many_replaced(run: Run, onset: int, now: float) -> Finding:
+    """With dynamic sampling no such group is trained, and each costs a generation."""
+    return Finding(
+        "reward_zero_or_flat.many_replaced",
+        Severity.WARNING,
+        f"{percent(now)} of the generated groups are replaced",
+        f"{percent(now)} of the groups generated in the last {_MANY_STEPS} steps have equal "
+        f"rewards and were evicted: a step generates and judges {1 / max(1 - now, 1e-3):.1f} times "
+        "what it trains on.",
+        (run.seen("share of groups without spread", onset, share=now),),
+        (Remedy("Drop the prompts whose groups are always equal from the training file"),),
         onset,
         source="DAPO, arXiv 2503.14476",
     )

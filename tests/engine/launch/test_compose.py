@@ -46,6 +46,49 @@ def test_of_several_rollout_servers_none_knows_its_share(tmp_path: Path) -> None
     assert rollout["rollout"]["engine_kwargs"]["hf"]["rollouts_per_step"] is None
 
 
+def sampler(attempt: Path, *overrides: str) -> dict[str, Any]:
+    chosen: dict[str, Any] = composed("grpo_tiny", attempt, *overrides)["trainer"]["v1"]["sampler"]
+    return chosen
+
+
+def test_the_sampler_is_told_what_verl_tells_only_its_own(tmp_path: Path) -> None:
+    given = sampler(
+        tmp_path,
+        "algorithm.filter_groups.enable=true",
+        "algorithm.filter_groups.metric=acc",
+        "trainer.v1.sampler.sync_refill_failed_groups=true",
+    )["sampler_kwargs"]
+    assert (given["filter_groups_metric"], given["sync_refill_failed_groups"]) == ("acc", True)
+    assert given["train_batch_size"] == 4
+    assert sampler(tmp_path)["sampler_kwargs"]["filter_groups_metric"] is None
+
+
+def test_a_step_replaces_ten_batches_or_what_the_recipe_says(tmp_path: Path) -> None:
+    def bound(*overrides: str) -> int:
+        return int(sampler(tmp_path, *overrides)["sampler_kwargs"]["max_refill_batches"])
+
+    dapo = "algorithm.filter_groups.max_num_gen_batches=3"
+    assert bound() == bound(dapo) == 10
+    assert bound("grubrics.max_refill_batches=4") == 4
+    assert bound("algorithm.filter_groups.enable=true", dapo) == 2
+
+
+@pytest.mark.parametrize("mode", ["colocate_async", "separate_async"])
+def test_an_asynchronous_trainer_gets_the_sampler_that_knows_staleness(
+    mode: str, tmp_path: Path
+) -> None:
+    chosen = sampler(tmp_path, f"trainer.v1.trainer_mode={mode}")["custom_sampler"]
+    assert chosen["name"] == "WatchfulReplayBufferAsync"
+
+
+@pytest.mark.parametrize(
+    "key", ["algorithm.filter_groups.enable", "trainer.v1.sampler.sync_refill_failed_groups"]
+)
+def test_a_step_that_may_refill_has_no_number_of_rollouts(key: str, tmp_path: Path) -> None:
+    rollout = composed("grpo_tiny", tmp_path, f"{key}=true")["actor_rollout_ref"]["rollout"]
+    assert rollout["engine_kwargs"]["hf"]["rollouts_per_step"] is None
+
+
 def test_a_gpu_recipe_keeps_its_engine(tmp_path: Path) -> None:
     config = composed("verl_grpo", tmp_path)
     assert config["trainer"]["device"] == "cuda"

@@ -36,6 +36,8 @@ DIGITS = """
 def compute_score(solution_str, extra_info, **_):
     if extra_info["index"] in FAILING:
         raise ValueError("no backend")
+    if extra_info["index"] in EQUAL:
+        return 0.0
     return sum(c.isdigit() for c in solution_str) / max(1, len(solution_str))
 """
 
@@ -45,10 +47,13 @@ def command(
     folder: Path,
     *overrides: str,
     failing: str = "()",
+    equal: str = "()",
     recipe: str = "grpo_tiny",
 ) -> list[str]:
-    """A GRPO run of two steps with a reward that raises for the rows ``failing``."""
-    (folder / "reward.py").write_text(DIGITS.replace("FAILING", failing))
+    """A GRPO run of two steps with a reward that raises for the rows ``failing``, and is 0 for
+    every rollout of the rows ``equal``."""
+    reward = DIGITS.replace("FAILING", failing).replace("EQUAL", equal)
+    (folder / "reward.py").write_text(reward)
     settings = [
         f"actor_rollout_ref.model.path={world.model}",
         "actor_rollout_ref.actor.ppo_mini_batch_size=2",
@@ -165,18 +170,24 @@ ON_CPU = [
 MERGED = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora.merge=true"]
 
 
+FILTER = "algorithm.filter_groups.enable=true"
+
+
 @pytest.mark.parametrize(
     ("recipe", "overrides"),
-    [("grpo_tiny", []), ("verl_grpo_debug", ON_CPU), ("grpo_tiny", MERGED)],
+    [("grpo_tiny", [FILTER]), ("verl_grpo_debug", ON_CPU), ("grpo_tiny", MERGED)],
     ids=["full", "adapter", "merged"],
 )
 def test_grpo_trains_and_its_checkpoint_becomes_a_model(
     world: SmallWorld, tmp_path: Path, recipe: str, overrides: list[str]
 ) -> None:
+    equal = "range(0, 12, 2)" if FILTER in overrides else "()"
     settings = ["trainer.val_before_train=false", *overrides]
-    done = run(command(world, tmp_path, *settings, recipe=recipe), tmp_path)
+    done = run(command(world, tmp_path, *settings, recipe=recipe, equal=equal), tmp_path)
     assert done.returncode == 0, done.stdout[-3000:]
     steps = metrics(tmp_path)
+    if FILTER in overrides:
+        check_filtered(steps, tmp_path / "attempt_1")
     # The rollout's weights follow the trainer's: both give a token the same probability.
     assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in steps)
     assert all(step["actor/grad_norm"] > 0 for step in steps)
@@ -184,6 +195,30 @@ def test_grpo_trains_and_its_checkpoint_becomes_a_model(
     trained = AutoModelForCausalLM.from_pretrained(final).state_dict()
     before = AutoModelForCausalLM.from_pretrained(world.model).state_dict()
     assert any(not torch.equal(trained[name], before[name]) for name in before)
+
+
+def check_filtered(steps: list[dict[str, Any]], attempt: Path) -> None:
+    """Groups of equal reward were generated, replaced, counted, and none of them was trained."""
+    evicted = 0.0
+    for number, step in enumerate(steps, start=1):
+        trained = groups(attempt / "rollouts" / f"{number}.jsonl", "score", "uid")
+        assert len(trained) == 2 and all(len(set(scores)) > 1 for scores in trained.values())
+        assert step["training/groups/trained_total"] == 2
+        generated = groups(attempt / "reward.jsonl", "reward", "group", step=number)
+        equal = [group for group, rewards in generated.items() if len(set(rewards)) == 1]
+        assert step["training/filter_groups/evicted_samples"] == len(equal)
+        assert not set(equal) & set(trained)
+        evicted += len(equal)
+    assert evicted
+
+
+def groups(path: Path, score: str, name: str, **where: Any) -> dict[str, list[float]]:
+    """The scores of each group of rollouts in a file."""
+    found: dict[str, list[float]] = {}
+    for line in jsonl.read(path):
+        if all(line[key] == value for key, value in where.items()):
+            found.setdefault(line[name].split("_")[0], []).append(line[score])
+    return found
 
 
 def test_a_failed_reward_is_left_out_and_counted(world: SmallWorld, tmp_path: Path) -> None:

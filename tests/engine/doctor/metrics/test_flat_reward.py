@@ -92,6 +92,12 @@ def test_groups_that_mostly_train_nothing_are_a_warning() -> None:
     ]
 
 
+def test_groups_that_are_replaced_cost_time_and_no_learning() -> None:
+    share = np.full(20, 0.9)
+    curves = {"reward/zero_std_share": share, "groups/evicted_equal": np.full(20, 36.0)}
+    assert alarmed(curves) == ["reward_zero_or_flat.many_replaced"]
+
+
 def test_a_part_of_the_reward_that_never_fires() -> None:
     curves = {"rewards/correct": np.linspace(0.2, 0.3, 9), "rewards/format": np.zeros(9)}
     assert alarmed(curves) == ["reward_zero_or_flat.component_zero"]
