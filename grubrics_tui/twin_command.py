@@ -131,6 +131,7 @@ def _verdict(original: RunDir, small: RunDir) -> Verdict:
         diagnose_run(original),
         observed_state(small),
         diagnose_run(small),
+        next(reversed(original.attempts()), None),
     )
 
 

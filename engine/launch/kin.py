@@ -9,7 +9,7 @@ from engine.doctor.finding import Finding
 from engine.doctor.live import RunFollower
 from engine.errors import UsageError
 from engine.launch.twin_verdict import verdict
-from engine.runs.rundir import RunDir, check_id
+from engine.runs.rundir import Attempt, RunDir, check_id
 from engine.runs.state import RunState
 
 
@@ -33,8 +33,9 @@ class Kin:
         if self._doctor is None or self._original is None or not self._original.manifest.is_file():
             return f"{self._relation} of {self._name}, which is not there any more"
         theirs, trouble = self._doctor.look(stopped)
+        attempt = self._original.attempt(theirs.attempt)
         if self._relation == "reproduction":
-            return f"twin of {self._name}: {_of_twin(state, found, theirs, trouble)}"
+            return f"twin of {self._name}: {_of_twin(state, found, theirs, trouble, attempt)}"
         return f"remedy of {self._name}: {_help(state, found, theirs, trouble)}"
 
 
@@ -47,11 +48,15 @@ def _beside(run: RunDir, name: str) -> RunDir | None:
 
 
 def _of_twin(
-    state: RunState, found: Sequence[Finding], theirs: RunState, trouble: Sequence[Finding]
+    state: RunState,
+    found: Sequence[Finding],
+    theirs: RunState,
+    trouble: Sequence[Finding],
+    attempt: Attempt,
 ) -> str:
     if not state.has_ended:
         return "its end will say where the cause lies"
-    return verdict(theirs, trouble, state, found).text
+    return verdict(theirs, trouble, state, found, attempt).text
 
 
 def _help(

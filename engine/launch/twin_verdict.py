@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from engine.doctor.finding import Finding, Severity
+from engine.launch.outage import outside_cause
+from engine.runs.rundir import Attempt
 from engine.runs.state import RunState, describe
 
-Outcome = Literal["infrastructure", "kept value", "production config", "nothing wrong", "undecided"]
+Outcome = Literal[
+    "infrastructure", "kept value", "production config", "passed", "nothing wrong", "undecided"
+]
 
 _NOT = object()
 _PARTS = {
@@ -40,10 +44,17 @@ class Verdict:
 
 
 def verdict(
-    run_state: RunState, run: Sequence[Finding], twin_state: RunState, twin: Sequence[Finding]
+    run_state: RunState,
+    run: Sequence[Finding],
+    twin_state: RunState,
+    twin: Sequence[Finding],
+    attempt: Attempt | None = None,
 ) -> Verdict:
     """A twin that passes clears the infrastructure; one that fails accuses it, unless what both
-    suffer from is a value of the recipe that the twin keeps."""
+    suffer from is a value of the recipe that the twin keeps. What the run suffered from outside
+    (a judge that was down, a full disk) has passed when its twin passes. ``attempt`` is the run's
+    last, whose samples tell who held the memory.
+    """
     if not twin_state.has_ended or twin_state.word in ("stopped", "lost"):
         text = f"the twin did not run to its end ({describe(twin_state)}), so it says nothing"
         return Verdict("undecided", text)
@@ -62,10 +73,20 @@ def verdict(
     if run_state.went_well and not there:
         return Verdict("nothing wrong", "the run shows nothing wrong, and neither does its twin")
     wrong = ", ".join(there) or describe(run_state)
+    if (outside := outside_cause(run_state, there, attempt)) is not None:
+        return Verdict("passed", _passed(run_state, wrong, outside))
     return Verdict(
         "production config",
         f"the twin passes: what is wrong ({wrong}) lies in what was shrunk, the production "
         "configuration; give values back to the twin until it fails",
+    )
+
+
+def _passed(state: RunState, wrong: str, outside: str) -> str:
+    onward = "" if state.went_well else ", and the run can be resumed"
+    return (
+        f"the twin passes, and the run suffered from {outside} ({wrong}): that has passed, or the "
+        f"twin's smaller load does not cause it; the configuration is not to blame{onward}"
     )
 
 

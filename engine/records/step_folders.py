@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.records.model_folder import missing_parts
-
-from engine import files
 
 TRACKER = "latest_checkpointed_iteration.txt"
 

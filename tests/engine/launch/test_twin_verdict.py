@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from engine import jsonl
 from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.twin_verdict import verdict
+from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
 
+GIB = 2**30
 DONE = RunState("finished")
 FAILED = RunState("failed", reason="exit code 1")
 STOPPED = RunState("finished", reason="stopped by user at step 2 of 5")
@@ -98,3 +102,43 @@ def test_what_stands_before_the_value_is_the_cause() -> None:
         FAILED, [*found("judge_auth"), too_fast()], FAILED, [*found("judge_auth"), too_fast()]
     )
     assert (given.outcome, given.shared[0]) == ("infrastructure", "judge_auth")
+
+
+@pytest.mark.parametrize(
+    "id",
+    ["judge_rate_limit", "judge_auth.not_found", "wandb_network", "checkpoint_disk_full",
+     "port_in_use", "model_not_found_or_hub.gated", "job_cancelled_or_interrupted.killed"],
+)  # fmt: skip
+def test_an_outage_that_has_passed_is_no_fault_of_the_configuration(id: str) -> None:
+    given = verdict(FAILED, found(id, "reward_zero_or_flat"), DONE, [])
+    assert (given.outcome, given.exit_code) == ("passed", 0)
+    assert "configuration is not to blame" in given.text and id.split(".")[0] in given.text
+
+
+@pytest.mark.parametrize("id", ["judge_content_filter", "loss_nan", "context_length_exceeded"])
+def test_what_a_recipe_can_cause_stays_with_the_configuration(id: str) -> None:
+    assert verdict(FAILED, found(id, "judge_rate_limit"), DONE, []).outcome == "production config"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["exit code 1 at step 3 of 9: no space left on device; 0 MiB free at /x",
+     "the machine was restarted",
+     "killed by SIGKILL (by hand, or out of memory?) at step 3 of 9"],
+)  # fmt: skip
+def test_a_cause_from_outside_is_read_from_the_verdict_as_well(reason: str) -> None:
+    assert verdict(RunState("failed", reason=reason), [], DONE, []).outcome == "passed"
+
+
+@pytest.mark.parametrize(("own", "outcome"), [(2, "passed"), (20, "production config")])
+@pytest.mark.parametrize("id", ["host_oom.killed", "cuda_oom_training"])
+def test_memory_that_others_held_is_no_fault_of_the_configuration(
+    tmp_path: Path, id: str, own: int, outcome: str
+) -> None:
+    attempt = Attempt(tmp_path)
+    gpu = {"mem_used": 23 * GIB, "mem_total": 24 * GIB, "run_mem": own * GIB}
+    sample = {"mem_used": 23 * GIB, "mem_total": 24 * GIB, "run": {"pss": own * GIB}, "gpus": [gpu]}
+    jsonl.append(attempt.system, {"v": 1, "t": 1.0, **sample})
+    given = verdict(FAILED, found(id), DONE, [], attempt)
+    assert given.outcome == outcome
+    assert ("other processes" in given.text) == (outcome == "passed")
