@@ -1,7 +1,8 @@
-"""The question before a run is archived or deleted, with what that frees."""
+"""The question before runs are archived or deleted, with what that frees."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual import on, work
@@ -18,21 +19,25 @@ ARCHIVE, DELETE, DELETE_ALL = "a", "y", "c"
 
 
 class ConfirmRemoval(Confirm):
-    """Measures first; answers with ``ARCHIVE``, ``DELETE`` or ``DELETE_ALL``."""
+    """Measures first; answers with ``ARCHIVE``, ``DELETE`` or ``DELETE_ALL``.
+
+    One run that must not be touched keeps all of them, as on the command line.
+    """
 
     class Measured(Message):
-        def __init__(self, deletion: Deletion) -> None:
+        def __init__(self, deletions: Sequence[Deletion]) -> None:
             super().__init__()
-            self.deletion = deletion
+            self.deletions = deletions
 
     class Refused(Message):
         def __init__(self, reason: str) -> None:
             super().__init__()
             self.reason = reason
 
-    def __init__(self, run: RunDir, root: Path) -> None:
-        super().__init__("archive or delete?", "Measuring its files ...", (), "leave it")
-        self._run, self._root = run, root
+    def __init__(self, runs: Sequence[RunDir], root: Path) -> None:
+        title = "archive or delete?" if len(runs) == 1 else f"archive or delete {len(runs)} runs?"
+        super().__init__(title, "Measuring their files ...", (), "change nothing")
+        self._runs, self._root = runs, root
 
     def on_mount(self) -> None:
         self._measure()
@@ -40,13 +45,14 @@ class ConfirmRemoval(Confirm):
     @work(thread=True, exit_on_error=False)
     def _measure(self) -> None:
         try:
-            self.post_message(self.Measured(plan_deletion(self._run, self._root)))
+            self.post_message(self.Measured([plan_deletion(run, self._root) for run in self._runs]))
         except (UsageError, OSError) as error:
             self.post_message(self.Refused(str(error)))
 
     @on(Measured)
     def _ask(self, message: Measured) -> None:
-        self.ask(_text(message.deletion), _answers(message.deletion))
+        text = "\n".join(_text(deletion) for deletion in message.deletions)
+        self.ask(text, _answers(message.deletions))
 
     @on(Refused)
     def _refuse(self, message: Refused) -> None:
@@ -65,14 +71,15 @@ def _text(deletion: Deletion) -> str:
     return "\n".join(lines)
 
 
-def _answers(deletion: Deletion) -> list[Answer]:
-    own = deletion.checkpoints
-    files = memory(deletion.files_bytes)
+def _answers(deletions: Sequence[Deletion]) -> list[Answer]:
+    what, their = ("it", "its") if len(deletions) == 1 else (f"all {len(deletions)}", "their")
+    files = sum(deletion.files_bytes for deletion in deletions)
     answers = [
-        Answer(ARCHIVE, "archive it", "out of the list, kept in .archive"),
-        Answer(DELETE, "delete its files", f"frees {files}, for good"),
+        Answer(ARCHIVE, f"archive {what}", "out of the list, kept in .archive"),
+        Answer(DELETE, f"delete {their} files", f"frees {memory(files)}, for good"),
     ]
-    if own.entries:
-        both = memory(deletion.files_bytes + own.freed)
-        answers.append(Answer(DELETE_ALL, "delete its checkpoints too", f"frees {both}, for good"))
+    if any(deletion.checkpoints.entries for deletion in deletions):
+        both = memory(files + sum(deletion.checkpoints.freed for deletion in deletions))
+        consequence = f"frees {both}, for good"
+        answers.append(Answer(DELETE_ALL, f"delete {their} checkpoints too", consequence))
     return answers

@@ -1,6 +1,8 @@
-"""The question before a run is stopped."""
+"""The question before runs are stopped."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
@@ -16,15 +18,22 @@ _ANSWERS = (
 
 
 class ConfirmStop(Confirm):
-    """Asks the supervisor only after a "y" or an "a"; answers what was asked for, in words."""
+    """Asks the supervisors only after a "y" or an "a"; answers what was asked for, in words."""
 
-    def __init__(self, run: RunDir, state: RunState) -> None:
-        step = step_of(state.step, state.total_steps)
-        text = f"{run.id} is {state.state}, step {step}."
-        super().__init__("stop the run?", text, _ANSWERS, "let it run")
-        self._run = run
+    def __init__(self, runs: Sequence[tuple[RunDir, RunState]]) -> None:
+        one = len(runs) == 1
+        title = "stop the run?" if one else f"stop {len(runs)} runs?"
+        text = "\n".join(_line(run, state) for run, state in runs)
+        super().__init__(title, text, _ANSWERS, "let it run" if one else "let them run")
+        self._runs = [run for run, _ in runs]
 
     def answer(self, key: str) -> str:
         after = key == _AFTER_CHECKPOINT
-        ask_stop(self._run, after_checkpoint=after)
-        return f"Asked {self._run.id} to stop {'after its next checkpoint' if after else 'now'}."
+        for run in self._runs:
+            ask_stop(run, after_checkpoint=after)
+        names = ", ".join(run.id for run in self._runs)
+        return f"Asked {names} to stop {'after the next checkpoint' if after else 'now'}."
+
+
+def _line(run: RunDir, state: RunState) -> str:
+    return f"{run.id} is {state.state}, step {step_of(state.step, state.total_steps)}."

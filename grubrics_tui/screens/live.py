@@ -281,7 +281,7 @@ class LiveScreen(ChartScreen):
 
     def action_stop(self) -> None:
         if isinstance(self.run, RunDir) and (state := self.history.state) is not None:
-            self.app.push_screen(ConfirmStop(self.run, state), self._say_stopping)
+            self.app.push_screen(ConfirmStop([(self.run, state)]), self._say_stopping)
 
     def _say_stopping(self, answer: str | None) -> None:
         if answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual import on, work
@@ -14,6 +15,7 @@ from engine.runs.housekeeping import archive, delete, finish_deletions, plan_del
 from engine.runs.notes import Notes
 from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
 from grubrics_tui.actions import bindings
 from grubrics_tui.formats import memory
 from grubrics_tui.health import HealthWatch
@@ -41,7 +43,8 @@ from grubrics_tui.widgets.run_list import RunList
 
 _KEYS = "   / filter   space mark   x compare   n notes"
 """Told in the frame: the footer has no room for them at 80 columns."""
-_FOR_ENDED = ("verdict", "log_entry", "resume", "remove")
+_FOR_ENDED = ("verdict", "log_entry")
+_ON_TARGETS = ("stop", "resume", "remove")
 _FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "cursor_up")
 
 
@@ -75,6 +78,8 @@ class RunsScreen(CockpitScreen):
         self._feed = RunFeed(root)
         self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
         self.marks = Marks()
+        self._known: dict[str, RunInfo] = {}
+        """Every run as it was last listed: a filter may hide marked ones."""
 
     def compose(self) -> ComposeResult:
         yield RunList(self.marks, self._health.of)
@@ -110,14 +115,20 @@ class RunsScreen(CockpitScreen):
         self._shown = listing = message.listing
         if listing.filter != self.query_one(FilterBar).text:
             return  # Something else was typed since.
+        self._known |= {run.id: run for run in listing.runs}
         if not listing.filter:
-            self.marks.keep(run.id for run in listing.runs)
+            self._known = {run.id: run for run in listing.runs}
+            self.marks.keep(self._known)
         self.query_one(RunList).show(listing.runs, self._told(listing))
         self.query_one(FilterBar).tell(listing.remark or "", "warning")
+        if self.marks:
+            self.refresh_bindings()
         self._show_selected()
 
     def _told(self, listing: Listing) -> str:
-        marked = f"   {len(self.marks)} marked, x compares" if self.marks else ""
+        marked = (
+            f"   {len(self.marks)} marked: x compares; d, s, u act on them" if self.marks else ""
+        )
         if not listing.filter.strip():
             keys = marked or (_KEYS if listing.total > 1 else "")
             return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
@@ -142,7 +153,7 @@ class RunsScreen(CockpitScreen):
         self.query_one(FilterBar).open()
 
     def action_mark(self) -> None:
-        """Choose the selected run for a comparison, or let it go, and go on to the next."""
+        """Mark the selected run, or unmark it, and move to the next one."""
         if (info := self._selected) is None:
             return
         if not self.marks.toggle(info.id):
@@ -179,11 +190,28 @@ class RunsScreen(CockpitScreen):
         runs = self.query_one(RunList)
         if self._shown is not None:
             runs.show(runs.runs, self._told(self._shown))
+        self.refresh_bindings()
 
     @property
     def _selected(self) -> RunInfo | None:
         """The run under the cursor at this very moment: keys may be faster than messages."""
         return self.query_one(RunList).selected if self.is_mounted else None
+
+    @property
+    def _targets(self) -> list[RunInfo]:
+        """What stop, resume and remove act on: the marked runs, else the one under the cursor."""
+        if self.marks:
+            return [self._known[run] for run in self.marks.ids]
+        return [self._selected] if self._selected is not None else []
+
+    def _agreed(self, action: str) -> list[RunInfo]:
+        """The targets of an action, or none and a notice when one of them is in its way."""
+        targets = self._targets
+        wrong = [info for info in targets if not _allows(action, info)]
+        if wrong:
+            states = ", ".join(f"{info.id} is {info.state.word}" for info in wrong)
+            self.notify(f"{states}: unmark it with space", title="nothing was done", markup=False)
+        return [] if wrong else targets
 
     @on(RunList.Highlighted)
     def _show_selected(self) -> None:
@@ -199,6 +227,9 @@ class RunsScreen(CockpitScreen):
     def _facts(self, info: RunInfo) -> list[Fact]:
         return run_facts(info, self._health.of(info))
 
+    def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[RunDir, RunState]]:
+        return [(self._run(info), info.state) for info in infos]
+
     def _run(self, info: RunInfo) -> RunDir:
         return RunDir(self._root / info.id)
 
@@ -212,11 +243,9 @@ class RunsScreen(CockpitScreen):
             return info is not None or len(self.marks) > 1
         if action in _FOR_ANY:
             return info is not None
-        if action != "stop" and action not in _FOR_ENDED:
-            return True
-        if action == "resume" and info is not None and info.state.went_well:
-            return False
-        return info is not None and info.state.has_ended == (action in _FOR_ENDED)
+        if action in _ON_TARGETS:
+            return any(_allows(action, target) for target in self._targets)
+        return action not in _FOR_ENDED or (info is not None and info.state.has_ended)
 
     @on(RunList.Opened)
     def action_open_run(self) -> None:
@@ -244,57 +273,63 @@ class RunsScreen(CockpitScreen):
         self.post_message(OpenLeftovers())
 
     def action_stop(self) -> None:
-        if (info := self._selected) is not None:
-            self.app.push_screen(ConfirmStop(self._run(info), info.state), self._say_stopping)
+        if targets := self._agreed("stop"):
+            self.app.push_screen(ConfirmStop(self._with_states(targets)), self._say_stopping)
 
     def _say_stopping(self, answer: str | None) -> None:
         if answer:
             self.notify(answer, markup=False)
 
     def action_resume(self) -> None:
-        if (info := self._selected) is None:
+        if not (targets := self._agreed("resume")):
             return
-        run = self._run(info)
-
-        def answered(step: str | None) -> None:
-            if step is not None:
-                self.notify(f"Resuming {run.id} from step {step} ...", markup=False)
-                self._resume(run, int(step))
-
-        self.app.push_screen(ConfirmResume(run, info.state), answered)
-
-    @work(thread=True, group="deeds", exit_on_error=False)
-    def _resume(self, run: RunDir, step: int) -> None:
-        from engine.launch.resume import resume
-
-        try:
-            warnings = resume(run, step or None).warnings
-        except (UsageError, OSError) as error:
-            self.app.post_message(Tell(str(error), failed=True))
-        else:
-            if warnings:
-                self.app.post_message(Tell("\n".join(warnings)))
-            self.post_message(OpenRun(run))
-
-    def action_remove(self) -> None:
-        if (info := self._selected) is None:
-            return
-        run = self._run(info)
+        ask = ConfirmResume(self._with_states(targets))
 
         def answered(choice: str | None) -> None:
             if choice is not None:
-                self._remove(run, choice)
+                steps = [
+                    (self._run(info), step) for info, step in zip(targets, ask.steps, strict=True)
+                ]
+                names = ", ".join(f"{run.id} from step {step}" for run, step in steps)
+                self.notify(f"Resuming {names} ...", markup=False)
+                self._resume(steps)
 
-        self.app.push_screen(ConfirmRemoval(run, self._root), answered)
+        self.app.push_screen(ask, answered)
 
     @work(thread=True, group="deeds", exit_on_error=False)
-    def _remove(self, run: RunDir, choice: str) -> None:
-        try:
-            told = _put_away(run, self._root, choice)
-        except (UsageError, OSError) as error:
-            self.app.post_message(Tell(str(error), failed=True))
-        else:
-            self.app.post_message(Tell(told))
+    def _resume(self, steps: Sequence[tuple[RunDir, int]]) -> None:
+        from engine.launch.resume import resume
+
+        for run, step in steps:
+            try:
+                warnings = resume(run, step or None).warnings
+            except (UsageError, OSError) as error:
+                self.app.post_message(Tell(str(error), failed=True))
+                continue
+            if warnings:
+                self.app.post_message(Tell("\n".join(warnings)))
+            if len(steps) == 1:
+                self.post_message(OpenRun(run))
+        self._feed.look_now()
+
+    def action_remove(self) -> None:
+        if not (targets := self._agreed("remove")):
+            return
+        runs = [self._run(info) for info in targets]
+
+        def answered(choice: str | None) -> None:
+            if choice is not None:
+                self._remove(runs, choice)
+
+        self.app.push_screen(ConfirmRemoval(runs, self._root), answered)
+
+    @work(thread=True, group="deeds", exit_on_error=False)
+    def _remove(self, runs: Sequence[RunDir], choice: str) -> None:
+        for run in runs:
+            try:
+                self.app.post_message(Tell(_put_away(run, self._root, choice)))
+            except (UsageError, OSError) as error:
+                self.app.post_message(Tell(str(error), failed=True))
         self._feed.look_now()
 
     def action_back(self) -> None:
@@ -334,11 +369,19 @@ def _offers(info: RunInfo) -> tuple[bool, bool, str]:
     return info.state.has_ended, info.state.went_well, info.kind
 
 
+def _allows(action: str, info: RunInfo) -> bool:
+    """Whether an action can be done with a run: stop what is active, the others what has ended."""
+    if action == "resume" and info.state.went_well:
+        return False
+    return info.state.has_ended == (action != "stop")
+
+
 def _put_away(run: RunDir, root: Path, choice: str) -> str:
     """Do what was answered; says in words what became of the run."""
     if choice == ARCHIVE:
         archive(run)
         return f"Archived {run.id}.\nTo bring it back: grubrics-tui archive --undo {run.id}"
     finish_deletions(root)
-    freed = delete(plan_deletion(run, root), checkpoints=choice == DELETE_ALL)
+    plan = plan_deletion(run, root)
+    freed = delete(plan, checkpoints=choice == DELETE_ALL and bool(plan.checkpoints.entries))
     return f"Deleted {run.id}: {memory(freed)} freed."

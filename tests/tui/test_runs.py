@@ -12,6 +12,7 @@ from sample_run import SampleRun
 from engine import jsonl
 from engine.records.ownership import STAMP, Stamp
 from engine.runs.registry import list_runs
+from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root
 from grubrics_tui.widgets.run_list import RunList
 from tests.engine.records.checkpoint_files import save
@@ -281,7 +282,7 @@ async def test_a_resume_that_cannot_be_says_why(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("u")
-        await driver.shows("resume the run?", "It cannot be resumed", "n  leave it")
+        await driver.shows("resume the run?", "old cannot be resumed", "n  change nothing")
         await driver.press("escape")
         assert "resume the run?" not in driver.screen
 
@@ -300,3 +301,88 @@ async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_
         under = screen.query_one(RunList).selected
         screen.action_remove()
         await driver.shows("archive or delete", under.id)
+
+
+async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor(
+    runs: Path,
+) -> None:
+    for number, name in enumerate(("third", "second", "first")):
+        SampleRun.create(runs, name, started=1e9 + number).say("failed", started=1e9 + number)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("space", "space")
+        await driver.shows("2 marked: x compares; d, s, u act on them")
+        assert driver.app.screen.query_one(RunList).selected.id == "third"
+        await driver.press("d")
+        screen = await driver.shows("archive or delete 2 runs?", "delete their files")
+        question = screen[screen.index("archive or delete 2") : screen.index("archive all 2")]
+        assert "first" in question and "second" in question and "third" not in question
+        await driver.press("y")
+        await driver.shows("1 run ")
+    assert [info.id for info in list_runs(runs)] == ["third"]
+
+
+async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archived(
+    runs: Path,
+) -> None:
+    for name in ("hidden", "shown"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "slash", *"shown", "enter")
+        await driver.shows("1 of 2 runs")
+        await driver.press("d")
+        await driver.shows("archive or delete 2 runs?", "hidden")
+        await driver.press("a")
+        await driver.shows("no run passes the filter")
+    assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
+
+
+async def test_one_marked_run_in_the_way_keeps_all_of_them(run: SampleRun, runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "d")
+        await driver.shows("nothing was done", "grpo-night is running: unmark it with space")
+        await driver.press("s")
+        await driver.shows("old is failed: unmark it with space")
+    assert len(list_runs(runs)) == 2
+
+
+async def test_stop_asks_every_marked_run(run: SampleRun, runs: Path) -> None:
+    other = SampleRun.create(runs, "other")
+    other.say("running")
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("slash", *"state:running", "enter")
+        await driver.shows("2 of 3 runs")
+        await driver.press("space", "space", "s")
+        await driver.shows("stop 2 runs?", "grpo-night is running", "other is running")
+        await driver.press("y")
+        await driver.shows("Asked ")
+    assert pending_stop(run.run) and pending_stop(other.run)
+
+
+async def test_resume_shows_the_checkpoint_of_every_marked_run(runs: Path) -> None:
+    for name in ("one", "two"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "u")
+        await driver.shows("resume 2 runs?", "cannot be resumed", "n  change nothing")
+
+
+async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) -> None:
+    for number, name in enumerate(("second", "first")):
+        SampleRun.create(runs, name, started=1e9 + number).say("failed", started=1e9 + number)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "escape", "d")
+        await driver.shows("archive or delete?", "second")
