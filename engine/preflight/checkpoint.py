@@ -10,9 +10,11 @@ from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
+from engine.preflight import hub
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
+from engine.records.masking import mask, mask_url
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.records.step_folders import WantedFiles, complete_steps, written_steps
@@ -27,22 +29,78 @@ def check(subject: Subject) -> Check:
     found = [*_model(subject), *_undermined(subject), *_folder(subject)]
     name = model_name(subject.recipe)
     folder = local_folder(name, subject.env)
-    where = f"{name} is complete" if folder else f"{name} will be downloaded from the hub"
-    return summary(ID, found, f"{where}; starts from step 0")
+    if folder is not None and not missing_parts(folder):
+        where = f"{name} is complete"
+    else:
+        where = f"{name} will be downloaded from {mask_url(hub.endpoint(subject.env))}"
+    return summary(ID, found, f"{where}; {_beginning(subject.recipe)}")
+
+
+def _beginning(recipe: Recipe) -> str:
+    """Where a run starts whose checkpoint folder holds nothing to go on from by itself."""
+    key = "trainer.resume_from_path" if recipe.kind == "grpo" else "training.resume_from"
+    given = recipe.get(key)
+    if given and (recipe.kind == "sft" or recipe.get("trainer.resume_mode") == "resume_path"):
+        return f"resumes from {given}"
+    return "starts from step 0"
 
 
 def _model(subject: Subject) -> Iterator[Check]:
     recipe, name = subject.recipe, model_name(subject.recipe)
     where = f"{recipe.path}: {model_key(recipe)}={name}"
     folder = local_folder(name, subject.env)
-    if folder is not None:
+    if folder is not None and not (is_hub_name(name) and missing_parts(folder)):
         yield from _incomplete(where, folder)
     elif (writer := _writer(subject, Path(name))) is not None:
         yield warn(ID, f"{where} does not exist yet; run '{writer}' is to write it")
     elif not is_hub_name(name):
         yield fail(ID, f"{where} does not exist", _making(Path(name)))
-    elif subject.env.get("HF_HUB_OFFLINE", "0").lower() in ("1", "true", "yes", "on"):
-        yield fail(ID, f"{where} is not in the hub's cache, and HF_HUB_OFFLINE forbids to load it")
+    elif (variable := hub.is_offline(subject.env)) is not None:
+        lacking = f" with {' and '.join(missing_parts(folder))}" if folder is not None else ""
+        yield fail(
+            ID, f"{where} is not in the hub's cache{lacking}, and {variable} forbids to load it"
+        )
+    else:
+        yield from _on_hub(subject, where, name)
+
+
+def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
+    """Whether the hub has the model and gives it to this user."""
+    said, found = hub.ask(name, subject.env), hub.find_token(subject.env)
+    if said.state == "there":
+        return
+    host = mask_url(hub.endpoint(subject.env))
+    token = f"the token of {found[1]} ({mask(found[0])})" if found else "HF_TOKEN is not set"
+    access = f"accept its terms at {host}/{name}, then {_SET_TOKEN}"
+    key = model_key(subject.recipe)
+    get = f"hf download {name} --local-dir models/{Path(name).name}, then {key}=models/..."
+    messages = {
+        "gated": (
+            f"is gated on {host}, and {token}{f' has no access ({said.detail})' if found else ''}",
+            access,
+        ),
+        "denied": (f"cannot be loaded: {host} refuses {token}", _SET_TOKEN),
+        "missing": (
+            f"does not exist on {host}, or is private; {token}{' was sent' if found else ''}",
+            f"check the spelling; for a private model {_SET_TOKEN}",
+        ),
+        "empty": (f"has no config.json on {host}", "choose a model in transformers' format"),
+        "unreachable": (
+            f"is not on this disk, and {host} cannot be reached ({said.detail})",
+            f"where there is a network: {get}",
+        ),
+        "invalid": (f"is not on this disk, and {said.detail}", "set HF_ENDPOINT, or remove it"),
+        "exposed": (f"was not looked for: {said.detail}", "an https:// address in HF_ENDPOINT"),
+        "busy": (f"was not looked for: {host} answers {said.detail}", "try again later"),
+    }
+    message, fix = messages[said.state]
+    # A cluster's nodes may have the network, the token and the cache that are missing here.
+    elsewhere = subject.env.get("RAY_ADDRESS", "local") not in ("", "local")
+    harmless = said.state == "busy" or (elsewhere and said.state != "exposed")
+    yield (warn if harmless else fail)(ID, f"{where} {message}", fix)
+
+
+_SET_TOKEN = "set HF_TOKEN in .env"
 
 
 def _incomplete(where: str, folder: Path) -> Iterator[Check]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.launch.recipe import Recipe
+from engine.preflight.hub import hub_home
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -53,5 +54,4 @@ def _hub_cache(env: Mapping[str, str]) -> Path:
     """As huggingface_hub looks for it."""
     if env.get("HF_HUB_CACHE"):
         return Path(env["HF_HUB_CACHE"])
-    home = env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    return Path(home).expanduser() / "hub"
+    return hub_home(env) / "hub"

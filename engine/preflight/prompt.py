@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.models import local_folder, model_name
+from engine.preflight.models import is_hub_name, local_folder, model_name
 from engine.preflight.rendering import (
     Encode,
     RefusedError,
@@ -91,6 +91,10 @@ def check(subject: Subject) -> Check:
         template = read_template(folder, _custom_template(recipe))
     except TemplateError as error:
         return fail(ID, f"the chat template of {folder} cannot be read: {error}")
+    if template is None and is_hub_name(name):
+        return skip(
+            ID, f"the hub's cache has no chat template of {name}, so no prompt was rendered"
+        )
     if template is None:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
     files = [*split_files(recipe, "train"), *split_files(recipe, "val")]

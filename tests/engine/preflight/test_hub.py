@@ -1,0 +1,194 @@
+"""A model of the hub is looked for before a launch, and each way to fail has its own way on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from engine.preflight.check import Check
+from engine.preflight.hub import ask, find_token
+from tests.engine.preflight.project import Project, write_model
+
+NAME = "acme/small-1b"
+TOKEN = "hf_abcdefghijklmnopqrstuvwx"
+INVALID = "Invalid credentials in Authorization header"
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Hub(ThreadingHTTPServer):
+    """Answers every request alike and remembers paths and tokens."""
+
+    daemon_threads = True
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.said = said
+        self.paths: list[str] = []
+        self.tokens: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.server.paths.append(self.path)
+        self.server.tokens.append(self.headers.get("Authorization"))
+        self.send_response(self.server.said.status)
+        for name, value in self.server.said.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        return None
+
+
+@contextmanager
+def hub(status: int = 200, code: str = "", message: str = "", **headers: str) -> Iterator[Hub]:
+    errors = {"X-Error-Code": code, "X-Error-Message": message}
+    given = {name: value for name, value in errors.items() if value}
+    server = Hub(Said(status, {**given, **headers}))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def check(project: Project, url: str, **env: str) -> Check:
+    home = {"HF_HOME": str(project.root / "hf"), "HF_ENDPOINT": url}
+    override = f"actor_rollout_ref.model.path={NAME}"
+    return project.checks("grpo", override, env={**home, **env})["checkpoint"]
+
+
+def test_a_model_that_the_hub_gives_is_fine(project: Project) -> None:
+    with hub() as server:
+        found = check(project, server.url)
+    assert found.status == "ok"
+    assert f"{NAME} will be downloaded from {server.url}" in found.message
+    assert server.paths == [f"/{NAME}/resolve/main/config.json"]
+    assert server.tokens == [None]
+
+
+def test_a_redirect_to_the_file_is_not_followed(project: Project) -> None:
+    with hub(307, Location="http://127.0.0.1:9/elsewhere") as server:
+        assert check(project, server.url, HF_TOKEN=TOKEN).status == "ok"
+    assert server.tokens == [f"Bearer {TOKEN}"]
+
+
+CASES = {
+    "gated without token": (
+        (401, "GatedRepo", ""), {}, "is gated on", "HF_TOKEN is not set", "accept its terms at",
+    ),
+    "gated with token": (
+        (403, "GatedRepo", ""), {"HF_TOKEN": TOKEN}, "is gated on", "has no access", "accept",
+    ),
+    "forbidden": (
+        (403, "", "enable access to gated repositories"), {"HF_TOKEN": TOKEN},
+        "has no access", "enable access", "accept",
+    ),
+    "wrong token": (
+        (401, "", INVALID), {"HF_TOKEN": TOKEN}, "refuses the token of HF_TOKEN", "hf_", "HF_TOKEN",
+    ),
+    "no such model": (
+        (404, "RepoNotFound", ""), {}, "does not exist on", "or is private", "check the spelling",
+    ),
+    "a stranger": (
+        (401, "", "Invalid username or password."), {}, "does not exist on", "not set", "spelling",
+    ),
+    "no config.json": ((404, "EntryNotFound", ""), {}, "has no config.json", "", "format"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_refusal_has_its_words_and_way_on(case: str, project: Project) -> None:
+    said, env, first, second, way_on = CASES[case]
+    with hub(*said) as server:
+        found = check(project, server.url, **env)
+    assert found.status == "fail"
+    assert first in found.message and second in found.message
+    assert found.fix is not None and way_on in found.fix
+    assert TOKEN not in f"{found}"
+
+
+def test_without_network_the_model_cannot_be_had(project: Project) -> None:
+    with hub() as server:
+        pass
+    found = check(project, server.url)
+    assert found.status == "fail"
+    assert "cannot be reached (Connection refused)" in found.message
+    assert f"hf download {NAME}" in str(found.fix)
+
+
+def test_a_cluster_may_have_the_network_that_is_missing_here(project: Project) -> None:
+    found = check(project, "http://127.0.0.1:9", RAY_ADDRESS="10.0.0.1:8265")
+    assert found.status == "warn"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_hub_is_a_warning(status: int, project: Project) -> None:
+    with hub(status) as server:
+        assert check(project, server.url).status == "warn"
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_means_that_the_hub_is_not_asked(variable: str, project: Project) -> None:
+    with hub() as server:
+        found = check(project, server.url, **{variable: "1"})
+    assert found.status == "fail" and f"{variable} forbids" in found.message
+    assert server.paths == []
+
+
+def test_a_cached_model_is_not_asked_for(project: Project) -> None:
+    cache = project.root / "hf/hub"
+    write_model(cache / f"models--{NAME.replace('/', '--')}/snapshots/abc")
+    with hub() as server:
+        assert check(project, server.url).status == "ok"
+    assert server.paths == []
+
+
+def test_a_model_of_which_the_cache_has_a_part_is_asked_for(project: Project) -> None:
+    snapshot = project.root / f"hf/hub/models--{NAME.replace('/', '--')}/snapshots/abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    with hub() as server:
+        found = check(project, server.url)
+    assert found.status == "ok" and "will be downloaded" in found.message
+    assert len(server.paths) == 1
+
+
+def test_a_token_is_never_sent_in_the_clear_to_another_host(project: Project) -> None:
+    found = check(project, "http://hub.example", HF_TOKEN=TOKEN)
+    assert found.status == "fail"
+    assert "plain http" in found.message and TOKEN not in found.message
+
+
+def test_an_endpoint_that_is_no_address_is_named(project: Project) -> None:
+    assert "HF_ENDPOINT=hub is not an http(s) address" in check(project, "hub").message
+
+
+def test_the_token_of_a_login_is_sent_unless_that_is_switched_off(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    env = {"HF_HOME": str(tmp_path)}
+    assert find_token(env) == (TOKEN, str(tmp_path / "token"))
+    assert find_token({**env, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}) is None
+    with hub() as server:
+        assert ask(NAME, {**env, "HF_ENDPOINT": server.url}).state == "there"
+    assert server.tokens == [f"Bearer {TOKEN}"]
