@@ -1,9 +1,18 @@
-"""Does any question that measures the model also train it?"""
+"""Does any question that measures the model also train it?
+
+Rows are compared by their question ids, by the whole held-out list, and by what they ask: the
+messages up to the answer, without case and white space. So rows that were copied in another order,
+under other ids or without any are found too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -11,69 +20,148 @@ from engine import jsonl
 from engine.data.contract import read_facts
 from engine.data.holdout import read_holdout
 from engine.launch.recipe import Recipe
-from engine.preflight.check import Check, Subject, fail, skip, summary
+from engine.preflight.check import Check, Subject, fail, skip, summary, warn
+from engine.preflight.samples import split_files
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
-
-
-def check(subject: Subject) -> Check:
-    """Training questions against validation questions and against the held-out list."""
-    recipe = subject.recipe
-    train, validation = _files(recipe, "train"), _files(recipe, "val")
-    shared_file = next((path for path in train if path in validation), None)
-    if shared_file is not None:
-        return fail(ID, f"{shared_file} is both training and validation data", _SPLIT[recipe.kind])
-    trained = _ids(train)
-    if not trained:
-        return skip(ID, "the training rows have no question ids to compare")
-    held_out = [path for file in train if (path := _holdout_file(file)) is not None]
-    found = [
-        *_shared(recipe, trained, _ids(validation), "validation questions"),
-        *_shared(recipe, trained, _held_out(held_out), f"ids of {_names(held_out)}"),
-    ]
-    against = _names([*validation, *held_out])
-    if not against:
-        return skip(ID, "there is no validation file and no held-out list to compare with")
-    return summary(ID, found, f"{len(trained)} training questions, none of them in {against}")
-
-
+_NAMED = 5
+_BATCH = 1024
+_BY_CHANCE = 0.05
+"""The share of validation questions that may be asked once more under another id."""
 _SPLIT = {
     "grpo": "python -m engine.data.prepare preset --only-cached",
     "sft": "python -m engine.data.prepare_sft",
 }
 
 
-def _shared(recipe: Recipe, trained: set[str], measured: set[str], what: str) -> Iterator[Check]:
-    common = trained & measured
+@dataclass(frozen=True)
+class Question:
+    """A row by its place and id, and the digest of what it asks."""
+
+    file: Path
+    row: int
+    id: str | None
+    digest: bytes
+
+    @property
+    def place(self) -> str:
+        return f"{'row' if self.file.suffix == '.parquet' else 'line'} {self.row}"
+
+
+def check(subject: Subject) -> Check:
+    """Training questions against validation questions and against the held-out list."""
+    recipe = subject.recipe
+    train = [path.resolve() for path in split_files(recipe, "train")]
+    validation = [path.resolve() for path in split_files(recipe, "val")]
+    shared_file = next((path for path in train if path in validation), None)
+    if shared_file is not None:
+        return fail(ID, f"{shared_file} is both training and validation data", _SPLIT[recipe.kind])
+    held_out = [path for file in train if (path := _holdout_file(file)) is not None]
+    against = _names([*validation, *held_out])
+    if not against:
+        return skip(ID, "there is no validation file and no held-out list to compare with")
+    key = str(recipe.get("data.prompt_key", "prompt"))
+    trained = list(_questions(train, key))
+    found = [
+        *_copied(recipe, trained, list(_questions(validation, key))),
+        *_listed(recipe, trained, held_out),
+    ]
+    return summary(ID, found, f"{len(trained):,} training questions, none of them in {against}")
+
+
+def _copied(
+    recipe: Recipe, trained: Sequence[Question], measured: Sequence[Question]
+) -> Iterator[Check]:
+    """Validation rows that have the id or the text of a training row.
+
+    Large data sets ask some questions twice, under ids of their own: a few are a warning.
+    """
+    by_id = {each.id: each for each in reversed(trained) if each.id is not None}
+    by_text = {each.digest: each for each in reversed(trained)}
+    pairs = [
+        (each, twin)
+        for each in measured
+        if (twin := by_id.get(each.id or "") or by_text.get(each.digest)) is not None
+    ]
+    if not pairs:
+        return
+    examples = ", ".join(_pair(*pair) for pair in pairs[:_NAMED])
+    more = f" and {len(pairs) - _NAMED:,} more" if len(pairs) > _NAMED else ""
+    message = f"{len(pairs):,} of {len(measured):,} validation questions are trained on"
+    renamed = all(twin.id not in (None, each.id) and each.id is not None for each, twin in pairs)
+    is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
+    status = warn if is_chance else fail
+    yield status(ID, f"{message}: {examples}{more}", _SPLIT[recipe.kind])
+
+
+def _pair(measured: Question, trained: Question) -> str:
+    name = f" ('{measured.id}')" if measured.id is not None else ""
+    return f"{measured.file.name} {measured.place}{name} is {trained.file.name} {trained.place}"
+
+
+def _listed(
+    recipe: Recipe, trained: Sequence[Question], held_out: Sequence[Path]
+) -> Iterator[Check]:
+    """Training rows whose id is on a held-out list."""
+    listed = {name for file in held_out for name in read_holdout(file)}
+    common = listed & {each.id for each in trained if each.id is not None}
     if common:
         yield fail(
             ID,
-            f"{len(common)} of {len(measured)} {what} are trained on, e.g. '{min(common)}'",
+            f"{len(common)} of {len(listed)} ids of {_names(held_out)} are trained on, "
+            f"e.g. '{min(common)}'",
             _SPLIT[recipe.kind],
         )
 
 
-def _files(recipe: Recipe, split: str) -> list[Path]:
-    value = recipe.get(f"data.{split}_files") or recipe.get(f"data.{split}_file")
-    names = value if isinstance(value, list) else [value]
-    return [Path(name).expanduser().resolve() for name in names if name]
+def _questions(files: Iterable[Path], key: str) -> Iterator[Question]:
+    for file in files:
+        yield from _parquet(file, key) if file.suffix == ".parquet" else _jsonl(file)
 
 
-def _ids(files: Iterable[Path]) -> set[str]:
-    return {name for file in files for name in _file_ids(file)}
+def _parquet(path: Path, key: str) -> Iterator[Question]:
+    file = pq.ParquetFile(path)
+    columns = [name for name in (key, "extra_info.question_id") if _has(file, name)]
+    number = 0
+    for piece in file.iter_batches(batch_size=_BATCH, columns=columns):
+        for row in piece.to_pylist():
+            name = (row.get("extra_info") or {}).get("question_id")
+            yield Question(path, number, _id(name), _digest(row.get(key)))
+            number += 1
 
 
-def _file_ids(file: Path) -> Iterator[str]:
-    if file.suffix != ".parquet":
-        records = jsonl.read(file)
-        yield from (str(record["prompt_id"]) for record in records if record.get("prompt_id"))
-        return
-    parquet = pq.ParquetFile(file)
-    if parquet.schema_arrow.field("extra_info").type.get_field_index("question_id") < 0:
-        return
-    rows = parquet.read(columns=["extra_info.question_id"]).column("extra_info").to_pylist()
-    yield from (str(row["question_id"]) for row in rows if row and row["question_id"])
+def _has(file: pq.ParquetFile, column: str) -> bool:
+    name, _, field = column.partition(".")
+    schema = file.schema_arrow
+    if name not in schema.names:
+        return False
+    return not field or schema.field(name).type.get_field_index(field) >= 0
+
+
+def _jsonl(path: Path) -> Iterator[Question]:
+    """What a conversation asks is all of it but the last message, which is learned."""
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, start=1):
+            record = jsonl.parse_line(line)
+            if record is not None:
+                messages = record.get("messages")
+                asked = messages[:-1] or messages if isinstance(messages, list) else None
+                yield Question(path, number, _id(record.get("prompt_id")), _digest(asked))
+
+
+def _id(name: Any) -> str | None:
+    return str(name) if name not in (None, "") else None
+
+
+def _digest(messages: Any) -> bytes:
+    """Of the texts of the messages; a row that cannot be read so is compared as it is."""
+    if isinstance(messages, list) and all(isinstance(each, dict) for each in messages):
+        texts = [str(each.get("content") or "") for each in messages]
+    else:
+        texts = [json.dumps(messages, default=str)]
+    plain = "\0".join(" ".join(text.split()).casefold() for text in texts)
+    return hashlib.blake2b(plain.encode(errors="replace"), digest_size=16).digest()
 
 
 def _holdout_file(train: Path) -> Path | None:
@@ -84,10 +172,6 @@ def _holdout_file(train: Path) -> Path | None:
     facts = read_facts(train)
     recorded = Path(facts.holdout) if facts is not None and facts.holdout else None
     return recorded if recorded is not None and recorded.is_file() else None
-
-
-def _held_out(files: Iterable[Path]) -> set[str]:
-    return {name for file in files for name in read_holdout(file)}
 
 
 def _names(files: Iterable[Path]) -> str:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.message import Message
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -122,7 +123,7 @@ def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: fl
         return Answer("unreachable", " ".join(text.split()))
 
 
-def _answer(status: int, headers: HTTPMessage, has_token: bool) -> Answer:
+def _answer(status: int, headers: Message, has_token: bool) -> Answer:
     """What an answer other than 200 means; a redirect leads to the file."""
     if 300 <= status < 400:
         return Answer("there")

@@ -1,0 +1,101 @@
+"""What measures the model is not trained on, whatever the rows are called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.data.contract import Row
+from engine.preflight.check import Check
+from tests.engine.preflight.project import Project, example, row
+
+VAL = "data/val.parquet"
+HELD_OUT = range(100, 140)
+
+
+def unnamed(number: int) -> Row:
+    """A row without question id, as data prepared elsewhere has them."""
+    found = row(number)
+    found["extra_info"]["question_id"] = None
+    return found
+
+
+def named(number: int, name: str) -> Row:
+    found = row(number)
+    found["extra_info"]["question_id"] = name
+    return found
+
+
+def answer(project: Project, validation: Sequence[Row], training: Sequence[Row] = ()) -> Check:
+    if training:
+        project.write("data/train.parquet", training)
+    project.write(VAL, validation, split="val")
+    return project.checks()["holdout"]
+
+
+def test_rows_that_differ_are_fine_with_and_without_ids(project: Project) -> None:
+    for make in (row, unnamed):
+        found = answer(project, [make(n) for n in HELD_OUT], [make(n) for n in range(12)])
+        assert found.status == "ok"
+        assert "12 training questions, none of them in val.parquet" in found.message
+
+
+def test_a_copy_of_the_training_file_without_ids_is_refused(project: Project) -> None:
+    rows = [unnamed(number) for number in range(12)]
+    found = answer(project, rows, rows)
+    assert found.status == "fail"
+    assert found.message.startswith(
+        "12 of 12 validation questions are trained on: val.parquet row 0 is train.parquet row 0"
+    )
+    assert "and 7 more" in found.message
+
+
+@pytest.mark.parametrize("name", [None, "another"])
+def test_a_part_that_was_copied_in_another_order_is_found(
+    name: str | None, project: Project
+) -> None:
+    rows = [unnamed(number) for number in HELD_OUT]
+    rows[5:5] = [named(9, name) if name else unnamed(9), unnamed(2)]
+    found = answer(project, rows)
+    assert found.status == "fail"
+    assert "2 of 42 validation questions" in found.message
+    assert "row 5" in found.message and "train.parquet row 9" in found.message
+    assert "row 6 is train.parquet row 2" in found.message
+
+
+def test_case_and_white_space_make_no_new_question(project: Project) -> None:
+    rows = [unnamed(number) for number in range(3)]
+    for entry in rows:
+        entry["extra_info"]["question"] = entry["extra_info"]["question"].upper()
+        entry["prompt"][1]["content"] = entry["prompt"][1]["content"].upper() + "  \n"
+    assert answer(project, rows).status == "fail"
+
+
+def test_the_same_id_is_the_same_question_whatever_its_prompt_says(project: Project) -> None:
+    rows = [named(number, f"q{number - 100}") for number in range(100, 103)]
+    found = answer(project, rows)
+    assert found.status == "fail"
+    assert "val.parquet row 0 ('q0') is train.parquet row 0" in found.message
+
+
+def test_few_questions_that_a_data_set_asks_twice_are_a_warning(project: Project) -> None:
+    rows = [row(number) for number in HELD_OUT]
+    rows[7] = named(3, "q999")
+    assert answer(project, rows).status == "warn"
+    rows[:7] = [named(number, f"p{number}") for number in range(7)]
+    assert answer(project, rows).status == "fail"
+
+
+def test_a_copied_sft_file_without_ids_is_refused(project: Project) -> None:
+    examples = [example(number) for number in range(8)]
+    for name, chosen in (("train", examples), ("val", reversed(examples))):
+        lines = [json.dumps({"messages": each["messages"]}) for each in chosen]
+        Path(f"data/sft/{name}.jsonl").write_text("\n".join(lines) + "\n")
+    found = project.checks("sft", "data.val_file=data/sft/val.jsonl")["holdout"]
+    assert found.status == "fail"
+    assert "8 of 8 validation questions are trained on: val.jsonl line 1 is train.jsonl line 8" in (
+        found.message
+    )
