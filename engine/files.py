@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _ATTEMPT = re.compile(r"attempt_\d+")
-_FOLDERS_OF_A_RUN = ("requests",)
+_FOLDERS_OF_A_RUN = ("requests", "code")
 _RUN = "manifest.json"
 
 

@@ -26,7 +26,9 @@ from engine.launch.pinned import (
 )
 from engine.launch.ray_target import through
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import reward_function
 from engine.launch.steps import step_plan
+from engine.own_reward.code import code_files, keep_code
 from engine.records.surroundings import surroundings
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
@@ -208,6 +210,8 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
         files.make_folder(run.attempt(1).path)
         contents = manifest(launch_plan)
         files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+        if function := reward_function(launch_plan.recipe):
+            keep_code(function, run.code)
         jsonl.write_json(run.manifest, contents)
         write_state(
             run,
@@ -250,7 +254,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
         "in_file": in_file(recipe),
-        **surroundings(Path.cwd(), recipe.path, data),
+        **surroundings(Path.cwd(), recipe.path, data, code_files(reward_function(recipe))),
         "seeds": {key: value for key, value in recipe.values.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),

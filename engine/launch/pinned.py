@@ -16,9 +16,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from engine.data.fingerprints import content_hash
 from engine.launch.compose import verl_config
 from engine.launch.keys import flatten, unflatten
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import reward_function
+from engine.own_reward.code import code_files
 from engine.runs import manifest
 from engine.runs.rundir import RunDir
 
@@ -29,7 +32,7 @@ _NOT_TRAINING = re.compile(
     r"supervision\."
     r"|guard\."
     r"|logging\."
-    r"|grubrics\.description$"
+    r"|grubrics\.(description|reward_timeout_s|reward_check_s)$"
     r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
     r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"
     r"|trainer\.(project_name|experiment_name|logger|default_local_dir|default_hdfs_dir)$"
@@ -58,8 +61,11 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
 
 
 def training_fingerprint(recipe: Recipe) -> str:
-    """SHA-256 of ``training_values``, in hex."""
-    text = json.dumps(training_values(recipe), sort_keys=True, default=str)
+    """SHA-256 of ``training_values`` and of the recipe's own reward function, in hex."""
+    files = code_files(reward_function(recipe))
+    code = {str(path.relative_to(files[0].parent)): content_hash(path) for path in files}
+    values = {**training_values(recipe), **({"code": code} if code else {})}
+    text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -17,9 +17,11 @@ from engine.data.contract import Row, read_rows
 from engine.errors import UsageError
 from engine.launch.child import recipe_of
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge, reward_function
 from engine.launch.telling_step import telling_step
 from engine.launch.twin import require_here
-from engine.rubrics.custom import custom_score, load_custom, question_of
+from engine.own_reward.processes import RewardProcesses, source_of
+from engine.rubrics.custom import custom_score, question_of
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
@@ -29,7 +31,6 @@ from engine.watch.reward_records import Verdict
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
 _WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 _SAME = 1e-6
-_FUNCTION = "reward.custom_reward_function"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     if not rollouts:
         files = recipe.get("data.train_files")
         raise UsageError(f"{files}: none of the questions of step {found.step} is in it")
-    judge = None if recipe.get(f"{_FUNCTION}.path") else JudgeSettings(**recipe.section("judge"))
+    judge = JudgeSettings(**recipe.section("judge")) if asks_judge(recipe) else None
     gone = len(pairs) - len(rollouts)
     return Recorded(run.id, found.step, found.why, recipe, rollouts, gone, judge)
 
@@ -133,12 +134,7 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
 
 async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
     if plan.judge is None:
-        function = load_custom(
-            Path(plan.recipe.get(f"{_FUNCTION}.path")), str(plan.recipe.get(f"{_FUNCTION}.name"))
-        )
-        return [
-            (await custom_score(function, one.text, **_given(one.row)))[0] for one in plan.rollouts
-        ]
+        return await _own_scores(plan)
     judge = make_judge(plan.judge, None, env)
     settings = RewardSettings(**plan.recipe.section("reward_config"))
     try:
@@ -147,6 +143,20 @@ async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
         )
     finally:
         await judge.aclose()
+
+
+async def _own_scores(plan: Recorded) -> list[RolloutScore]:
+    function = reward_function(plan.recipe)
+    assert function is not None
+    limit_s = float(plan.recipe.get("grubrics.reward_timeout_s"))
+    processes = RewardProcesses(source_of(function), limit_s, quiet=True)
+    try:
+        return [
+            (await custom_score(processes.score, one.text, **_given(one.row)))[0]
+            for one in plan.rollouts
+        ]
+    finally:
+        processes.end()
 
 
 def _given(row: Row) -> dict[str, Any]:

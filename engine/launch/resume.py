@@ -16,6 +16,7 @@ from engine.launch.pinned import pinned_recipe
 from engine.launch.ray_target import chosen_cluster
 from engine.launch.recipe import load_recipe
 from engine.launch.starting_point import starting_point
+from engine.records.own_code import edited_code, executed_code
 from engine.records.surroundings import changed_files, changes, surroundings
 from engine.runs import requests
 from engine.runs.aftermath import settle
@@ -151,11 +152,14 @@ def _next_attempt(
     run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
 ) -> dict[str, Any]:
     before = _surroundings_before(manifest)
+    cwd = Path(manifest["cwd"])
     after = surroundings(
-        Path(manifest["cwd"]),
+        cwd,
         Path(manifest.get("config_path") or ""),
         [Path(name) for name in before.get("data", {})],
     )
+    if "code" in manifest:
+        after["code"] = executed_code(run, manifest["code"], cwd)
     return {
         "number": manifest["attempts"][-1]["number"] + 1,
         "started": time.time(),
@@ -213,6 +217,11 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         )
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run goes on with its new content"
+    for path in edited_code(manifest.get("code") or {}, Path(manifest["cwd"])):
+        yield (
+            f"{path} changed since the launch; the run keeps the reward function it was launched "
+            f"with ({run.code})"
+        )
 
 
 def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:

@@ -32,6 +32,11 @@ class ProjectSection(Section):
     max_refill_batches: int = Field(default=10, ge=0)
     """The run stops when a step replaces more than this many times ``data.train_batch_size``
     prompts, because their rollouts got equal rewards, none, or are too stale."""
+    reward_timeout_s: float = Field(default=120.0, gt=0)
+    """A call of the recipe's own reward function is cut after so many seconds, and its rollout has
+    no reward."""
+    reward_check_s: float = Field(default=10.0, ge=0)
+    """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
 
 
 class ModelSection(Section):

@@ -14,7 +14,12 @@ from engine.records.surroundings import PARTS, flat
 
 Manifest = Mapping[str, Any]
 
-_NAMES = {"recipe_file": "recipe file", "environment": "software", "data": "data files"}
+_NAMES = {
+    "recipe_file": "recipe file",
+    "environment": "software",
+    "data": "data files",
+    "code": "reward function",
+}
 _SAID_BY_THE_HASH = "bytes"
 
 
@@ -112,6 +117,7 @@ _SECTIONS = (
     "git",
     "recipe file",
     "data files",
+    "reward function",
     "packages",
     "variables",
     "software",

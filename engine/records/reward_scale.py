@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from engine.records.differences import Manifest, config_differences
+from engine.records.own_code import code_values
 
 _MAKES_REWARDS = re.compile(
     r"reward_config\..*|judge\.(?:provider|model|base_url|max_tokens|temperature)"
@@ -15,18 +16,21 @@ _MAKES_REWARDS = re.compile(
 
 
 def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
-    """The keys that make one run's reward another quantity than the other's, as far as any differ.
+    """What makes one run's reward another quantity than the other's: keys that differ, and files of
+    an own reward function; runs from before those were recorded say nothing of them.
 
     SFT has no rewards, and limits of the judge's speed change none.
     """
     rewarded = [one for one in manifests if one.get("kind") != "sft"]
     if len(rewarded) < 2:
         return ()
+    codes = [code_values(one) for one in rewarded]
+    names = sorted({name for code in codes for name in code})
+    edited = [name for name in names if len({code.get(name) for code in codes if code}) > 1]
     found = [".".join(filter(None, (one.section, one.key))) for one in config_differences(rewarded)]
     # verl copies its older section of that name into the newer one.
-    return tuple(
-        key for key in found if _MAKES_REWARDS.fullmatch(key) and f"reward.{key}" not in found
-    )
+    keys = (key for key in found if _MAKES_REWARDS.fullmatch(key) and f"reward.{key}" not in found)
+    return (*keys, *edited)
 
 
 def told(keys: Sequence[str]) -> str:

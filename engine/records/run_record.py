@@ -11,6 +11,7 @@ import numpy as np
 from engine import jsonl
 from engine.doctor.health import Health, health_of
 from engine.records.checkpoints import CheckpointReport, check_checkpoint
+from engine.records.own_code import code_values
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 from engine.watch import metrics
@@ -107,8 +108,10 @@ class RunRecord:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Effective values by dotted key."""
-        return {key: entry["value"] for key, entry in self.manifest.get("config", {}).items()}
+        """Effective values by dotted key, and the hashes of an own reward function."""
+        config = self.manifest.get("config", {})
+        values = {key: entry["value"] for key, entry in config.items()}
+        return {**values, **code_values(self.manifest)}
 
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""

@@ -14,17 +14,22 @@ from engine.records.environment import (
 )
 
 Snapshot = Mapping[str, Any]
-PARTS = ("environment", "git", "hardware", "recipe_file", "data")
+PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code")
 
 
-def surroundings(cwd: Path, recipe_file: Path, data: Iterable[Path]) -> dict[str, Any]:
-    """Software, code, machine, recipe file and data as they are now; relative to ``cwd``."""
+def surroundings(
+    cwd: Path, recipe_file: Path, data: Iterable[Path], code: Iterable[Path] = ()
+) -> dict[str, Any]:
+    """Software, git, machine, recipe file, data and the files of the recipe's own reward function
+    as they are now; relative to ``cwd``. Without such a function there is no part ``code``."""
+    own = _fingerprints(cwd, code)
     return {
         "environment": environment_snapshot(),
         "git": git_snapshot(cwd),
         "hardware": hardware_snapshot(),
         "recipe_file": _fingerprints(cwd, [recipe_file]),
         "data": _fingerprints(cwd, data),
+        **({"code": own} if own else {}),
     }
 
 

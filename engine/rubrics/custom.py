@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
+from engine.own_reward.process import RewardCallError, RewardTimeoutError
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.scoring import RolloutScore
 
 CustomReward = Callable[..., Any]
 _NO_NUMBERS = (str, bytes, Sequence, Mapping)
-
-
-def load_custom(path: Path, name: str) -> CustomReward:
-    """The function of ``reward.custom_reward_function``. UsageError when ``path`` is no file that
-    can be run, or has no such function."""
-    spec = importlib.util.spec_from_file_location("custom_reward", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"reward.custom_reward_function.path={path}: no Python file")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"reward.custom_reward_function.name={name}: {path} has no such function")
-    found: CustomReward = function
-    return found
 
 
 async def custom_score(
@@ -61,6 +41,10 @@ async def custom_score(
             numbers = _numbers(result)
             result = result["score"]
         reward = _finite(float(result))
+    except RewardTimeoutError as failure:
+        error = ScoringError("reward_timeout", str(failure))
+    except RewardCallError as failure:
+        error = ScoringError("other", str(failure))
     except Exception as failure:
         error = ScoringError("other", f"{type(failure).__name__}: {failure}")
     duration = time.perf_counter() - started

@@ -153,7 +153,11 @@ def _attempts(value: Any) -> list[dict[str, Any]]:
     return [attempt for attempt in found if "number" in attempt]
 
 
-_OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {"recipe_file": _files, "data": _files}
+_OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
+    "recipe_file": _files,
+    "data": _files,
+    "code": _files,
+}
 
 _OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "number": jsonl.integer,

@@ -74,6 +74,11 @@ class RunDir:
         return self.path / "notes.json"
 
     @property
+    def code(self) -> Path:
+        """The files of the recipe's own reward function as they were at the launch."""
+        return self.path / "code"
+
+    @property
     def requests(self) -> Path:
         return self.path / "requests"
 

@@ -24,6 +24,7 @@ from engine.records.step_folders import tracked_step
 from engine.runs import private_ray, processes, requests, stacks
 from engine.runs.books import Books
 from engine.runs.detached import detach
+from engine.runs.drift import CodeWatch
 from engine.runs.escalation import Escalation
 from engine.runs.gpus import ALL
 from engine.runs.home import Home
@@ -49,6 +50,7 @@ from engine.watch.train_log import StepJoiner, read_steps
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
+CODE_LOOK_S = 5.0
 SAMPLE_S = 2.0
 QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
@@ -78,6 +80,7 @@ class Supervisor:
         self._on_gpu = device == "cuda" and not manifest.get("ray")
         self._argv: list[str] = current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
+        self._code = CodeWatch(manifest, self.cwd)
         self._joiner = StepJoiner(self.attempt)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
@@ -98,6 +101,7 @@ class Supervisor:
             return 0
         self._begin(start)
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
+        look_at_code = Every(CODE_LOOK_S, self._look_at_code)
         while self.trainer.exit is None:
             time.sleep(TICK_S)
             self.trainer.reap()
@@ -106,10 +110,12 @@ class Supervisor:
                 self._obey()
             self._look_for_stall()
             sample()
+            look_at_code()
             beat()
             if self._home.is_gone():
                 return self._abandon()
             self.books.flush()
+        self._look_at_code()
         self._clear_away()
         self._follow()
         self._conclude(self.trainer.exit)
@@ -291,6 +297,11 @@ class Supervisor:
         ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
         stepped = self.state.step is not None
         self.books.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
+
+    def _look_at_code(self) -> None:
+        for path in self._code.changes():
+            message = f"{path} changed since the launch; the run keeps its copy in {self.run.code}"
+            self.books.event("warning", message=message, path=str(path))
 
     def _sample(self) -> None:
         pids = [process.pid for process in self.trainer.members()]

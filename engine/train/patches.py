@@ -66,6 +66,26 @@ def apply_to_sockets() -> None:
         _patch_queue_sockets(os.environ[queue_key.FILE_VARIABLE])
 
 
+def run_rewards_apart() -> None:
+    """Let verl call reward functions of recipes in processes that can be ended.
+
+    Calling it twice changes nothing.
+    """
+    from verl.trainer.ppo import reward
+
+    if getattr(reward.get_custom_reward_fn, "_apart", False):
+        return
+
+    def get_custom_reward_fn(config: Any) -> Any:
+        from engine.train.own_reward import reward_processes
+
+        processes = reward_processes(config)
+        return None if processes is None else processes.score
+
+    get_custom_reward_fn._apart = True  # type: ignore[attr-defined]
+    reward.get_custom_reward_fn = get_custom_reward_fn
+
+
 def register_adapter() -> None:
     """Make ``rollout.name=hf`` known on the trainer's side."""
     from verl.workers.rollout import base
@@ -315,6 +335,15 @@ def _reward_manager_moved() -> str | None:
     return _signature_moved(RewardManagerBase.__init__, ["config", "tokenizer", "compute_score"])
 
 
+def _reward_function_moved() -> str | None:
+    from verl.trainer.ppo import reward
+
+    run_rewards_apart()
+    if "get_custom_reward_fn(config)" not in inspect.getsource(reward.load_reward_manager):
+        return "verl loads reward functions of recipes in another way"
+    return None
+
+
 def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     if names[: len(wanted)] == wanted:
@@ -417,6 +446,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "session_id and global_steps of the sample",
         "a plain custom_reward_function is not told group, step or split",
         _reward_manager_moved,
+    ),
+    Deviation(
+        "reward function",
+        "patch",
+        "verl.trainer.ppo.reward.get_custom_reward_fn: calls go to processes of their own "
+        "(engine/own_reward)",
+        "verl imports the file into its reward worker, where a call that hangs cannot be ended",
+        _reward_function_moved,
     ),
     Deviation(
         "gloo backend string",

@@ -21,6 +21,7 @@ def install() -> None:
     RolloutReplicaRegistry.register("hf", _replica)
     patches.register_adapter()
     patches.apply_to_sockets()
+    patches.run_rewards_apart()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         import engine.train.cpu_platform  # noqa: F401  (registers itself)
 

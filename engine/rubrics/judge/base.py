@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 ErrorKind = Literal[
-    "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other"
-]
+    "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other",
+    "reward_timeout",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,9 @@ def test_a_failed_reward_is_left_out_and_counted(world: SmallWorld, tmp_path: Pa
     ]
     failed = [line for line in lines if line["reward"] is None]
     assert failed
-    assert all(line["error"]["message"] == "ValueError: no backend" for line in failed)
+    assert all(
+        line["error"]["message"] == "ValueError: no backend (reward.py:4)" for line in failed
+    )
     for number, step in enumerate(metrics(tmp_path), start=1):
         mine = [line for line in lines if line["step"] == number]
         share = sum(line["reward"] is None for line in mine) / len(mine)

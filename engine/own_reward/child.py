@@ -1,0 +1,239 @@
+"""The process of a reward function: ``python -m engine.own_reward.child SOCKET PAGE TRACE``.
+
+Arguments are inherited file descriptors. A plain function is called in the main thread, one call
+after the other; an asynchronous one on one event loop, all calls side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import inspect
+import os
+import signal
+import socket
+import sys
+import traceback
+import types
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.own_reward.loading import (
+    LoadError,
+    Source,
+    defined_at,
+    load,
+    one_line,
+    own_line,
+    where_raised,
+)
+from engine.own_reward.wire import (
+    HEADER,
+    IDLE,
+    Busy,
+    Ready,
+    Refused,
+    Reply,
+    length_of,
+    pack,
+    receive,
+    unpack,
+)
+
+STACK_SIGNAL = signal.SIGUSR1
+"""Asks for the stack of the main thread, which also a process that hangs in C code gives."""
+
+_TICK_S = 0.1
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: Sequence[str]) -> None:
+    channel, page, trace = map(int, arguments)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    faulthandler.register(STACK_SIGNAL, file=trace, all_threads=False)
+    for descriptor in (channel, page, trace):
+        os.set_inheritable(descriptor, False)
+    # What the function prints must not be lost with its process.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sock, busy = socket.socket(fileno=channel), Busy(page)
+    try:
+        source, limit_s = receive(sock)
+        busy.note(IDLE)
+        try:
+            function = load(source)
+        except LoadError as error:
+            sock.sendall(pack(Refused(str(error))))
+            os._exit(0)
+        scorer = Scorer(function, source, busy)
+        sock.sendall(pack(Ready(scorer.together, defined_at(function, source.folder))))
+        if scorer.together:
+            asyncio.run(scorer.serve_together(sock, limit_s))
+        else:
+            scorer.serve_in_turn(sock)
+    except (EOFError, ConnectionError, KeyboardInterrupt):
+        pass
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)  # Threads that the function started must not keep the process.
+
+
+class Scorer:
+    """Calls the function and turns whatever becomes of a call into a reply."""
+
+    def __init__(self, function: Callable[..., Any], source: Source, busy: Busy) -> None:
+        self._function = function
+        self._source = source
+        self._busy = busy
+        self._loop: asyncio.AbstractEventLoop | None = None
+        called = function.func if isinstance(function, partial) else function
+        self.together = inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(
+            getattr(called, "__call__", None)  # noqa: B004 - its kind is asked for
+        )
+
+    def serve_in_turn(self, sock: socket.socket) -> None:
+        while True:
+            number, arguments = receive(sock)
+            self._busy.note(number)
+            reply = self._reply(number, partial(self._call, arguments))
+            self._busy.note(IDLE)
+            sock.sendall(pack(reply))
+
+    async def serve_together(self, sock: socket.socket, limit_s: float) -> None:
+        sock.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=sock)
+        calls = {asyncio.create_task(self._tick())}
+        while True:
+            body = await reader.readexactly(length_of(await reader.readexactly(HEADER)))
+            number, arguments = unpack(body)
+            calls.add(task := asyncio.create_task(self._answer(writer, number, arguments, limit_s)))
+            task.add_done_callback(calls.discard)
+
+    async def _answer(
+        self,
+        writer: asyncio.StreamWriter,
+        number: int,
+        arguments: Mapping[str, Any],
+        limit_s: float,
+    ) -> None:
+        coroutine = self._function(**{**arguments, **self._source.kwargs})
+        task = asyncio.create_task(self._awaited(number, coroutine))
+        done, _ = await asyncio.wait({task}, timeout=limit_s)
+        if done:
+            reply = task.result()
+        else:
+            reply = Reply(number, "timeout", place=_suspended_at(coroutine, self._source.folder))
+            task.cancel()  # Not waited for: the function may catch it.
+        writer.write(pack(reply))
+
+    async def _awaited(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> Reply:
+        enter, leave = partial(self._busy.note, number), partial(self._busy.note, IDLE)
+        try:
+            return Reply(number, "ok", plain(await _noted(coroutine, enter, leave)))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            return self._failure(number, error)
+
+    async def _tick(self) -> None:
+        """Say that the loop runs; it does not while a call blocks it."""
+        while True:
+            self._busy.note(IDLE)
+            await asyncio.sleep(_TICK_S)
+
+    def _call(self, arguments: Mapping[str, Any]) -> Any:
+        result = self._function(**{**arguments, **self._source.kwargs})
+        if inspect.isawaitable(result):
+            self._loop = self._loop or asyncio.new_event_loop()
+            result = self._loop.run_until_complete(_value_of(result))
+        return plain(result)
+
+    def _reply(self, number: int, call: Callable[[], Any]) -> Reply:
+        try:
+            return Reply(number, "ok", call())
+        except BaseException as error:  # sys.exit() too ends the call, not the process
+            return self._failure(number, error)
+
+    def _failure(self, number: int, error: BaseException) -> Reply:
+        folder = self._source.folder
+        place = where_raised(error, folder) or defined_at(self._function, folder)
+        return Reply(number, "error", one_line(error), place)
+
+
+def plain(result: Any) -> Any:
+    """A result of Python's own types: the owner has no torch, and need not unpickle foreign code.
+
+    TypeError for what is neither a number nor a mapping with ``score``.
+    """
+    if not isinstance(result, Mapping):
+        return number_of(result)
+    if "score" not in result:
+        raise TypeError(
+            f"returned a mapping without 'score' (it has {', '.join(map(str, result))})"
+        )
+    named = {str(name): value for name, value in result.items() if name != "score"}
+    beside = {name: _beside(value) for name, value in named.items()}
+    kept = {name: value for name, value in beside.items() if value is not ...}
+    return {"score": number_of(result["score"]), **kept}
+
+
+def number_of(result: Any) -> float:
+    """A score as a float; torch's and numpy's scalars are numbers too."""
+    if result is None or isinstance(result, str | bytes | list | tuple | dict | set):
+        raise TypeError(f"returned {type(result).__name__} {str(result)[:40]!r}, not a number")
+    return float(result)
+
+
+def _beside(value: Any) -> Any:
+    """A number or text beside the score; ``...`` for what is neither."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return number_of(value)
+    except (TypeError, ValueError, RuntimeError):
+        return ...
+
+
+async def _value_of(awaitable: Any) -> Any:
+    return await awaitable
+
+
+@types.coroutine
+def _noted(
+    coroutine: Coroutine[Any, Any, Any], enter: Callable[[], None], leave: Callable[[], None]
+) -> Generator[Any, Any, Any]:
+    """Await ``coroutine``, with ``enter`` and ``leave`` around every stretch in which it runs."""
+    step: Callable[[], Any] = partial(coroutine.send, None)
+    while True:
+        enter()
+        try:
+            awaited = step()
+        except StopIteration as end:
+            return end.value
+        finally:
+            leave()
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:
+            step = partial(coroutine.throw, error)
+        else:
+            step = partial(coroutine.send, sent)
+
+
+def _suspended_at(coroutine: Any, folder: Path) -> str | None:
+    """The innermost line of the function's own code that ``coroutine`` waits in."""
+    place = None
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        place = own_line(frame.f_code.co_filename, frame.f_lineno, folder) or place
+        coroutine = coroutine.cr_await
+    return place
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

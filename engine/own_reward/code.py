@@ -1,0 +1,127 @@
+"""The files that make up a reward function: its own, and what it imports from its own folder.
+
+Found by reading ``import`` statements, also those inside functions, so nothing is executed. Modules
+whose name is computed at run time are not found.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from engine import files
+from engine.own_reward.function import RewardFunction
+
+_MOST_FILES = 500
+_LARGEST = 10 << 20
+_IMPORTERS = ("import_module", "__import__")
+
+
+def code_files(function: RewardFunction | None) -> list[Path]:
+    """The function's file first; empty where there is none. Paths are relative if its is."""
+    file = function.find_file() if function is not None else None
+    if function is None or file is None:
+        return []
+    # The folder in which absolute imports are looked for: that of the file, or of its package.
+    top = file.parent
+    for _ in range((function.module or "").count(".") + (file.name == "__init__.py")):
+        top = top.parent
+    roots = tuple(dict.fromkeys([top, file.parent, _relative_cwd(file)]))
+    found: dict[Path, None] = {}
+    waiting = [file]
+    while waiting and len(found) < _MOST_FILES:
+        path = waiting.pop(0)
+        if path in found:
+            continue
+        found[path] = None
+        waiting += [
+            each
+            for name in _imported(path, top)
+            for root in roots
+            for each in _module_files(root, name)
+            if _lies_in(each, file.parent)
+        ]
+    return list(found)
+
+
+def kept_copies(function: RewardFunction, folder: Path) -> Mapping[str, str]:
+    """The copies that ``keep_code`` made in ``folder``, by the real path of their originals."""
+    file = function.find_file()
+    if file is None or not folder.is_dir():
+        return {}
+    own = file.resolve().parent
+    return {
+        str(own / copy.relative_to(folder)): str(copy.resolve()) for copy in folder.rglob("*.py")
+    }
+
+
+def keep_code(function: RewardFunction, folder: Path) -> None:
+    """Copy the files into ``folder``, as they lie in the function's own folder. OSError."""
+    found = code_files(function)
+    for path in found:
+        name = path.relative_to(found[0].parent)
+        for parent in reversed(name.parents):
+            files.make_folder(folder / parent)
+        with os.fdopen(files.open_to_append(folder / name), "wb") as handle:
+            handle.write(files.read_regular(path, _LARGEST))
+
+
+def _relative_cwd(file: Path) -> Path:
+    return Path.cwd() if file.is_absolute() else Path()
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    return path.is_relative_to(folder)
+
+
+def _imported(path: Path, top: Path) -> Iterator[str]:
+    """Absolute names of the modules that a file may import, best known first."""
+    try:
+        tree = ast.parse(files.read_regular(path, _LARGEST))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    package = path.parent.relative_to(top).parts if path.is_relative_to(top) else ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from _from_names(node, package)
+        elif isinstance(node, ast.Call) and (name := _literal_import(node)):
+            yield name
+
+
+def _from_names(node: ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
+    """Of ``from a import b`` both ``a`` and ``a.b``: only the import knows which is a module."""
+    if node.level > len(package) + 1:
+        return
+    base = package[: len(package) - node.level + 1] if node.level else ()
+    module = ".".join([*base, *([node.module] if node.module else [])])
+    if module:
+        yield module
+    yield from (".".join(filter(None, (module, alias.name))) for alias in node.names)
+
+
+def _literal_import(node: ast.Call) -> str | None:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else None
+    called = node.func.id if isinstance(node.func, ast.Name) else called
+    first = node.args[0] if node.args else None
+    if called not in _IMPORTERS or not isinstance(first, ast.Constant):
+        return None
+    return first.value if isinstance(first.value, str) else None
+
+
+def _module_files(root: Path, name: str) -> Iterator[Path]:
+    """What importing ``name`` from ``root`` executes: the packages on the way, and the module."""
+    folder = root
+    for part in name.split("."):
+        if not part.isidentifier():
+            return
+        module, package = folder / f"{part}.py", folder / part / "__init__.py"
+        if package.is_file():
+            yield package
+        elif module.is_file():
+            yield module
+            return
+        folder = folder / part

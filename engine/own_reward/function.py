@@ -1,0 +1,65 @@
+"""Which function of which file scores a recipe's rollouts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+KEY = "reward.custom_reward_function"
+PACKAGE = "pkg://"
+FILE = "file://"
+
+
+@dataclass(frozen=True)
+class RewardFunction:
+    """``reward.custom_reward_function``: ``path`` is a file, ``file://FILE`` or ``pkg://MODULE``.
+
+    ``kwargs`` are handed to every call and win over verl's own arguments of the same name.
+    """
+
+    path: str
+    name: str = "compute_score"
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_section(cls, section: Mapping[str, Any]) -> RewardFunction | None:
+        """The function of a ``custom_reward_function`` section; None where it names no file."""
+        if not section.get("path"):
+            return None
+        name = str(section.get("name") or cls.name)
+        return cls(str(section["path"]), name, dict(section.get("reward_kwargs") or {}))
+
+    @property
+    def module(self) -> str | None:
+        """The dotted name behind ``pkg://``."""
+        if not self.path.startswith(PACKAGE):
+            return None
+        return self.path.removeprefix(PACKAGE).replace("/", ".")
+
+    @property
+    def label(self) -> str:
+        """``gsm8k.py:compute_score``."""
+        return f"{self.module or Path(self.path).name}:{self.name}"
+
+    def find_file(self) -> Path | None:
+        """The source file, relative as the recipe has it. Nothing is imported."""
+        if self.module is not None:
+            return _module_file(self.module)
+        path = Path(self.path.removeprefix(FILE))
+        return path if path.is_file() else None
+
+
+def _module_file(module: str) -> Path | None:
+    search: list[str] | None = [str(Path.cwd()), *sys.path]
+    name = file = None
+    for part in module.split("."):
+        name = part if name is None else f"{name}.{part}"
+        spec = PathFinder.find_spec(name, search)
+        if spec is None:
+            return None
+        file, search = spec.origin, spec.submodule_search_locations
+    return None if file is None or not Path(file).is_file() else Path(file)

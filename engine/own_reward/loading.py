@@ -1,0 +1,191 @@
+"""Import a reward function into this process. Only ``engine.own_reward.child`` does.
+
+The file is imported the way ``python FILE`` would: files beside it can be imported by their names.
+Where a run kept copies of them, their text is what is executed, under the original's name, so that
+``__file__`` and data files beside it work.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from engine import files
+
+GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
+"""What verl hands to every call, by name."""
+
+
+class LoadError(Exception):
+    """The function cannot be used. The message is one line with file and line."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a process of the function is told at its start. ``copies`` by original path."""
+
+    file: str
+    module: str | None
+    name: str
+    kwargs: Mapping[str, Any]
+    search: tuple[str, ...]
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The function's own folder; lines of code below it are named in errors."""
+        return Path(self.file).parent
+
+
+def load(source: Source) -> Callable[..., Any]:
+    """The function, ready to be called with keyword arguments. Raises LoadError."""
+    sys.dont_write_bytecode = True
+    # A function that asks for its arguments finds none of ours.
+    sys.argv = [source.file]
+    own = [] if source.module else [str(source.folder)]
+    sys.path[:] = [*own, *source.search, *sys.path]
+    sys.meta_path.insert(0, _KeptFinder(source.copies))
+    module = _imported(source)
+    function = getattr(module, source.name, None)
+    if function is None:
+        raise LoadError(_missing(source, module))
+    if not callable(function):
+        raise LoadError(f"{_short(source)}: '{source.name}' is not a function")
+    _require_signature(source, function)
+    return function  # type: ignore[no-any-return]
+
+
+def where_raised(error: BaseException, folder: Path) -> str | None:
+    """``gsm8k.py:12``: the innermost line of the function's own code that an error came from."""
+    if isinstance(error, SyntaxError) and (
+        place := own_line(error.filename or "", error.lineno, folder)
+    ):
+        return place
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = (own_line(frame.f_code.co_filename, number, folder) for frame, number in frames)
+    return next(reversed([line for line in lines if line]), None)
+
+
+def own_line(path: str, line: int | None, folder: Path) -> str | None:
+    """``gsm8k.py:12``, relative to the function's own folder; None for code from elsewhere."""
+    inside = Path(path).is_relative_to(folder)
+    return f"{Path(path).relative_to(folder)}:{line}" if inside else None
+
+
+def one_line(error: BaseException) -> str:
+    """``ValueError: what it says``."""
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def defined_at(function: Callable[..., Any], folder: Path) -> str | None:
+    """``gsm8k.py:3``, where the function begins."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return own_line(code.co_filename, code.co_firstlineno, folder) if code else None
+
+
+def _imported(source: Source) -> ModuleType:
+    try:
+        if source.module:
+            return importlib.import_module(source.module)
+        name = _module_name(source.file)
+        copy = source.copies.get(str(Path(source.file).resolve()), source.file)
+        loader = _KeptLoader(name, source.file, copy)
+        spec = importlib.util.spec_from_file_location(name, loader.path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loader.exec_module(module)
+        return module
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of the file are its faults
+        place = where_raised(error, source.folder) or _short(source)
+        raise LoadError(f"{place}: {one_line(error)}{_advice(error, source)}") from error
+
+
+def _module_name(file: str) -> str:
+    """The file's own name, so that other files can import it, unless a library has that name."""
+    stem = Path(file).stem
+    taken = stem in sys.modules or stem in sys.stdlib_module_names or not stem.isidentifier()
+    return "reward_function" if taken else stem
+
+
+def _advice(error: BaseException, source: Source) -> str:
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return (
+            "; a file that is named by its path belongs to no package: import files beside it by "
+            "their names, or set reward.custom_reward_function.path=pkg://PACKAGE.MODULE"
+        )
+    if isinstance(error, SystemExit):
+        return " while it was imported"
+    return ""
+
+
+def _missing(source: Source, module: ModuleType) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    ]
+    close = difflib.get_close_matches(source.name, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(names[:8]) or 'none'}"
+    return f"{_short(source)} has no function '{source.name}'; {hint}"
+
+
+def _require_signature(source: Source, function: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(**{**dict.fromkeys(GIVEN), **source.kwargs})
+    except TypeError as error:
+        place = defined_at(function, source.folder) or _short(source)
+        more = f", and reward_kwargs {', '.join(source.kwargs)}" if source.kwargs else ""
+        raise LoadError(
+            f"{place}: {source.name}{signature} cannot be called as verl does, with "
+            f"{', '.join(GIVEN)} by name{more}: {error}"
+        ) from error
+
+
+def _short(source: Source) -> str:
+    return Path(source.file).name
+
+
+class _KeptLoader(SourceFileLoader):
+    """Executes the text of ``copy`` as the module of ``path``; compiled files are not looked at."""
+
+    def __init__(self, name: str, path: str, copy: str) -> None:
+        super().__init__(name, path)
+        self._copy = copy
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(files.read_regular(Path(self._copy)), self.path, "exec", dont_inherit=True)
+
+
+class _KeptFinder:
+    """Finds modules like Python does, and loads those that a run kept from their copies."""
+
+    def __init__(self, copies: Mapping[str, str]) -> None:
+        self._copies = copies
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not self._copies:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None:
+            return None
+        copy = self._copies.get(str(Path(spec.origin).resolve()))
+        if copy is None:
+            return None
+        spec.loader = _KeptLoader(name, spec.origin, copy)
+        return spec

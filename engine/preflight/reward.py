@@ -1,0 +1,115 @@
+"""Does the recipe's own reward function load, and score rows of the training file?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import UsageError, nearest
+from engine.launch.launcher import data_files
+from engine.launch.recipe import Recipe
+from engine.launch.scoring import reward_function
+from engine.own_reward.function import KEY, RewardFunction
+from engine.own_reward.processes import source_of
+from engine.own_reward.trial import Sample, Trial, try_function
+from engine.preflight.check import Check, Subject, fail, ok, skip, warn
+
+ID = "reward"
+
+_ROWS = 4
+_LOOKED_AT = 64
+_LIMIT = "grubrics.reward_check_s"
+_COLUMNS = ("data_source", "reward_model", "extra_info")
+
+
+def check(subject: Subject) -> Check:
+    """One line about the function, which runs in a process of its own and for a limited time."""
+    recipe = subject.recipe
+    function = reward_function(recipe)
+    if recipe.kind == "sft":
+        return skip(ID, "supervised training has no rewards")
+    if function is None:
+        return skip(ID, f"no {KEY}.path: the recipe has no reward function of its own")
+    limit_s = float(recipe.get(_LIMIT))
+    if not limit_s:
+        return skip(ID, f"{function.label} is not tried: {_LIMIT}=0")
+    if function.find_file() is None:
+        return fail(
+            ID, f"{recipe.path}: {KEY}.path={function.path} does not exist{_hint(function)}"
+        )
+    call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
+    samples = tuple(_samples(recipe))
+    try:
+        trial = try_function(source_of(function), samples, call_limit_s, limit_s, subject.env)
+    except UsageError as error:
+        late = "not imported within" in str(error)
+        return fail(ID, str(error), f"{_LIMIT}={3 * limit_s:g}" if late else None)
+    return _answer(function, trial, limit_s, call_limit_s)
+
+
+def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s: float) -> Check:
+    if not trial.samples:
+        return ok(ID, f"{function.label} loads; the training file has no rows to score")
+    if trial.is_cut:
+        message = trial.failures[-1][1]
+        longer = f"{_LIMIT}={3 * limit_s:g}" if limit_s < call_limit_s else None
+        return fail(ID, message, longer)
+    message = _scored(function, trial)
+    if not trial.failures:
+        return ok(ID, message)
+    sample, why = trial.failures[0]
+    place = f"row {sample.row}, answer {sample.answer[:20]!r}: {why}"
+    if not trial.rewards:
+        return fail(
+            ID, f"{function.label} scored none of {len(trial.scores)} sample answers; {place}"
+        )
+    count = f"{len(trial.failures)} of {len(trial.scores)}"
+    return warn(ID, f"{message}; {count} sample answers got no reward: {place}")
+
+
+def _scored(function: RewardFunction, trial: Trial) -> str:
+    """``gsm8k.py:compute_score scored 4 of 4 sample rows, 0.0 to 1.0, 2 ms each``."""
+    failed = {sample.row for sample, _ in trial.failures}
+    tried = {sample.row for sample in trial.samples[: len(trial.scores)]}
+    rows = len({sample.row for sample in trial.samples})
+    text = f"{function.label} scored {len(tried - failed)} of {rows} sample rows"
+    if not trial.rewards:
+        return text
+    each = trial.seconds / len(trial.scores)
+    pace = f"{each * 1000:.0f} ms" if each < 1 else f"{each:.1f} s"
+    return f"{text}, {min(trial.rewards):.3g} to {max(trial.rewards):.3g}, {pace} each"
+
+
+def _samples(recipe: Recipe) -> Iterator[Sample]:
+    """A few rows, of different sources where there are; each with its ground truth for an answer,
+    the first also with an empty one."""
+    for number, row in _rows(recipe):
+        truth = (row.get("reward_model") or {}).get("ground_truth")
+        for answer in dict.fromkeys([str(truth), *([] if number else [""])]):
+            extra = row.get("extra_info") or {}
+            yield Sample(number, answer, str(row.get("data_source")), truth, extra)
+
+
+def _rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
+    """None while the file cannot be read: another question of the checklist says so."""
+    try:
+        path = data_files(recipe)[0].expanduser()
+        known = [name for name in _COLUMNS if name in pq.read_schema(path).names]
+        batches = pq.ParquetFile(path).iter_batches(_LOOKED_AT, columns=known)
+        rows = list(enumerate(chain.from_iterable(each.to_pylist() for each in islice(batches, 1))))
+    except (OSError, IndexError, pa.ArrowException):
+        return []
+    sources = {str(row.get("data_source")): (number, row) for number, row in reversed(rows)}
+    chosen = dict([*sources.values(), *rows])
+    return sorted(list(chosen.items())[:_ROWS])
+
+
+def _hint(function: RewardFunction) -> str:
+    path = Path(function.path)
+    close = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
+    return f"; did you mean {path.parent / close}?" if close else ""

@@ -1,0 +1,121 @@
+"""A run is what its manifest says, its reward function included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import jsonl
+from engine.launch import launcher
+from engine.launch.launcher import launch, manifest, plan
+from engine.launch.pinned import pinned_recipe, training_fingerprint
+from engine.launch.recipe import Recipe, load_recipe
+from engine.launch.resume import resume_plan
+from engine.records.compare import Comparer
+from engine.records.run_record import RunRecord
+from engine.runs.drift import CodeWatch
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+
+RECIPE = """
+grubrics: {kind: grpo, device: cpu}
+data: {train_files: train.jsonl, train_batch_size: 4}
+reward: {custom_reward_function: {path: mine/rw.py}}
+trainer: {default_local_dir: checkpoints, total_training_steps: 8}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose reward function imports a file beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "try.yaml").write_text(RECIPE)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rw.py").write_text("from part import V\ndef compute_score(**_): ...\n")
+    (tmp_path / "mine" / "part.py").write_text("V = 0.1\n")
+    return tmp_path
+
+
+def recipe(*overrides: str) -> Recipe:
+    return load_recipe("try.yaml", overrides, {})
+
+
+def edit(text: str = "V = 0.9\n") -> None:
+    Path("mine/part.py").write_text(text)
+
+
+def made(name: str) -> RunDir:
+    """A run as a launch leaves it, before its first step."""
+    run = RunDir(Path("runs") / name)
+    contents = manifest(plan(recipe(), name))
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, contents)
+    run.recipe.write_text(pinned_recipe(contents["config"]))
+    write_state(run, RunState("failed"))
+    return run
+
+
+def test_the_manifest_holds_the_hashes_of_the_function_and_what_it_imports() -> None:
+    code = manifest(plan(recipe(), "a"))["code"]
+    assert list(code) == ["mine/rw.py", "mine/part.py"]
+    assert all(len(facts["sha256"]) == 64 for facts in code.values())
+
+
+def test_a_recipe_without_a_function_has_no_such_part() -> None:
+    none = recipe("reward.custom_reward_function.path=null")
+    assert "code" not in manifest(plan(none, "a"))
+
+
+def test_an_edit_of_an_imported_file_is_another_configuration() -> None:
+    before = training_fingerprint(recipe())
+    edit()
+    assert training_fingerprint(recipe()) != before
+
+
+def test_a_launch_keeps_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
+    run = launch(plan(recipe(), "a"))
+    edit()
+    assert (run.code / "part.py").read_text() == "V = 0.1\n"
+    assert (run.code / "rw.py").is_file()
+
+
+def compared(*runs: RunDir) -> Any:
+    return Comparer([RunRecord.read(run) for run in runs]).compare()
+
+
+def test_a_comparison_names_the_edited_file_and_sees_no_repetition() -> None:
+    first = made("a")
+    edit()
+    found = compared(first, made("b"))
+    assert found.no_effect == ()
+    assert found.reward_keys == ("reward function part.py",)
+    assert [(each.section, each.key) for each in found.environment] == [
+        ("reward function", "mine/part.py sha256")
+    ]
+
+
+def test_repetitions_with_one_function_are_repetitions() -> None:
+    found = compared(made("a"), made("b"))
+    assert [one.finding.id for one in found.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert found.reward_keys == ()
+
+
+def test_resuming_warns_of_the_edit_and_says_that_the_copy_is_executed() -> None:
+    run = made("a")
+    assert resume_plan(run)[0].warnings == ()
+    edit()
+    (warning,) = resume_plan(run)[0].warnings
+    assert warning.startswith("mine/part.py changed since the launch; the run keeps the reward fun")
+
+
+def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
+    watch = CodeWatch(manifest(plan(recipe(), "a")), Path.cwd())
+    assert list(watch.changes()) == []
+    edit()
+    assert [path.name for path in watch.changes()] == ["part.py"]
+    assert list(watch.changes()) == []
+    Path("mine/rw.py").unlink()
+    assert [path.name for path in watch.changes()] == ["rw.py"]

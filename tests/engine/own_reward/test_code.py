@@ -1,0 +1,86 @@
+"""What a reward function is made of: its file and what it imports from its own folder."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.own_reward.code import code_files, keep_code
+from engine.own_reward.function import RewardFunction
+from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
+
+
+def write(root: Path, **files: str) -> None:
+    """Files by name; ``__`` in a name stands for a folder."""
+    for name, text in files.items():
+        path = root.joinpath(*name.split("__")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def names(root: Path, path: str = "rw.py") -> set[str]:
+    found = code_files(RewardFunction(str(root / path)))
+    return {str(each.relative_to(root)) for each in found}
+
+
+def test_siblings_are_found_through_each_other_and_libraries_are_not(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        rw="import json, first\nfrom pkg import deep\n",
+        first="import second as s\n",
+        second="import rw\n",
+        unused="",
+        pkg__deep="from .inner import x\nfrom . import other\n",
+        pkg__inner="x = 1\n",
+        pkg__other="",
+        pkg__unused="",
+    )
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    assert names(tmp_path) == {
+        "rw.py", "first.py", "second.py",
+        "pkg/__init__.py", "pkg/deep.py", "pkg/inner.py", "pkg/other.py",
+    }  # fmt: skip
+
+
+def test_imports_inside_functions_and_by_literal_name_count(tmp_path: Path) -> None:
+    late = "def compute_score(**_):\n    import late\n    from importlib import import_module\n"
+    write(tmp_path, rw=late + "    import_module('named')\n", late="", named="")
+    assert names(tmp_path) == {"rw.py", "late.py", "named.py"}
+
+
+def test_the_own_folder_may_be_imported_as_a_package_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, rewards__rw="from rewards.parts import x\nimport other\n")
+    write(tmp_path, rewards__parts="x = 1\n", other="")
+    assert names(tmp_path, "rewards/rw.py") == {"rewards/rw.py", "rewards/parts.py"}
+    found = code_files(RewardFunction("pkg://rewards.rw"))
+    assert [each.name for each in found] == ["rw.py", "parts.py"]
+
+
+def test_a_file_that_cannot_be_parsed_is_still_part_of_it(tmp_path: Path) -> None:
+    write(tmp_path, rw="import broken\n", broken="x = (\n")
+    assert names(tmp_path) == {"rw.py", "broken.py"}
+
+
+def test_the_copies_are_executed_and_the_originals_place_stays(tmp_path: Path) -> None:
+    text = "import part, pathlib\ndata = pathlib.Path(__file__).with_name('data.txt').read_text()\n"
+    text += "def compute_score(**_):\n    return part.VALUE + float(data)\n"
+    write(tmp_path, rw=text, part="VALUE = 0.5\n")
+    (tmp_path / "data.txt").write_text("2")
+    function = RewardFunction(str(tmp_path / "rw.py"))
+    (tmp_path / "run").mkdir()
+    keep_code(function, tmp_path / "run" / "code")
+    write(tmp_path, rw="def compute_score(**_):\n    return 9\n", part="VALUE = 9\n")
+    source = source_of(function, tmp_path / "run" / "code")
+
+    async def score() -> float:
+        processes = RewardProcesses(source, 30.0, 30.0)
+        found: float = await processes.score(**as_arguments("x", "mine", "", {}))
+        processes.end()
+        return found
+
+    assert asyncio.run(score()) == 2.5

@@ -1,0 +1,105 @@
+"""The checklist's line about a reward function of the recipe's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.preflight import reward
+from engine.preflight.check import Check, Subject
+from tests.engine.preflight.project import Project, row
+
+KEY = "reward.custom_reward_function"
+GOOD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0):
+    return {"score": float(solution_str == ground_truth) + bonus, "acc": 1.0}
+"""
+
+
+def answer(project: Project, text: str | None, *overrides: str) -> Check:
+    """The line for a recipe whose function is in ``rw.py``."""
+    rows = [{**row(n), "reward_model": {"ground_truth": str(n), "style": "rule"}} for n in range(9)]
+    project.write("data/train.parquet", rows)
+    if text is not None:
+        (project.root / "rw.py").write_text(text)
+    recipe = project.recipe("grpo", f"{KEY}.path=rw.py", *overrides)
+    return reward.check(Subject(recipe, {}, project.root / "runs"))
+
+
+def test_a_sound_function_scores_rows_of_the_training_file(project: Project) -> None:
+    check = answer(project, GOOD)
+    assert check.status == "ok"
+    assert check.message.startswith("rw.py:compute_score scored 4 of 4 sample rows, 0 to 1, ")
+    assert check.message.endswith(" ms each")
+    assert "rw" not in sys.modules
+
+
+def test_a_rubric_recipe_and_supervised_training_have_no_such_function(project: Project) -> None:
+    for name in ("grpo", "sft"):
+        recipe = project.recipe(name)
+        assert reward.check(Subject(recipe, {}, project.root / "runs")).status == "skip"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "rw.py does not exist"),
+        ("x = (\n", "rw.py:1: SyntaxError"),
+        ("import sympyyy\n", "rw.py:1: ModuleNotFoundError: No module named 'sympyyy'"),
+        ("def other(): ...\n", "rw.py has no function 'compute_score'; it has other"),
+        ("def compute_score(text): ...\n", "rw.py:1: compute_score(text) cannot be called"),
+        ("def compute_score(**_):\n    raise KeyError('u')\n", "KeyError: 'u' (rw.py:2)"),
+        ("def compute_score(**_):\n    return 'good'\n", "returned str 'good', not a number"),
+        ("def compute_score(**_):\n    return float('nan')\n", "returned nan"),
+        ("import sys\ndef compute_score(**_):\n    sys.exit()\n", "SystemExit (rw.py:3)"),
+    ],
+)
+def test_a_broken_function_is_refused_in_one_line(
+    project: Project, text: str | None, says: str
+) -> None:
+    check = answer(project, text)
+    assert check.status == "fail"
+    assert says in check.message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("while True: pass\n", "rw.py:1: not imported within 2 s"),
+        ("def compute_score(**_):\n    while True: pass\n", "within 2 s (rw.py:2)"),
+    ],
+)
+def test_a_function_that_hangs_is_refused_after_the_limit(
+    project: Project, text: str, says: str
+) -> None:
+    check = answer(project, text, "grubrics.reward_check_s=2")
+    assert check.status == "fail"
+    assert says in check.message
+    assert check.fix == "grubrics.reward_check_s=6"
+
+
+def test_a_function_that_fails_on_some_answers_is_warned_of(project: Project) -> None:
+    text = "def compute_score(solution_str, **_):\n    return int(solution_str)\n"
+    check = answer(project, text)
+    assert check.status == "warn"
+    assert "1 of 5 sample answers got no reward: row 0, answer '': ValueError" in check.message
+
+
+def test_sources_of_the_file_are_all_tried(project: Project) -> None:
+    text = "def compute_score(data_source, **_):\n    return {'a': 1, 'b': 2}[data_source]\n"
+    answer(project, text)
+    rows = [{**row(number), "data_source": "b" if number == 8 else "a"} for number in range(9)]
+    project.write("data/train.parquet", rows)
+    recipe = project.recipe("grpo", f"{KEY}.path=rw.py")
+    check = reward.check(Subject(recipe, {}, project.root / "runs"))
+    assert "4 of 4 sample rows, 1 to 2" in check.message
+
+
+def test_a_missing_file_has_a_hint_and_no_function_is_tried_when_asked_not_to(
+    project: Project,
+) -> None:
+    Path("rew.py").write_text("")
+    assert "did you mean rew.py?" in answer(project, None).message
+    assert answer(project, GOOD, "grubrics.reward_check_s=0").status == "skip"
