@@ -23,7 +23,8 @@ CPUS_FOR_ACTORS = 9
 def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     """verl's configuration tree: the recipe, plus what follows from it.
 
-    A value the recipe sets in file, command line or environment is never changed. Our own
+    A value the recipe sets in file, command line or environment is never changed, but for
+    ``trainer.val_before_train`` of a run that only validates: verl would train it. Our own
     sections stay in the tree: verl ignores them and the reward manager reads them.
     """
     values = dict(recipe.values)
@@ -33,6 +34,8 @@ def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     for key, value in consequences.items():
         if recipe.origins.get(key, "default") == "default":
             values[key] = value
+    if values.get("trainer.val_only"):  # verl looks at it only while it validates before training
+        values["trainer.val_before_train"] = True
     values["trainer.logger"] = with_file_logger(values["trainer.logger"])
     return unflatten(values)
 

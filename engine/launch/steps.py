@@ -15,6 +15,7 @@ class StepPlan:
     """``asked`` is None when only rows and epochs say how long the run is.
 
     ``bounded``: whether the run ends with its epochs even when more steps were asked for.
+    ``trains``: False for a run that only validates (``trainer.val_only``).
     """
 
     rows: int
@@ -22,6 +23,7 @@ class StepPlan:
     epochs: int
     asked: int | None
     bounded: bool
+    trains: bool = True
 
     @property
     def reachable(self) -> int:
@@ -30,6 +32,8 @@ class StepPlan:
 
     @property
     def total(self) -> int:
+        if not self.trains:
+            return 0
         if self.asked is None:
             return self.reachable
         return min(self.asked, self.reachable) if self.bounded else self.asked
@@ -69,6 +73,7 @@ def _grpo_plan(recipe: Recipe) -> StepPlan:
         epochs=int(recipe.get("trainer.total_epochs")),
         asked=None if asked is None else int(asked),
         bounded=True,
+        trains=not recipe.get("trainer.val_only"),
     )
 
 

@@ -48,7 +48,7 @@ def _grpo(recipe: Recipe) -> Iterator[Check]:
             "trains PPO with a critic",
             "algorithm.adv_estimator=grpo",
         )
-    if not recipe.get("trainer.save_freq", -1) > 0:
+    if not recipe.get("trainer.save_freq", -1) > 0 and not recipe.get("trainer.val_only"):
         yield warn(
             ID,
             f"{_shown(recipe, 'trainer.save_freq')} writes no checkpoint at all",

@@ -18,6 +18,8 @@ def check(subject: Subject) -> Check:
     plan = step_plan(recipe)
     if plan is None:
         return skip(ID, "the training file cannot be read")
+    if not plan.trains:
+        return ok(ID, "trainer.val_only=true: one validation, no training step")
     if plan.rows < plan.batch:
         return _no_batch(recipe, plan)
     if recipe.kind == "sft":

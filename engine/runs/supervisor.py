@@ -46,7 +46,7 @@ from engine.runs.trainer import Trainer
 from engine.runs.verdict import Evidence, Exit, judge
 from engine.watch.phases import waiting_for
 from engine.watch.tail import Tail
-from engine.watch.train_log import StepJoiner, read_steps
+from engine.watch.train_log import StepJoiner, last_validation, read_steps
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
@@ -277,6 +277,7 @@ class Supervisor:
             checkpoint_complete=bool(self._careful(lambda: check_checkpoint(self.run).complete)),
             attempt=self.attempt,
             checkpoints=self.checkpoints,
+            validation=self._careful(lambda: last_validation(self.run.train_log)),
         )
         state, reason = judge(evidence)
         if state == "failed" and self.books.trouble:

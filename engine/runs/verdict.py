@@ -54,33 +54,46 @@ class Evidence:
     """Who asked for the end; None when nobody did."""
     step: int | None
     total_steps: int | None
+    """0 for a run that only validates."""
     checkpoint_complete: bool
     attempt: Attempt
     checkpoints: Path
+    validation: float | None = None
+    """The reward of its last validation."""
+
+    @property
+    def reached_end(self) -> bool:
+        if self.total_steps == 0:
+            return self.validation is not None
+        if self.total_steps is None or self.step is None:
+            return False
+        return self.step >= self.total_steps
 
 
 def judge(evidence: Evidence) -> tuple[StateName, str | None]:
     """The final state and its reason."""
     progress = _progress(evidence.step, evidence.total_steps)
-    reached_end = (
-        evidence.total_steps is not None
-        and evidence.step is not None
-        and (evidence.step >= evidence.total_steps)
-    )
+    evaluates = evidence.total_steps == 0
     if evidence.exit.code == 0:
-        if reached_end or evidence.total_steps is None:
-            return "finished", None
+        if evidence.reached_end or evidence.total_steps is None:
+            return "finished", _evaluated(evidence) if evaluates else None
+        if evaluates:
+            return "failed", "exit code 0, but no validation was logged"
         if evidence.stopped_by is None:
             return "failed", f"exit code 0, but ended {progress}"
     if evidence.stopped_by is not None:
         return "finished", f"stopped by {evidence.stopped_by} {progress}"
-    if reached_end and evidence.checkpoint_complete:
+    if evidence.reached_end and (evaluates or evidence.checkpoint_complete):
         return "finished", f"teardown crash: {evidence.exit.phrase()} after the last step"
     phrase = f"{evidence.exit.phrase()} {progress}"
     if evidence.exit.from_outside:
         return "failed", phrase
     why = cause(evidence.attempt, evidence.checkpoints)
     return "failed", f"{phrase}: {why}" if why else phrase
+
+
+def _evaluated(evidence: Evidence) -> str:
+    return f"validated only (trainer.val_only=true): reward {evidence.validation:.4g}"
 
 
 def _progress(step: int | None, total: int | None) -> str:

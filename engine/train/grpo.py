@@ -164,7 +164,10 @@ def ray_running(
 
 
 def check_finished(config: dict[str, Any], attempt: Path) -> int:
-    """0 when the last configured step was logged: verl also returns when its epochs run out."""
+    """0 when the last configured step was logged: verl also returns when its epochs run out. A run
+    that only validates has finished with its validation."""
+    if config["trainer"]["val_only"]:
+        return check_validated(attempt)
     wanted = last_step(config)
     reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=0)
     if wanted is None or reached >= wanted:
@@ -176,6 +179,16 @@ def check_finished(config: dict[str, Any], attempt: Path) -> int:
         f"trainer.total_training_steps={wanted}",
         file=sys.stderr,
     )
+    return 1
+
+
+def check_validated(attempt: Path) -> int:
+    """0 when a validation was logged."""
+    for line in logged(attempt):
+        if any(name.startswith("val-") for name in line.get("data", {})):
+            print(f"validated at step {line.get('step')}; trainer.val_only=true", flush=True)
+            return 0
+    print("trainer.val_only=true: ended without a validation", file=sys.stderr)
     return 1
 
 

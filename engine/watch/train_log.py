@@ -118,6 +118,12 @@ def read_steps(train_log: Path) -> Iterator[Step]:
             yield step
 
 
+def last_validation(train_log: Path) -> float | None:
+    """The reward of the newest validation that has one."""
+    rewards = (step.metrics.get(metrics.VALIDATION_REWARD) for step in read_steps(train_log))
+    return next(reversed([reward for reward in rewards if reward is not None]), None)
+
+
 def history(steps: Iterable[Step]) -> list[Step]:
     """One entry per step, in order: of a step that was redone, the latest.
 

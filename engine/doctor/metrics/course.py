@@ -26,6 +26,8 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
     asked, reachable = run.context.asked_steps, run.context.total_steps
     if asked is None or reachable is None or reachable >= asked:
         return
+    if run.context.get("trainer.val_only"):
+        return  # It trains nothing, on purpose.
     epochs = run.context.get("trainer.total_epochs")
     known = isinstance(epochs, int) and epochs > 0 and reachable > 0
     needed = math.ceil(asked / (reachable / epochs)) if known else None

@@ -112,6 +112,13 @@ def test_our_sections_reach_the_reward_workers(tmp_path: Path) -> None:
     assert config["judge"]["provider"] == "offline"
 
 
+@pytest.mark.parametrize("before", [[], ["trainer.val_before_train=false"]])
+def test_a_run_that_only_validates_never_trains(before: list[str], tmp_path: Path) -> None:
+    """verl looks at ``val_only`` only while it validates before training."""
+    trainer = composed("grpo_tiny", tmp_path, "trainer.val_only=true", *before)["trainer"]
+    assert trainer["val_before_train"] is True
+
+
 @pytest.mark.parametrize("given", ["console", ["console"], ["console", "file"]])
 def test_the_file_logger_is_always_on_and_only_once(given: str | list[str]) -> None:
     assert with_file_logger(given) == ["console", "file"]

@@ -96,6 +96,12 @@ def test_batch_sizes_alone_are_flagged(project: Project, installed: set[str]) ->
     assert failures(checks) - installed == {"batch"}
 
 
+def test_a_run_that_only_validates_reaches_every_step(project: Project) -> None:
+    settings = ("trainer.total_training_steps=2000", "trainer.val_only=true")
+    check = project.checks("grpo", *settings)["steps"]
+    assert check.status == "ok" and "no training step" in check.message
+
+
 def test_steps_out_of_reach_alone_are_flagged(project: Project, installed: set[str]) -> None:
     checks = project.checks("grpo", "trainer.total_training_steps=2000")
     assert failures(checks) - installed == {"steps"}

@@ -221,6 +221,11 @@ def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
     )
 
 
+def test_a_run_that_only_validates_lacks_no_epochs() -> None:
+    context = MetricContext({"trainer.val_only": True}, total_steps=0, asked_steps=2000)
+    assert metric_findings(columns({"val/reward": [0.1]}), context) == []
+
+
 @pytest.mark.parametrize(
     ("asked", "ids"),
     [(False, ["checkpoint_corrupt_or_mismatch.resume_unasked"]), (True, []), (None, [])],
