@@ -7,9 +7,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
+from engine.masking import mask_text
+
 
 class UsageError(Exception):
-    """Unusable input. The message is one line that names the file, key and value at fault."""
+    """Unusable input. The message is one line that names the file, key and value at fault.
+
+    Secrets in it are masked: what a person typed at the wrong place ends in the logs of a CI.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(mask_text(message))
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
@@ -51,7 +59,7 @@ def guarded(main: Callable[[], int]) -> int:
 
 
 def _refuse(line: str) -> int:
-    print(f"error: {_inert(' '.join(line.split()))}", file=sys.stderr)
+    print(f"error: {_inert(' '.join(mask_text(line).split()))}", file=sys.stderr)
     return 2
 
 

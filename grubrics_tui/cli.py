@@ -26,7 +26,7 @@ from grubrics_tui import (
     twin_command,
     watching,
 )
-from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOption, on_terminal
+from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOption, on_terminal, say
 from grubrics_tui.options import answer as _answer
 from grubrics_tui.options import print_json as _print_json
 from grubrics_tui.terminal_text import clean_text
@@ -247,6 +247,6 @@ def main() -> None:
 
 def _run() -> int:
     for complaint in load_env_file(os.environ):
-        print(f"warning: {complaint}", file=sys.stderr)
+        say(f"warning: {complaint}", to=sys.stderr)
     app()
     return 0

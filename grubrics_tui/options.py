@@ -8,6 +8,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from engine.masking import mask_data
 from grubrics_tui.terminal_text import clean_text
 
 RunsOption = Annotated[
@@ -40,8 +41,11 @@ def say(text: str, *, to: TextIO | None = None, flush: bool = False) -> None:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One line. What a terminal would obey is escaped, which JSON only asks for in part."""
-    text = json.dumps(value, ensure_ascii=False)
+    """One line. What a terminal would obey is escaped, which JSON only asks for in part.
+
+    Secrets in it are masked.
+    """
+    text = json.dumps(mask_data(value), ensure_ascii=False)
     if not text.isprintable():
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     print(text, flush=True)

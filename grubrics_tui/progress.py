@@ -18,6 +18,7 @@ from engine.watch import metrics
 from engine.watch.live import RunWatch, Update
 from engine.watch.train_log import Step
 from grubrics_tui.formats import seconds
+from grubrics_tui.options import say
 
 _POLL_S = 0.3
 
@@ -51,7 +52,7 @@ def _say_parting(run: RunDir) -> None:
     if not state.has_ended:
         how = "stops" if state.state == "stopping" else "goes on"
         more = "" if state.state == "stopping" else f"; grubrics-tui stop {run.id} stops it"
-        print(f"run {run.id} {how} without this command{more}", file=sys.stderr, flush=True)
+        say(f"run {run.id} {how} without this command{more}", to=sys.stderr, flush=True)
 
 
 def updates(run: RunDir) -> Iterator[Update]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from engine.masking import mask_text
+
 MAX_LINE = 2000
 
 # CSI; strings up to their terminator (OSC, DCS, SOS, PM, APC); two-byte escapes. 7 and 8 bit.
@@ -27,6 +29,7 @@ def clean_line(raw: bytes) -> str:
     text = _overwrite(text.rstrip("\r\n"))
     text = ESCAPES.sub("", text).expandtabs(8)
     text = "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
+    text = mask_text(text)
     if len(text) > MAX_LINE:
         return f"{text[:MAX_LINE]}… (+{len(text) - MAX_LINE} characters)"
     return text.rstrip()
@@ -35,8 +38,10 @@ def clean_line(raw: bytes) -> str:
 def clean_text(text: str) -> str:
     """Text of several lines, such as a prompt, without anything that a terminal would obey.
 
-    Escape sequences and invisible characters are dropped, every kind of blank is a blank.
+    Escape sequences and invisible characters are dropped, every kind of blank is a blank. Secrets
+    are masked.
     """
+    text = mask_text(text)
     if text.isprintable():
         return text
     text = ESCAPES.sub("", text) if "\x1b" in text or not text.isascii() else text

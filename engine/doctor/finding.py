@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from engine.masking import mask_text
+
 
 class Severity(StrEnum):
     """How bad it is; the order of the members is the order in a list of findings.
@@ -42,6 +44,9 @@ class Evidence:
     offset: int | None = None
     step: int | None = None
     values: Mapping[str, float | int | str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", mask_text(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,11 @@ class Finding:
     followed_by: tuple[Finding, ...] = ()
     source: str = ""
     counted: Literal["step", "record"] = "step"
+
+    def __post_init__(self) -> None:
+        """Findings quote logs, and go to files, chats and screens: no secret gets into one."""
+        for name in ("title", "cause"):
+            object.__setattr__(self, name, mask_text(getattr(self, name)))
 
     @property
     def onset(self) -> str:

@@ -19,7 +19,7 @@ from engine.doctor.rewards.remedies import remedies
 from engine.errors import UsageError
 from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
 from engine.launch.recipe import Recipe
-from engine.records.masking import mask_url
+from engine.masking import mask_url
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.credentials import find_credentials
 from engine.rubrics.judge.trial import Trial, try_judge

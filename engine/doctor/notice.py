@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.doctor.finding import Finding
 from engine.doctor.guard_settings import GuardSettings
+from engine.masking import mask_text
 from engine.runs.rundir import RunDir
 
 _PATIENCE_S = 20.0
@@ -32,7 +33,7 @@ def message(run: RunDir, finding: Finding) -> dict[str, Any]:
     """What a notice says. ``text`` alone is what chat services show."""
     since = f" since {finding.onset}" if finding.onset else ""
     return {
-        "text": f"{run.id}: {finding.severity}{since}: {finding.title}. {finding.cause}",
+        "text": mask_text(f"{run.id}: {finding.severity}{since}: {finding.title}. {finding.cause}"),
         "run": run.id,
         "id": finding.id,
         "severity": str(finding.severity),

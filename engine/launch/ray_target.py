@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.addresses import is_loopback
 from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.launch.recipe import Recipe
@@ -44,9 +45,9 @@ def require_cluster(cluster: Cluster, recipe: Recipe) -> None:
         nodes = cluster.nodes()
     except (UnreachableError, RefusedError) as error:
         raise UsageError(f"--ray {cluster.address}: {error}") from error
-    missing = shortage(nodes, Needs.of(recipe))
-    if missing:
-        raise UsageError(f"--ray {cluster.address}: {missing}")
+    refusal = shortage(nodes, Needs.of(recipe)) or exposure(nodes, recipe)
+    if refusal:
+        raise UsageError(f"--ray {cluster.address}: {refusal}")
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,17 @@ def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
     if total < needs.cpus:
         return f"the run reserves {needs.cpus} CPUs; all nodes together have {total:g}"
     return None
+
+
+def exposure(nodes: Sequence[Node], recipe: Recipe) -> str | None:
+    """Why the run would listen where other hosts reach it; None when not, or when that is meant."""
+    reachable = sorted({node.address for node in nodes if not is_loopback(node.address)})
+    if not reachable or recipe.get("grubrics.exposed"):
+        return None
+    return (
+        f"the run would listen on {', '.join(reachable[:4])}, where other hosts reach it "
+        "(docs/security.md says what); set grubrics.exposed=true if that is meant"
+    )
 
 
 def where_it_trains(cluster: Cluster, recipe: Recipe) -> str:

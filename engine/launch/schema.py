@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from engine.doctor.families import ALARMS, instead_of
 from engine.errors import nearest
-from engine.records.masking import is_secret_name
+from engine.masking import is_secret_name
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 
 Kind = Literal["sft", "grpo"]
@@ -37,6 +37,8 @@ class ProjectSection(Section):
     no reward."""
     reward_check_s: float = Field(default=10.0, ge=0)
     """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
+    exposed: bool = False
+    """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
 
 
 class ModelSection(Section):

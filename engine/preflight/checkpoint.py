@@ -10,11 +10,11 @@ from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
+from engine.masking import mask, mask_url
 from engine.preflight import hub
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
-from engine.records.masking import mask, mask_url
 from engine.records.model_folder import missing_parts
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.records.step_folders import WantedFiles, complete_steps, written_steps

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from engine.errors import UsageError
+from engine.masking import mask, mask_url
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.records.masking import mask, mask_url
 from engine.rubrics.judge.credentials import Credentials, find_credentials
 from engine.rubrics.settings import JudgeSettings
 

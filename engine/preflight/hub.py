@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from engine import files, jsonl
 from engine.addresses import is_cleartext
-from engine.records.masking import mask_url
+from engine.masking import mask_url
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from engine.masking import mask_text
+
 NO_ID = "EXP-?"
 """Stands for the id of an entry that is not in the log yet."""
 
@@ -50,7 +52,7 @@ def render(entry: LogEntry) -> str:
     )
     lines = [_field(label, text) for label, text in fields if text.strip()]
     heading = f"### [{_one_line(entry.id) or NO_ID}] {_one_line(entry.title) or run}"
-    return "\n".join([heading, "", *lines]) + "\n"
+    return mask_text("\n".join([heading, "", *lines]) + "\n")
 
 
 def _field(label: str, text: str) -> str:

@@ -17,7 +17,7 @@ import pynvml
 
 from engine.data.fingerprints import content_hash
 from engine.errors import UsageError
-from engine.records.masking import shown
+from engine.masking import shown
 
 PACKAGES = (
     "torch",

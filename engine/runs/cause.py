@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine import jsonl
+from engine.masking import mask_text
 from engine.runs.rundir import Attempt
 from engine.watch.tail import last_lines
 
@@ -45,7 +46,7 @@ def cause(attempt: Attempt, checkpoints: Path) -> str | None:
         or _no_rewards(lines, attempt.reward)
         or _last_error(lines)
     )
-    return found and found[:_LONGEST]
+    return found and mask_text(found)[:_LONGEST]
 
 
 def _plain(raw: bytes) -> str:

@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 from engine import jsonl
+from engine.masking import mask_data
 from engine.runs.rundir import RunDir
 
 
 def event_record(event: str, **details: Any) -> dict[str, Any]:
     """One line: config, start, stop, signal, stall, warning, end."""
-    return {"v": 1, "t": time.time(), "event": event, **details}
+    return {"v": 1, "t": time.time(), "event": event, **mask_data(details)}
 
 
 def log_event(run: RunDir, event: str, **details: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine import jsonl, locks
 from engine.errors import UsageError, unknown_name
+from engine.masking import mask_text
 from engine.runs.rundir import RunDir
 
 MOST_TAGS = 20
@@ -96,7 +97,7 @@ def _write(run: RunDir, notes: Notes) -> Notes:
 def _checked(text: str) -> str:
     if len(text) > LONGEST_NOTE:
         raise UsageError(f"a note is {LONGEST_NOTE} characters at most; this one has {len(text)}")
-    return _clean(text)
+    return _clean(mask_text(text))
 
 
 @contextlib.contextmanager

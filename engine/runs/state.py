@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from engine import jsonl
+from engine.masking import mask_data
 from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import RunDir
 
@@ -123,7 +124,7 @@ UNREADABLE = RunState("lost", reason="no readable state.json")
 
 def write_state(run: RunDir, state: RunState) -> None:
     """Replace ``state.json``. On a full disk write over it: that needs no room."""
-    value = {"v": 1, **dataclasses.asdict(state)}
+    value = mask_data({"v": 1, **dataclasses.asdict(state)})
     try:
         jsonl.write_json(run.state, value)
     except IsADirectoryError:

@@ -20,6 +20,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine import jsonl
+from engine.masking import mask_data
 from engine.rubrics.custom import custom_score
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.factory import make_judge
@@ -118,7 +119,9 @@ class RecordingRewardManager(RewardManagerBase):
             "rollout": rollout.rollout,
             "pid": os.getpid(),
         }
-        jsonl.append(self.record_path, {**placed, **score.to_record()})
+        record = {**placed, **score.to_record()}
+        # Errors quote what they failed at; texts and scores are kept as they are.
+        jsonl.append(self.record_path, {**record, "error": mask_data(record.get("error"))})
 
 
 def _section(config: Any, name: str) -> Any:

@@ -53,6 +53,7 @@ def stopped(tiny_world: Project, run: RunDir, cluster: TwoNodes) -> dict[str, An
         "trainer.val_before_train=false",
         "trainer.default_local_dir=checkpoints/job",
         "--name=job",
+        "grubrics.exposed=true",
         f"--ray={cluster.address}",
         env={**cluster.env, "OPENAI_API_KEY": SECRET},
     )
@@ -60,6 +61,16 @@ def stopped(tiny_world: Project, run: RunDir, cluster: TwoNodes) -> dict[str, An
     wait_for(run, lambda: last_step(run) >= 2)
     answer: dict[str, Any] = tiny_world.json("stop", "job")
     return answer
+
+
+def test_a_cluster_that_other_hosts_reach_is_refused_unless_that_is_meant(
+    tiny_world: Project, trained_sft: dict[str, Any], cluster: TwoNodes
+) -> None:
+    launch = ["launch", "grpo_tiny", f"--ray={cluster.address}", "--name=unasked"]
+    done = tiny_world.run(*launch, env=dict(cluster.env))
+    assert done.returncode == 2
+    assert "set grubrics.exposed=true if that is meant" in done.stderr
+    assert not (tiny_world.path / "runs" / "unasked").exists()
 
 
 def test_a_stop_ends_the_job_and_leaves_the_cluster_alone(

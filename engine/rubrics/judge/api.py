@@ -11,7 +11,7 @@ from typing import Any
 
 import openai
 
-from engine.records.masking import redact
+from engine.masking import mask_text
 from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError, Tokens
 from engine.rubrics.judge.credentials import Credentials, find_credentials
 from engine.rubrics.judge.retry import RETRYABLE, Backoff
@@ -110,7 +110,7 @@ class ApiJudge:
 
     def _safe(self, error: ScoringError) -> ScoringError:
         """The error as it may be logged and kept."""
-        return replace(error, message=redact(error.message, self._client.api_key))
+        return replace(error, message=mask_text(error.message, self._client.api_key))
 
     def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
         request: dict[str, Any] = {

@@ -9,7 +9,13 @@ import pytest
 
 from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
-from engine.launch.ray_target import Needs, chosen_cluster, shortage, where_it_trains
+from engine.launch.ray_target import (
+    Needs,
+    chosen_cluster,
+    exposure,
+    shortage,
+    where_it_trains,
+)
 from engine.launch.recipe import Recipe, load_recipe
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node
@@ -52,6 +58,20 @@ def test_a_cpu_recipe_needs_logical_gpus_and_room_for_its_other_actors(tmp_path:
         "the run reserves 12 CPUs; all nodes together have 8"
     )
     assert "it has no node" in str(shortage([], needs))
+
+
+def test_a_cluster_that_other_hosts_reach_is_asked_for_by_name(tmp_path: Path) -> None:
+    nodes = [Node("10.0.0.1", cpus=64, gpus=8), Node("127.0.0.1", cpus=64, gpus=8)]
+    assert exposure(nodes, recipe(tmp_path)) == (
+        "the run would listen on 10.0.0.1, where other hosts reach it (docs/security.md says "
+        "what); set grubrics.exposed=true if that is meant"
+    )
+    meant = load_recipe(str(tmp_path / "try.yaml"), ["grubrics.exposed=true"], {})
+    assert exposure(nodes, meant) is None
+
+
+def test_a_cluster_on_loopback_exposes_nothing(tmp_path: Path) -> None:
+    assert exposure([Node("127.0.0.1", cpus=64, gpus=8)], recipe(tmp_path)) is None
 
 
 def test_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_half_a_family_names_the_missing_half(project: Project) -> None:
 def test_a_key_is_masked(project: Project) -> None:
     check = answer(project, {"OPENAI_API_KEY": SECRET}, "judge.provider=openai")
     assert check.status == "ok"
-    assert "sk-…a1b2" in check.message
+    assert "=…a1b2 is used" in check.message
     assert SECRET not in check.message
 
 

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import UsageError
+from engine.masking import mask, shown
 from engine.records.environment import (
     environment_snapshot,
     fingerprint,
     git_snapshot,
     hardware_snapshot,
 )
-from engine.records.masking import mask, shown
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxa1b2"
 
@@ -44,7 +44,7 @@ def test_secrets_are_masked_by_name_and_by_form() -> None:
     variables = environment_snapshot(env)["variables"]
     assert variables == {
         "HF_TOKEN": "…",
-        "OPENAI_API_KEY": "sk-…a1b2",
+        "OPENAI_API_KEY": "…a1b2",
         "WANDB_BASE_URL": "https://…@wandb.example.org/?api_key=…&x=1",
     }
 
@@ -54,7 +54,7 @@ def test_versions_are_those_installed() -> None:
 
 
 def test_a_mask_never_shows_half_of_a_secret() -> None:
-    assert mask(SECRET) == "sk-…a1b2"
+    assert mask(SECRET) == "…a1b2"
     assert mask("0123456789abcde") == "…"
     assert shown("JUDGE_MODEL", "gpt-5-mini") == "gpt-5-mini"
 

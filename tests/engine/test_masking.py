@@ -1,0 +1,182 @@
+"""Secrets are found by value and by shape; everything else stays readable."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.masking import mask, mask_data, mask_text
+
+# Made up, and put together here: a scanner of this repository should find none.
+BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"
+SHAPES = {
+    "openai": "sk-" + BODY,
+    "openai project": "sk-proj-" + BODY + "_-" + BODY,
+    "anthropic": "sk-ant-api03-" + BODY,
+    "github": "ghp_" + BODY,
+    "github app": "ghs_" + BODY,
+    "github fine": "github_pat_" + BODY + "_" + BODY,
+    "hugging face": "hf_" + BODY,
+    "slack": "xoxb-" + BODY,
+    "slack user": "xoxp-1234-" + BODY,
+    "google": "AIza" + BODY + "abcdefghijk",
+    "gitlab": "glpat-" + BODY,
+    "nvidia": "nvapi-" + BODY,
+    "groq": "gsk_" + BODY,
+    "aws": "AKIA" + "ABCDEFGH12345678",
+    "jwt": "eyJ" + BODY + ".eyJ" + BODY + "." + BODY,
+}
+IN_CONTEXT = {
+    "bearer": ("Authorization: Bearer {}", BODY),
+    "bearer alone": ("bearer {} was refused", BODY),
+    "basic": ("authorization: Basic {}", base64.b64encode(b"user:pass word").decode()),
+    "login in a URL": ("cannot reach postgres://{}@db.example.org/x", "u:S3cretPw"),
+    "password with an at": ("redis://{}@db:6379", ":p@ss"),
+    "query": ("GET https://h/v1?model=m&api_key={}&x=1", "abcd1234"),
+    "sas": ("https://a.blob.core.windows.net/c?sv=1&sig={}", "abc%2Bdef%3D"),
+    "wandb setting": ("WANDB_API_KEY={}", "0123456789abcdef" * 2 + "01234567"),
+    "wandb login": ("$ wandb login {}", "0123456789abcdef" * 2 + "01234567"),
+    "any variable": ("export MY_OWN_TOKEN='{}'", "opaque-value-1"),
+    "json": ('{{"api_key": "{}"}}', "opaque-value-1"),
+    "python": ("client(password='{}')", "hunter2"),
+    "words": ('no access with password "{}"', "hunter2"),
+    "azure": ("AccountKey={};EndpointSuffix=core", BODY + "=="),
+    "flag": ("curl --token {} https://h", "opaque-value-1"),
+    "login flag": ("curl -u {} https://h", "user:pw12"),
+    "header argument": ("[curl, -H, 'X-API-Key: {}']", "opaque-value-1"),
+    "slack hook": ("https://hooks.slack.com/{}", "services/T0/B0/abc"),
+    "pem": ("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIEvQ\nabc="),
+}
+
+
+@pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES.keys())
+@pytest.mark.parametrize("around", ["{}", "x '{}' y", "key: {}.", "({})", '"{}",'])
+def test_a_key_in_a_known_shape_is_masked(secret: str, around: str) -> None:
+    masked = mask_text(around.format(secret), env={})
+    assert secret not in masked
+    assert masked.count(secret[-8:]) == 0
+
+
+@pytest.mark.parametrize(("around", "secret"), IN_CONTEXT.values(), ids=IN_CONTEXT.keys())
+def test_what_stands_where_secrets_stand_is_masked(around: str, secret: str) -> None:
+    text = around.format(secret)
+    masked = mask_text(text, env={})
+    assert secret not in masked
+    assert masked.split("…")[0] and text.startswith(masked.split("…")[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"commit {hashlib.sha1(b'x').hexdigest()} of {hashlib.sha256(b'x').hexdigest()}",
+        "run grpo_tiny-20260102-030405 resumes grpo_tiny-20260101-000000",
+        "fingerprint sha256:" + hashlib.sha256(b"x").hexdigest(),
+        "eos_token='<|im_end|>' eos_token_id=151645 pad_token=None total_num_tokens:336",
+        "data.prompt_key=prompt data.reward_fn_key=data_source max_tokens: 4096",
+        "KeyError: 'OPENAI_API_KEY'",
+        "set OPENAI_API_KEY=... or write OPENAI_API_KEY=<key> into .env",
+        "judge.api_key_env: OPENAI_API_KEY, WANDB_API_KEY is not set",
+        "throughput 1234 tokens/s, key: value, task-distribution-and-more-words-here",
+        "https://example.org:8000/v1?model=m and s3://bucket/key",
+        "Basic configuration of the bearer authentication",
+        "KeyError: keys ['input_ids', 'attention_mask'] not found",
+        "actor/pg_loss:-7.450580596923828e-08 - training/global_step:10",
+        "the password is required; passwords: none",
+        "RAY_AUTH_TOKEN_PATH=/shared/team/ray-token",
+    ],
+)
+def test_what_only_looks_alike_stays(text: str) -> None:
+    assert mask_text(text, env={}) == text
+
+
+def test_masking_twice_is_masking_once() -> None:
+    texts = [*SHAPES.values(), *(around.format(secret) for around, secret in IN_CONTEXT.values())]
+    once = mask_text(" \n".join(texts), env={})
+    assert mask_text(once, env={}) == once
+
+
+def known_forms(value: str) -> Mapping[str, str]:
+    return {
+        "plain": value,
+        "in a word": f"x{value}y",
+        "url": quote(value, safe=""),
+        "json": json.dumps({"a": value}),
+        "python": repr([value]),
+        "base64": base64.b64encode(value.encode()).decode(),
+        "base64 with a user": base64.b64encode(f"user:{value}".encode()).decode(),
+        "base64 for urls": base64.urlsafe_b64encode(f"a{value}b".encode()).decode(),
+        "hex": value.encode().hex(),
+        "split by quotes": f'{value[:4]}""{value[4:]}',
+        "joined": f"'{value[:4]}' + '{value[4:]}'",
+    }
+
+
+@pytest.mark.parametrize("value", ["correct horse 9 äß", "opaque-value-1", "a+b/c==d1"])
+@pytest.mark.parametrize("form", list(known_forms("12345678")))
+def test_a_value_that_a_variable_holds_is_masked_in_every_form(value: str, form: str) -> None:
+    if "split" in form or form == "joined":
+        value = "opaque-value-1"
+    text = known_forms(value)[form]
+    masked = mask_text(f"before {text} after", env={"MY_SECRET": value})
+    assert text not in masked and value not in masked
+    assert masked.startswith("before ") and masked.endswith(" after")
+    assert len(masked) < len(f"before {text} after") and "…" in masked
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN",
+        "MY_APIKEY",
+        "db_password",
+        "PGPASSWORD",
+        "AWS_SECRET",
+        "X_CREDENTIALS",
+        "MYSQL_PWD",
+    ],
+)
+def test_the_name_of_a_variable_says_that_it_is_secret(name: str) -> None:
+    assert "opaque-value" not in mask_text("it says opaque-value", env={name: "opaque-value"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOKENIZERS_PARALLELISM", "true"),
+        ("MAX_TOKENS", "40960000"),
+        ("PWD", "/home/me/project"),
+        ("RAY_AUTH_TOKEN_PATH", "ray-token-file"),
+        ("SSH_KEYS_DIR", "/home/me/.ssh"),
+        ("TOKEN_KIND", "bearer"),
+        ("EDITOR", "some-editor"),
+    ],
+)
+def test_flags_numbers_places_and_common_words_are_no_secrets(name: str, value: str) -> None:
+    assert mask_text(f"it says {value} here", env={name: value}) == f"it says {value} here"
+
+
+def test_the_password_in_the_url_of_any_variable_is_known() -> None:
+    env = {"DATABASE_URL": "postgres://me:S3cretPw@db/x"}
+    assert mask_text("FATAL: S3cretPw is wrong", env=env) == "FATAL: … is wrong"
+
+
+def test_a_mask_shows_four_characters_of_a_long_secret_and_none_of_a_short_one() -> None:
+    assert mask("sk-proj-0123456789") == "…6789"
+    assert mask("0123456789abcde") == "…"
+
+
+def test_texts_in_data_are_masked_and_numbers_stay() -> None:
+    data = {"a": [SHAPES["hugging face"], 1.5, None], "b": {"c": True}}
+    assert mask_data(data) == {"a": ["…A7s8", 1.5, None], "b": {"c": True}}
+
+
+@given(st.text(max_size=200))
+def test_text_without_secrets_is_never_lengthened_and_never_an_error(text: str) -> None:
+    assert len(mask_text(text, env={})) <= len(text)
