@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from engine.watch.rollouts import Answer, Group
 from engine.watch.word_diff import Piece
-from grubrics_tui.drawing.rollouts import diff_spans, judge_rows, parts_row, score_row, text_spans
+from grubrics_tui.drawing.rollouts import (
+    diff_spans,
+    judge_rows,
+    parts_row,
+    score_row,
+    text_spans,
+    truth_row,
+)
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import wrapped
 from grubrics_tui.terminal_text import clean_text
@@ -27,6 +34,7 @@ class Shown:
     group: Group
     text: str | None
     prompt: str = ""
+    truth: str = ""
     whole: bool = False
     pieces: tuple[Piece, ...] | None = None
     weights: Mapping[str, float] | None = None
@@ -42,6 +50,8 @@ def answer_rows(shown: Shown, width: int) -> list[Row]:
     rows = wrapped(score_row(answer, shown.group, width), width)
     if parts := parts_row(answer, shown.weights, width):
         rows += wrapped(parts, width)
+    if truth := truth_row(shown.truth, width):
+        rows += wrapped(truth, width)
     if why := _why(shown):
         rows += wrapped(why, width)
     if judged := judge_rows(answer, width, shown.ascii_only):

@@ -16,9 +16,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class GroupTexts:
-    """Prompt and answers of the group at ``place``; ``diffs`` as far as they were asked for."""
+    """Prompt, answers and right answer (``truth``) of the group at ``place``; ``diffs`` as far as
+    they were asked for."""
 
     place: Place = ("", 0, "")
     prompt: str = ""
     texts: Mapping[int, str] = field(default_factory=dict)
+    truth: str = ""
     diffs: Mapping[Pair, tuple[Piece, ...]] = field(default_factory=dict)

@@ -140,6 +140,8 @@ def _group_lines(number: int, group: Group, answers: tuple[Answer, ...], texts: 
     for one in answers:
         lines.append(_line(one, best=group.wins(one)))
         if texts:
+            if truth := one.ground_truth():
+                lines.append(f"       ground truth  {clean_text(truth)}")
             lines += ["", clean_text(one.text()), ""]
     return lines
 
@@ -179,6 +181,7 @@ def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
         "parts": dict(one.parts) if one.parts else None,
         "judge_scores": list(one.judge), "gold_scores": list(one.gold),
         "error": vars(one.error) if one.error else None, "text": one.text(),
+        "ground_truth": one.ground_truth() or None,
     }  # fmt: skip
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from engine.doctor.finding import Change, Finding, Remedy
+from engine.doctor.gold_data import has_gold
 from engine.launch.keys import is_open
+from engine.own_reward.function import KEY
 from engine.runs.rundir import RunDir
 
 _LOWERED = frozenset(
@@ -30,20 +32,28 @@ def fitting(found: Sequence[Finding], run: RunDir) -> list[Finding]:
     Of a run that was not launched here nothing is known, and all stay.
     """
     recipe = run.read_manifest().get("config") if found else None
-    return [_fitted(one, recipe) for one in found] if recipe else list(found)
+    return [_fitted(one, recipe, run) for one in found] if recipe else list(found)
 
 
-def _fitted(one: Finding, recipe: Mapping[str, Any]) -> Finding:
+def _fitted(one: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
     return replace(
         one,
-        remedies=tuple(_remedies(one.remedies, recipe)),
-        followed_by=tuple(_fitted(follower, recipe) for follower in one.followed_by),
+        remedies=tuple(_remedies(one.remedies, recipe, run)),
+        followed_by=tuple(_fitted(follower, recipe, run) for follower in one.followed_by),
     )
 
 
-def _remedies(remedies: Sequence[Remedy], recipe: Mapping[str, Any]) -> Iterator[Remedy]:
+def _needs_gold(one: Remedy, run: RunDir) -> bool:
+    """Whether a remedy takes the rubric reward for data that has no answers and gold scores."""
+    takes_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in one.changes)
+    return takes_rubrics and not has_gold(run)
+
+
+def _remedies(
+    remedies: Sequence[Remedy], recipe: Mapping[str, Any], run: RunDir
+) -> Iterator[Remedy]:
     for one in remedies:
-        if all(_has_place(change, recipe) for change in one.changes):
+        if all(_has_place(change, recipe) for change in one.changes) and not _needs_gold(one, run):
             yield replace(one, changes=tuple(_going_on(each, recipe) for each in one.changes))
 
 

@@ -26,7 +26,7 @@ from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.runs.rundir import RunDir
-from engine.watch.reward_records import Verdict
+from engine.watch.reward_records import Verdict, text_of
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
 _WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
@@ -109,9 +109,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     rows = _by_question(recipe)
     pairs = [(one, _row_of(one, rows.get(one.question_id, []))) for one in found.records]
     rollouts = tuple(
-        Rollout(str(then.place.read().get("rubric") or ""), row, then)
-        for then, row in pairs
-        if row is not None
+        Rollout(text_of(then.place.read()), row, then) for then, row in pairs if row is not None
     )
     if not rollouts:
         files = recipe.get("data.train_files")

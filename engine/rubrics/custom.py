@@ -6,6 +6,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from engine.own_reward.process import RewardCallError, RewardTimeoutError
@@ -51,6 +52,24 @@ async def custom_score(
     question = question_of(extra_info)
     score = RolloutScore(question, text, (), reward=reward, duration_s=duration, error=error)
     return score, numbers
+
+
+def own_record(score: RolloutScore, numbers: Mapping[str, float], truth: Any) -> dict[str, Any]:
+    """The fields of a reward.jsonl line that a function of the recipe's own leads to.
+
+    ``parts`` are the numbers beside the score. The text is an ``answer``, not a rubric, and there
+    is nothing of a judge.
+    """
+    return {
+        "question_id": score.question_id,
+        "answer": score.rubric,
+        "ground_truth": truth if isinstance(truth, str | int | float) else str(truth),
+        "reward": score.reward,
+        "parts": {name: value for name, value in numbers.items() if name != "score"} or None,
+        "duration_s": score.duration_s,
+        "error": None if score.error is None else asdict(score.error),
+        "n_chars": len(score.rubric),
+    }
 
 
 def question_of(extra_info: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine import jsonl
 from engine.masking import mask_data
-from engine.rubrics.custom import custom_score
+from engine.rubrics.custom import custom_score, own_record
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
@@ -72,7 +72,10 @@ class RecordingRewardManager(RewardManagerBase):
         """``reward_score`` and numbers for verl's validation metrics. Raises NoRewardError."""
         rollout = self._rollout(data)
         score, numbers = await self._score(rollout)
-        self._record(rollout, score)
+        if self.custom is None:
+            self._record(rollout, score.to_record())
+        else:
+            self._record(rollout, own_record(score, numbers, rollout.ground_truth))
         if score.reward is None:
             why = score.error or ScoringError("other", "the reward function returned no number")
             raise NoRewardError(f"{why.kind}: {why.message} (question '{score.question_id}')")
@@ -107,7 +110,7 @@ class RecordingRewardManager(RewardManagerBase):
         parts = {} if score.parts is None else vars(score.parts)
         return score, {**parts, "n_chars": float(len(rollout.text))}
 
-    def _record(self, rollout: Rollout, score: RolloutScore) -> None:
+    def _record(self, rollout: Rollout, result: Mapping[str, Any]) -> None:
         if self.record_path is None:
             return
         placed = {
@@ -119,7 +122,7 @@ class RecordingRewardManager(RewardManagerBase):
             "rollout": rollout.rollout,
             "pid": os.getpid(),
         }
-        record = {**placed, **score.to_record()}
+        record = {**placed, **result}
         # Errors quote what they failed at; texts and scores are kept as they are.
         jsonl.append(self.record_path, {**record, "error": mask_data(record.get("error"))})
 

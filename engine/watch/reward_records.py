@@ -48,7 +48,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One reward record without its text. ``parts`` are the terms before their weights."""
+    """One reward record without its text. ``parts`` are the terms before their weights, or what a
+    reward function of the recipe's own returned beside the score."""
 
     key: Key
     question_id: str
@@ -103,6 +104,25 @@ class RewardRecords(GrowingRecords):
             ranges.append((offset, end))
 
 
+def text_of(record: dict[str, Any]) -> str:
+    """What was scored: an answer by the recipe's own function, a rubric by GRubrics."""
+    text = record.get("answer", record.get("rubric"))
+    return text if isinstance(text, str) else ""
+
+
+def is_own(record: dict[str, Any]) -> bool:
+    """Whether a reward function of the recipe's own made the record; else a judge was asked."""
+    return "answer" in record
+
+
+def own_parts(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers that such a function returned beside the score."""
+    parts = record.get("parts")
+    named = parts.items() if isinstance(parts, dict) else ()
+    found = {jsonl.line(name) or "?": jsonl.number(value) for name, value in named}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
     """The reward's terms where a record has all of them."""
     found = {name: jsonl.number(record.get(name)) for name in PARTS}
@@ -114,16 +134,17 @@ def _verdict(line: bytes, place: Place) -> Verdict | None:
     record = jsonl.parse_line(line)
     if record is None:
         return None
-    parts, text = record.get("parts"), record.get("rubric")
+    parts, text = record.get("parts"), text_of(record)
+    terms = parts_of(parts) if isinstance(parts, dict) else None
     length = jsonl.integer(record.get("n_chars"))
     return Verdict(
         key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
         question_id=jsonl.line(record.get("question_id")) or "",
         reward=jsonl.number(record.get("reward")),
-        parts=parts_of(parts) if isinstance(parts, dict) else None,
+        parts=(own_parts(record) or None) if is_own(record) else terms,
         judge=_numbers(record.get("judge_scores")),
         gold=_numbers(record.get("gold_scores")),
-        length=len(text) if length is None and isinstance(text, str) else length or 0,
+        length=len(text) if length is None else length,
         error=_failure(record.get("error")),
         place=place,
     )

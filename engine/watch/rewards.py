@@ -9,6 +9,7 @@ from typing import Any
 
 from engine import jsonl
 from engine.watch import metrics
+from engine.watch.reward_records import is_own, own_parts
 
 Record = dict[str, Any]
 
@@ -25,19 +26,45 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         return {}
     rewards = [float(r["reward"]) for r in records if _is_number(r.get("reward"))]
     stds = [_std(group) for group in _groups(records) if len(group) > 1]
-    latencies = sorted(_numbers(records, "judge_latency_s"))
     return {
+        **_own_metrics(records),
         metrics.REWARD_MEAN: _mean(rewards),
         metrics.REWARD_STD: _mean(stds),
         metrics.REWARD_MIN: min(rewards, default=None),
         metrics.REWARD_MAX: max(rewards, default=None),
         metrics.ZERO_STD_SHARE: _mean([float(std < _ZERO_STD) for std in stds]),
         metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
+        metrics.REWARD_DURATION: _wall(records),
+        **_judge_metrics([record for record in records if not is_own(record)]),
+    }
+
+
+def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Of a reward function of the recipe's own: its failures, and the means of the numbers that it
+    returns beside the score, as ``reward/<name>``."""
+    own = [record for record in records if is_own(record)]
+    if not own:
+        return {}
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for record in own:
+        for name, value in own_parts(record).items():
+            numbers[f"reward/{name}"].append(value)
+    return {
+        **{name: _mean(values) for name, values in numbers.items()},
+        metrics.REWARD_ERRORS: float(sum(record.get("error") is not None for record in own)),
+        metrics.REWARD_TIMEOUTS: float(_failures(own, "reward_timeout")),
+    }
+
+
+def _judge_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    if not records:
+        return {}
+    latencies = sorted(_numbers(records, "judge_latency_s"))
+    return {
         metrics.JUDGE_LATENCY: _mean(latencies),
         metrics.JUDGE_LATENCY_P50: percentile(latencies, 0.5),
         metrics.JUDGE_LATENCY_P95: percentile(latencies, 0.95),
         metrics.SEMAPHORE_WAIT: _mean(_numbers(records, "semaphore_wait_s")),
-        metrics.REWARD_DURATION: _wall(records),
         metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
         metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
         metrics.JUDGE_TIMEOUTS: float(_failures(records, "timeout")),

@@ -18,7 +18,15 @@ from engine.errors import UsageError
 from engine.runs.rundir import Attempt, RunDir
 from engine.watch.advantage import Estimator, is_flat, sample_std
 from engine.watch.growing import Cancelled
-from engine.watch.reward_records import Failure, Key, Place, RewardRecords, Split, Verdict
+from engine.watch.reward_records import (
+    Failure,
+    Key,
+    Place,
+    RewardRecords,
+    Split,
+    Verdict,
+    text_of,
+)
 from engine.watch.rollout_dump import DumpRow, dump_files, read_rows, read_rows_of
 
 _STEPS_BACK = 4
@@ -51,7 +59,13 @@ class Answer:
     def text(self) -> str:
         """Read from the files. The outputs of several turns follow each other."""
         texts = [place.read() for place in self.places]
-        return "\n\n".join(str(record.get("output", record.get("rubric", ""))) for record in texts)
+        return "\n\n".join(str(record.get("output", text_of(record))) for record in texts)
+
+    def ground_truth(self) -> str:
+        """Read from the files: the right answer of the row; empty where there is none."""
+        record = self.places[-1].read() if self.places else {}
+        truth = record.get("gts", record.get("ground_truth"))
+        return "" if truth is None else str(truth)
 
 
 @dataclass(frozen=True)

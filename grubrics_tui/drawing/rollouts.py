@@ -134,13 +134,27 @@ def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -
     """
     if answer.parts is None:
         return []
+    if not NAMES.keys() <= answer.parts.keys():
+        return _terms("beside  ", answer.parts)
     if weights is None or answer.score is None or not _explains(answer, weights):
-        named = ((name, fixed(answer.parts[key], 2)) for key, name in NAMES.items())
-        terms = [(Span(f"{name} ", "quiet"), Span(f"{value}   ")) for name, value in named]
-        return [Span("terms  ", "quiet"), *(span for term in terms for span in term)]
+        return _terms("terms  ", {name: answer.parts[key] for key, name in NAMES.items()})
     every = [(weights[key] * answer.parts[key], weights[key] < 0, NAMES[key]) for key in NAMES]
     row = _sum(every)
     return row if width_of(row) <= width else _sum([one for one in every if round(one[0], 3)])
+
+
+def truth_row(truth: str, width: int) -> Row:
+    """The right answer of the row, as far as one line holds it."""
+    line = clean_text(" ".join(truth.split()))
+    room = max(8, width - _LABEL)
+    text = line if len(line) <= room else f"{line[: room - 3]}..."
+    return [Span("truth".ljust(_LABEL), "quiet"), Span(text)] if line else []
+
+
+def _terms(label: str, numbers: Mapping[str, float]) -> Row:
+    named = ((name, fixed(value, 2)) for name, value in numbers.items())
+    terms = [(Span(f"{clean_text(name)} ", "quiet"), Span(f"{value}   ")) for name, value in named]
+    return [Span(label, "quiet"), *(span for term in terms for span in term)]
 
 
 def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:

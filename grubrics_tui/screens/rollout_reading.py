@@ -160,7 +160,8 @@ class RolloutReading(CockpitScreen):
             if worker.is_cancelled:
                 return
             texts[answer.rollout] = answer.text()
-        self.post_message(self.TextsRead(GroupTexts(place, group.prompt(), texts)))
+        truth = group.answers[0].ground_truth() if group.answers else ""
+        self.post_message(self.TextsRead(GroupTexts(place, group.prompt(), texts, truth)))
 
     @work(thread=True, exclusive=True, group="diff", exit_on_error=False)
     def compare(self, texts: GroupTexts, pair: Pair) -> None:

@@ -40,6 +40,7 @@ class Scene:
             group=group,
             text=texts.texts.get(answer.rollout, "") if texts else None,
             prompt=texts.prompt if texts else "",
+            truth=texts.truth if texts else "",
             whole=self.whole,
             weights=self.weights,
             formula=self.formula,

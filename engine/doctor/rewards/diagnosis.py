@@ -43,7 +43,8 @@ class RewardDiagnosis:
         if not steps:
             return []
         failed = list(failures.findings(steps, known, path))
-        flat_now = [] if failed else list(flat.findings(steps, known, path, _capped(columns)))
+        hidden = any(one.severity.is_alarm for one in failed)
+        flat_now = [] if hidden else list(flat.findings(steps, known, path, _capped(columns)))
         return [*failed, *(flat_now or gold.findings(steps))]
 
 

@@ -26,6 +26,7 @@ _HALF = 0.5
 _SOME = 0.05
 _ENOUGH = 40
 _RETRIED = 0.3
+_HUNG = "reward_timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,12 @@ CLASSES = {
         "The reward function returns NaN",
         "The reward function returned no finite number.",
     ),
+    "reward_timeout": Class(
+        "reward_function_error.timeout",
+        "The reward function hangs",
+        "Calls of the reward function were cut at grubrics.reward_timeout_s. It loops, or it waits "
+        "for something that does not come.",
+    ),
     "other": Class(
         "reward_function_error",
         "The reward function raises",
@@ -148,6 +155,10 @@ def findings(steps: Sequence[Tally], context: MetricContext, path: str) -> Itera
         common = share >= _HALF and records >= _FEWEST
         if common or (share >= _SOME and records >= _ENOUGH):
             yield _failed(kind, share, steps, context, path)
+        elif kind == _HUNG:
+            yield _hung(steps, context, path)
+    if _HUNG not in kinds and any(tally.failures[_HUNG] for tally in steps):
+        yield _hung(steps, context, path)
     if not kinds:
         yield from _retries(recent, steps, context)
 
@@ -180,6 +191,28 @@ def _failed(
         tuple(one.evidence(path) for one in telling),
         remedies(kind, context, _refused(kind, steps[-_WINDOW:])),
         onset,
+        source="the error class that the reward recorded",
+    )
+
+
+def _hung(steps: Sequence[Tally], context: MetricContext, path: str) -> Finding:
+    """A function that hangs now and then is told of from the first time: each call that is cut
+    has cost its step the whole limit."""
+    known = CLASSES[_HUNG]
+    sick = [tally for tally in steps if tally.failures[_HUNG]]
+    telling = _telling(_HUNG, steps, sick[0].step)
+    count = sum(tally.failures[_HUNG] for tally in sick)
+    calls = "1 call was" if count == 1 else f"{count} calls were"
+    message = f" It says: {telling[0].message}" if telling else ""
+    return Finding(
+        known.id,
+        Severity.WARNING,
+        known.title,
+        f"{calls} cut at grubrics.reward_timeout_s, the first in step {sick[0].step}; the rollouts "
+        f"have no reward.{message}",
+        tuple(one.evidence(path) for one in telling),
+        remedies(_HUNG, context),
+        sick[0].step,
         source="the error class that the reward recorded",
     )
 

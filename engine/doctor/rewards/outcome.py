@@ -10,7 +10,7 @@ from engine import jsonl
 from engine.doctor.finding import Evidence
 from engine.rubrics.rubric import parse_rubric
 from engine.watch.foreign.names import all_bounded
-from engine.watch.reward_records import PARTS
+from engine.watch.reward_records import PARTS, text_of
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
@@ -83,7 +83,7 @@ class Rollout(NamedTuple):
 
 def read(record: dict[str, Any], offset: int) -> Rollout:
     """A record's rollout. Whatever is missing is empty; nothing is assumed."""
-    error, text, reward = record.get("error"), record.get("rubric"), record.get("reward")
+    error, text, reward = record.get("error"), text_of(record), record.get("reward")
     parts = record.get("parts")
     tries = record.get("failed_attempts")
     kind, message = _failure(error) if error is not None else (None, "")
@@ -101,7 +101,7 @@ def read(record: dict[str, Any], offset: int) -> Rollout:
         judge=_numbers(record.get("judge_scores")),
         gold=_numbers(record.get("gold_scores")),
         parts=parts if isinstance(parts, dict) else {},
-        text=text if isinstance(text, str) else "",
+        text=text,
         tries=jsonl.integer(record.get("attempts")) or 0,
         failed_tries=tuple(map(str, tries)) if isinstance(tries, list) else (),
         offset=offset,

@@ -101,6 +101,12 @@ def _code(context: MetricContext) -> Cures:
     return (mend, *cures.own_reward(context))
 
 
+def _slow_code(context: MetricContext) -> Cures:
+    mend = Remedy("Bound what the function does at the line named: loops, patterns, waiting")
+    key, title = "grubrics.reward_timeout_s", "Give a call more time, if it is only slow"
+    return (mend, cures.scaled(context, key, 3, title, "slow calls end"))
+
+
 def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
     """As many as the server let through."""
     key, title, effect = "judge.max_concurrent", "Fewer calls at once", "what the server serves"
@@ -136,4 +142,5 @@ _BY_KIND: dict[str, Callable[[MetricContext], Cures]] = {
     "parse": _parse,
     "data": _data,
     "nan": _nan,
+    "reward_timeout": _slow_code,
 }

@@ -15,6 +15,7 @@ from engine.doctor.live import LiveDoctor
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.watch.columns import Columns
+from tests.engine.preflight.project import Project, row
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
@@ -94,3 +95,23 @@ def test_a_supervised_run_out_of_memory_is_offered_its_own_keys(tmp_path: Path) 
     run.attempt(1).console.write_bytes(OOM)
     changed = [change.key for one in diagnose_run(run)[0].remedies for change in one.changes]
     assert changed == list(own)
+
+
+RUBRICS = Remedy(
+    "rubrics", (Change("config", "reward.custom_reward_function.path", None, "rw.py"),)
+)
+
+
+@pytest.mark.parametrize(("answers", "offered"), [(["good", "bad"], ["rubrics"]), ([], [])])
+def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
+    tmp_path: Path, answers: list[str], offered: list[str]
+) -> None:
+    made = row(1)
+    made["extra_info"].update(answers=answers, gold_scores=[1.0, 0.0][: len(answers)])
+    Project(tmp_path).write("train.parquet", [made])
+    run = launched(tmp_path / "run", "reward.custom_reward_function.path")
+    manifest = run.read_manifest()
+    manifest["config"]["data.train_files"] = {"value": "train.parquet"}
+    jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
+    (found,) = fitting([replace(SICK, remedies=(RUBRICS,))], run)
+    assert titles(found) == offered

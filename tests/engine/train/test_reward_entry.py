@@ -101,7 +101,9 @@ async def test_a_recipes_own_reward_function_is_recorded_too(
 
     result = await manager(world, length).run_single(sample(world, "two words"))
     assert result == {"reward_score": 9.0, "reward_extra_info": {"score": 9.0, "words": 2.0}}
-    assert record(attempt)["reward"] == 9.0
+    line = record(attempt)
+    assert (line["reward"], line["parts"], line["answer"]) == (9.0, {"words": 2.0}, "two words")
+    assert not {"rubric", "judge_scores", "gold_scores", "attempts"} & line.keys()
 
 
 @pytest.mark.parametrize("outcome", [float("nan"), ValueError("backend down")])

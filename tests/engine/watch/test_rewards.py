@@ -43,3 +43,23 @@ def test_tokens_add_up_where_replies_say_them_and_are_absent_elsewhere() -> None
 def test_records_of_the_wrong_shape_do_no_harm() -> None:
     values = reward_metrics([record(failed_attempts={"a": 1}, error=5, tokens=[1])])
     assert values["judge/timeouts"] == 0.0
+
+
+def own(**fields: Any) -> dict[str, Any]:
+    return {"group": "g", "reward": 0.5, "answer": "4", "parts": {"acc": 1.0, "fmt": 0.0}, **fields}
+
+
+def test_an_own_function_has_series_of_its_numbers_and_none_of_a_judge() -> None:
+    failed = {"reward": None, "parts": None}
+    values = reward_metrics(
+        [
+            own(),
+            own(parts={"acc": 0.0, "mean": 9.0}),
+            own(error={"kind": "reward_timeout", "message": "x"}, **failed),
+            own(error={"kind": "other", "message": "x"}, **failed),
+        ]
+    )
+    assert (values["reward/acc"], values["reward/fmt"]) == (0.5, 0.0)
+    assert (values["reward/timeouts"], values["reward/errors"]) == (1.0, 2.0)
+    assert (values["reward/mean"], values["reward/failed_share"]) == (0.5, 0.5)
+    assert not [name for name in values if "judge" in name or "semaphore" in name]

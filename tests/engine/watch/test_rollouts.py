@@ -271,3 +271,16 @@ def test_a_step_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -
     with pytest.raises(UsageError, match="no rollouts"):
         require_step((), None, tmp_path)
     assert require_step((1, 5), None, tmp_path) == 5
+
+
+def test_an_own_function_s_numbers_and_the_right_answer_are_shown(attempt: Path) -> None:
+    own = record("a", 0, 1.0, 1) | {"answer": "#### 4", "parts": {"acc": 1.0}, "ground_truth": "4"}
+    del own["rubric"]
+    write_records(attempt, [own])
+    left_out = answers(load(attempt), "a")[0]
+    assert (left_out.parts, left_out.text(), left_out.ground_truth()) == (
+        {"acc": 1.0}, "#### 4", "4",
+    )  # fmt: skip
+    write_dump(attempt, 1, [row("a", 0, 1.0) | {"gts": "four"}])
+    dumped = answers(load(attempt), "a")[0]
+    assert (dumped.parts, dumped.ground_truth()) == ({"acc": 1.0}, "four")

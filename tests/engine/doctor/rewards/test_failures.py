@@ -27,6 +27,7 @@ ERRORS = [
     ("other", "Error code: 400 - Unsupported parameter", "config_error.judge_request"),
     ("data", "Missing precomputed answers/gold_scores", "data_missing_or_schema.gold"),
     ("other", "ValueError: bad row", "reward_function_error"),
+    ("reward_timeout", "no score within 2 s (rw.py:7)", "reward_function_error.timeout"),
     ("other", "ValueError: the reward function returned nan", "reward_function_error.nan"),
 ]
 
@@ -38,6 +39,21 @@ def test_the_recorded_class_is_the_cause(tmp_path: Path, kind: str, message: str
     (one,) = reward_findings(path)
     assert (one.id, one.severity, one.onset_step) == (id, "critical", 5)
     assert message in one.cause
+
+
+def test_a_function_that_hung_once_is_told_with_its_line(tmp_path: Path) -> None:
+    told = "compute_score gave no score within 2 s (rw.py:7)"
+
+    def make(step: int, group: int, rollout: int) -> Record:
+        hung = (step, group, rollout) == (2, 0, 0)
+        return (failing("reward_timeout", told) if hung else scored)(step, group, rollout)
+
+    (one,) = reward_findings(
+        write(tmp_path, make, range(1, 30)), MetricContext({"grubrics.reward_timeout_s": 2.0})
+    )
+    assert (one.id, one.severity) == ("reward_function_error.timeout", "warning")
+    assert (one.onset_step, "1 call was cut" in one.cause, told in one.cause) == (2, True, True)
+    assert Change("config", "grubrics.reward_timeout_s", 6.0, 2.0) in one.remedies[1].changes
 
 
 def test_three_rollouts_tell_with_their_place_in_the_file(tmp_path: Path) -> None:
