@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
+from engine.launch.compose import verl_config
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.shrink import Size, shrunk
 from engine.preflight.checklist import run_checks
@@ -53,7 +54,8 @@ def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Proj
     assert found.get("grubrics.device") == "cpu"
     assert found.get("actor_rollout_ref.model.path") == "data/tiny/model"
     assert found.get("actor_rollout_ref.rollout.name") == "hf"
-    assert found.get("actor_rollout_ref.actor.strategy") == "fsdp2"
+    trained = verl_config(found, Path("attempt_1"))
+    assert trained["actor_rollout_ref"]["actor"]["strategy"] == "fsdp2"
     assert found.get("data.max_prompt_length") + found.get("data.max_response_length") <= 1024
 
 
