@@ -55,6 +55,7 @@ _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     f"{_ACTOR}.optim.lr": ("learning_rate", None),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ("gradient_checkpointing", None),
     "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
+    "data.dataloader_num_workers": ("dataloader_num_workers", None),
 }
 """Our key -> the argument, and its value where that is another one than ours."""
 _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {

@@ -76,6 +76,7 @@ def _rewards(run: Run) -> Iterator[Finding]:
                 "look for a division by zero, an empty list or a logarithm of zero in it",
             ),
             *cures.own_reward(run.context),
+            *cures.judge_test(run.context),
             cures.earlier_checkpoint(onset),
         ),
         onset,

@@ -8,8 +8,9 @@ Entropy collapse: below a tenth of what it was within 30 steps, or below a twent
 (a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
 four times and half a nat; a warning at four times where the reward was lost at the same time. All
 must hold to the last step.
-Ruled out: a cap that is hit from the very first steps on (info; a warning when all responses of 20
-steps are cut), slow shortening by less, entropy that was low from the start.
+Ruled out: a clip ratio of batches whose longest response is shorter than the limit (verl compares
+with the batch's own longest), a cap that is hit from the very first steps on (info; a warning when
+all responses of 20 steps are cut), slow shortening by less, entropy that was low from the start.
 Source: classes ("entropy to 0 or far up; length to 1 or clip ratio to 1 within few steps"); Cui et
 al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617).
 """
@@ -28,6 +29,7 @@ from engine.watch import metrics
 
 LENGTH = "response_length/mean"
 CAPPED = "response_length/clip_ratio"
+LONGEST = "response_length/max"
 _STEPS = 2
 _SHORT_TOKENS = 2.5
 _LOW_ENTROPY = 0.05
@@ -97,7 +99,7 @@ def _pays(run: Run, onset: int) -> bool:
 
 
 def _cap(run: Run) -> Iterator[Finding]:
-    capped = run.series(CAPPED)
+    capped = cut_share(run)
     if not len(capped):
         capped = _at_the_longest(run.series(LENGTH))
     if len(capped) < 5:
@@ -130,6 +132,23 @@ def _cap(run: Run) -> Iterator[Finding]:
         onset,
         source="classes: clip ratio to 1",
     )
+
+
+def cut_share(run: Run) -> Series:
+    """The share of responses that were cut at the cap.
+
+    verl's ratio counts the responses that are as long as the longest of their batch: it is the
+    share that was cut only where the longest is as long as the limit. Where nobody knows the limit
+    it is taken for the longest response of all.
+    """
+    share, longest = run.series(CAPPED), run.series(LONGEST)
+    limit = run.context.get(cures.RESPONSE)
+    if not len(share) or not len(longest):
+        return share
+    cap = float(limit) if isinstance(limit, int | float) else float(longest.values.max())
+    known = dict(zip(longest.steps.tolist(), longest.values.tolist(), strict=True))
+    is_cut = np.array([known.get(step, cap) >= cap for step in share.steps.tolist()], dtype=bool)
+    return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
 
 
 def _is_capped_at_once(shares: Floats) -> bool:

@@ -100,6 +100,16 @@ def earlier_checkpoint(step: int) -> Remedy:
     )
 
 
+def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
+    """Ask the judge alone, unless the recipe is known to score without one."""
+    if context.get("reward.custom_reward_function.path") or context.kind == "sft":
+        return ()
+    effect = "a judge that fails, or scores only 0, looks like this"
+    if not context.recipe:
+        return (Remedy("Test the judge alone, where one scores: one call, by hand", (), effect),)
+    return (Remedy("Test the judge alone: grubrics-tui judge-test RUN", (), effect),)
+
+
 def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
     """The loop with the offline stand-in: whether anything but the judge is at fault."""
     if context.get("judge.provider") in (None, "offline"):

@@ -5,7 +5,8 @@ Gradients: the norm has been ten times its early level for 3 steps to the end, a
 (an error) or 3 (a warning: rewards that get less sparse raise it too). Spikes: three and more of
 more than 30 times the median, in a long run one in a thousand steps. Huge: a norm in the thousands
 at the end, or in the hundreds in a quarter of the steps with one in the thousands. Loss (SFT):
-three times the early level and 1 more, to the end. Gradients and losses are compared with the first
+three times the early level and 1 more, to the end; or it climbs steadily, by a tenth and by
+five times its jitter. Gradients and losses are compared with the first
 three values and the lowest lasting level too: what diverges at once is its own early level. Policy
 loss: it grows by half and more three times in a row, to ten times its size and above 20, which
 warns of a collapse some steps ahead.
@@ -41,13 +42,15 @@ _SPIKE = 30.0
 _SPIKES, _SPIKE_SHARE = 3, 0.001
 _HIGH, _HUGE, _WILD = 100.0, 1000.0, 0.25
 _RISES = 3
+_CLIMB_STEPS, _CLIMB, _CLIMB_NOISE, _CLIMB_TREND = 10, 1.1, 5.0, 0.6
 _LARGE_LOSS = 20.0
 
 
 def check(run: Run) -> Iterator[Finding]:
     yield from _kl(run)
     yield from _gradients(run)
-    yield from _loss(run)
+    diverged = list(_loss(run))
+    yield from diverged or _rising_loss(run)
     yield from _policy_loss(run)
 
 
@@ -240,6 +243,69 @@ def _loss(run: Run) -> Iterator[Finding]:
         onset,
         source="own baseline: three times the early loss",
     )
+
+
+def _rising_loss(run: Run) -> Iterator[Finding]:
+    """A cross-entropy that climbs: training makes the model worse. Policy losses mean nothing."""
+    loss = run.named(metrics.TRAIN_LOSS)
+    if len(loss) < _CLIMB_STEPS or _is_no_cross_entropy(run):
+        return
+    fifth = max(3, len(loss) // 5)
+    before, now = float(np.median(loss.values[:fifth])), late(loss.values, fifth)
+    if before <= 0 or now < _CLIMB * before or now - before < _CLIMB_NOISE * noise(loss.values):
+        return
+    if _trend(loss.values) < _CLIMB_TREND or now < 0.95 * float(smooth(loss.values).max()):
+        return
+    yield Finding(
+        "kl_or_grad_blowup.loss_rises",
+        Severity.ERROR,
+        f"The loss rises steadily, to {figure(now)}",
+        f"The loss was {figure(before)} at first and is {figure(now)} by the end (medians of "
+        f"{fifth} steps): training makes the model worse with every step.{_uphill(run)}",
+        (
+            run.seen(
+                f"{loss.name} rose steadily", loss.step(0), before=before, after=now, **_signs(run)
+            ),
+        ),
+        (
+            *_positive(run),
+            cures.gentler(run.context),
+            Remedy("Begin again from the starting model: every checkpoint since is worse than it"),
+        ),
+        loss.step(0),
+        confidence=0.8,
+        source="a cross-entropy that is minimized falls",
+    )
+
+
+def _is_no_cross_entropy(run: Run) -> bool:
+    return any(len(run.series(name)) for name in (metrics.REWARD_MEAN, *_PREFERENCES, *KLS))
+
+
+def _trend(values: Floats) -> float:
+    """Kendall's tau of the values over time, of at most 200 of them: 1 for a steady rise."""
+    thinned = values[:: max(1, values.size // 200)]
+    pairs = np.sign(thinned[None, :] - thinned[:, None])[np.triu_indices(thinned.size, 1)]
+    return float(pairs.mean())
+
+
+def _signs(run: Run) -> dict[str, float]:
+    """Settings below 0 that turn the direction of an update around."""
+    kind = "sft" if run.context.kind == "sft" else "grpo"
+    values = ((key, run.context.get(key)) for key in (cures.CLIP[kind], cures.LR[kind]))
+    return {key: value for key, value in values if isinstance(value, int | float) and value < 0}
+
+
+def _uphill(run: Run) -> str:
+    settings = " and ".join(f"{key}={value:g}" for key, value in _signs(run).items())
+    return f" {settings} turns the updates around." if settings else ""
+
+
+def _positive(run: Run) -> Iterator[Remedy]:
+    for key, value in _signs(run).items():
+        usual = 1.0 if key in cures.CLIP.values() else abs(value)
+        title = f"Set {key} to {{}}"
+        yield cures.sounder(run.context, key, usual, lambda number: number > 0, title)
 
 
 def _policy_loss(run: Run) -> Iterator[Finding]:

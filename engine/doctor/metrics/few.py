@@ -25,7 +25,7 @@ import numpy as np
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.broken import LOSSES, NO_LABELS, WITHOUT_LABELS
-from engine.doctor.metrics.collapse import CAPPED, LENGTH
+from engine.doctor.metrics.collapse import LENGTH, cut_share
 from engine.doctor.metrics.distilled import is_distilled
 from engine.doctor.metrics.divergence import sums_kl
 from engine.doctor.metrics.flat_reward import one_valued
@@ -369,12 +369,12 @@ def _is_idle(run: Run) -> bool:
 
 
 def _is_capped(run: Run) -> bool:
-    return _all(run.series(CAPPED), lambda values: values >= _CAP)
+    return _all(cut_share(run), lambda values: values >= _CAP)
 
 
 def _company(run: Run) -> Iterator[Evidence]:
     """What else those records say, as numbers and not as a verdict."""
-    capped, norm = run.series(CAPPED), run.series("actor/grad_norm")
+    capped, norm = cut_share(run), run.series("actor/grad_norm")
     if _is_capped(run):
         share = percent(float(capped.values.min()))
         yield run.seen(f"{share} of the responses and more are cut at the cap", capped.step(0))

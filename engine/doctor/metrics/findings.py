@@ -16,6 +16,7 @@ from engine.doctor.metrics import (
     judge,
     judge_share,
     overfit,
+    slow,
     speed,
     still,
 )
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     judge.check,
     judge_share.check,
     speed.check,
+    slow.check,
     course.check,
 )
 

@@ -92,6 +92,8 @@ def _is_chance(sick: Mask, place: int) -> bool:
 
 def _equal_groups(run: Run, onset: int) -> Finding:
     case = _Flat.of(run, onset)
+    if case.side == "equal" and _is_one_number(case) and cures.judge_test(run.context):
+        return _one_number(case)
     return {"all_right": _all_right, "all_wrong": _all_wrong, "equal": _equal}[case.side](case)
 
 
@@ -169,18 +171,40 @@ def _equal(case: _Flat) -> Finding:
         "reward_zero_or_flat.equal",
         _NOTHING_LEARNED,
         "The responses of a group, or what the reward sees of them, are equal.",
-        (
-            cures.setting(
-                case.run.context,
-                "actor_rollout_ref.rollout.temperature",
-                1.0,
-                "Sample at temperature 1.0",
-                "the responses of a group differ again",
-            ),
-            Remedy("Look at three rollouts of one group: do the texts differ, and their scores?"),
-        ),
+        _more_random(case),
         not_checked=("why the rewards are equal: the series alone do not show it, rollouts do",),
     )
+
+
+def _one_number(case: _Flat) -> Finding:
+    return case.finding(
+        "reward_zero_or_flat.one_number",
+        "Every response gets the same reward: nothing is learned",
+        "Responses of different prompts are not that much alike: the judge gives no scores, or "
+        "the same to all. GRubrics' weights make it -0.3 when all scores of a judge are 0: no "
+        "alignment, and the penalty for scores without spread.",
+        (*cures.judge_test(case.run.context), *_more_random(case)),
+        not_checked=("what the judge says: the series alone do not show it, its replies do",),
+    )
+
+
+def _more_random(case: _Flat) -> tuple[Remedy, ...]:
+    return (
+        cures.setting(
+            case.run.context,
+            "actor_rollout_ref.rollout.temperature",
+            1.0,
+            "Sample at temperature 1.0",
+            "the responses of a group differ again",
+        ),
+        Remedy("Look at three rollouts of one group: do the texts differ, and their scores?"),
+    )
+
+
+def _is_one_number(case: _Flat) -> bool:
+    """Whether prompts get the same reward as well, not only the rollouts of one."""
+    reward = case.run.series(metrics.REWARD_MEAN).since(case.onset)
+    return len(reward) > 1 and float(np.ptp(reward.values)) < 1e-9
 
 
 def _side(run: Run, reward: Series, level: float) -> str:

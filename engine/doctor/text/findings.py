@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.doctor.finding import Evidence, Finding, Severity
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.text.events import Event
+from engine.doctor.text.packages import package_of
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, tell
@@ -84,7 +85,7 @@ def _finding(
         title=_filled(event.rule.title, event),
         cause=_filled(event.rule.cause, event),
         evidence=evidence,
-        remedies=event.rule.remedies,
+        remedies=tuple(_filled_remedy(one, event) for one in event.rule.remedies),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
         followed_by=folded,
@@ -148,4 +149,17 @@ def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...
 
 def _filled(text: str, event: Event) -> str:
     """The rule's text with the values that the line names; what it does not name is left out."""
-    return re.sub(r"\{(\w+)(?:\|([^}]*))?\}", lambda m: event.groups.get(m[1]) or m[2] or "?", text)
+    groups = dict(event.groups)
+    if module := groups.get("module"):
+        groups["package"] = package_of(module)
+    return re.sub(r"\{(\w+)(?:\|([^}]*))?\}", lambda m: groups.get(m[1]) or m[2] or "?", text)
+
+
+def _filled_remedy(remedy: Remedy, event: Event) -> Remedy:
+    changes = (
+        replace(change, after=_filled(change.after, event))
+        if isinstance(change.after, str)
+        else change
+        for change in remedy.changes
+    )
+    return replace(remedy, title=_filled(remedy.title, event), changes=tuple(changes))

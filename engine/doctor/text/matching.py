@@ -96,6 +96,8 @@ class Matcher:
         best = next((one for one in found if _fits(one.rule, line, above)), None)
         if best is None or not (is_retry(line.text) or is_handled(line.text)):
             return best
+        if best.rule.instead:
+            return best
         if best.rule.hopeless and not is_handled(line.text):
             return best
         if not (best.rule.lasting or is_retry(line.text)):

@@ -42,8 +42,9 @@ class Rule:
     ``above`` must be found in the frames above the line, ``not_above`` must not; ``unless`` rules
     the line itself out. ``quiet`` rules also believe lines of level INFO. ``times`` is how often it
     must be seen. ``lasting`` trouble is worth a finding although the run goes on, where it is seen
-    ``often``. ``hopeless`` trouble stays although it is tried again. ``at_end`` counts only among
-    the last words of a log. ``weight`` decides between rules that match the same line.
+    ``often``. ``hopeless`` trouble stays although it is tried again. With ``instead`` what the
+    program says that it does instead is the trouble itself. ``at_end`` counts only among the last
+    words of a log. ``weight`` decides between rules that match the same line.
     ``yields_to`` names families that explain more when they are seen as well, also later.
     """
 
@@ -61,6 +62,7 @@ class Rule:
     times: int = 1
     often: int = 3
     hopeless: bool = False
+    instead: bool = False
     at_end: bool = False
     weight: int = 0
     yields_to: tuple[str, ...] = ()
@@ -136,8 +138,8 @@ def _read_file(path: Path) -> Iterator[Rule]:
 
 _KEYS = (
     "id", "title", "cause", "patterns", "role", "severity", "above", "not_above", "unless", "quiet",
-    "lasting", "times", "often", "hopeless", "at_end", "weight", "yields_to", "remedies", "source",
-    "examples", "counterexamples",
+    "lasting", "times", "often", "hopeless", "instead", "at_end", "weight", "yields_to", "remedies",
+    "source", "examples", "counterexamples",
 )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Numbers of training steps that a console prints: verl's lines, dicts of HF's Trainer and TRL."""
+"""Numbers of training steps that a console prints: verl's lines, dicts of HF's Trainer and TRL,
+and GRubrics' ``STEP_TIMING`` lines where the log has no others."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from engine.doctor.text.steps import HfSteps, VerlSteps
     from engine.watch.batch import Batch
     from engine.watch.columns import Columns
+    from engine.watch.foreign.step_timing import StepTiming
 
+_TIMING = b"STEP_TIMING"
 _VERL = re.compile(rb"step:\d")
 
 
@@ -21,6 +24,8 @@ class ConsoleSeries:
         self._verl: VerlSteps | None = None
         self._hf: HfSteps | None = None
         self._columns: Columns | None = None
+        self._timing: StepTiming | None = None
+        self._timed: Columns | None = None
 
     @property
     def total_steps(self) -> int | None:
@@ -29,7 +34,7 @@ class ConsoleSeries:
 
     def columns(self) -> Columns | None:
         """Every metric until now, thinned where it is very long; None where no step was printed."""
-        return self._columns
+        return self._columns or self._timed
 
     def read(self, block: bytes) -> None:
         # numpy: a log without numbers is read without it.
@@ -44,6 +49,19 @@ class ConsoleSeries:
         for steps in (self._verl, self._hf):
             if steps is not None:
                 self._take(steps.read(block))
+        # verl's steps have the numbers of the lines between them; those count for every worker.
+        if self._verl is None and _TIMING in block:
+            self._read_timing(block)
+
+    def _read_timing(self, block: bytes) -> None:
+        from engine.watch.batch import Batch
+        from engine.watch.columns import Columns
+        from engine.watch.foreign.step_timing import StepTiming
+
+        self._timing = self._timing or StepTiming()
+        if steps := self._timing.feed(block.splitlines()):
+            self._timed = self._timed or Columns()
+            self._timed.merge(Batch.from_steps(steps))
 
     def _take(self, batches: Iterable[Batch]) -> None:
         from engine.watch.columns import Columns

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.doctor.finding import Severity
 from engine.doctor.text.events import LINES_OF_A_FRAME, MANY_RETRIES, Event, Events
 from engine.doctor.text.matching import LOUD
 from engine.doctor.text.progress import Progress
@@ -241,6 +242,8 @@ def _ended_of(
 
 
 def _root(fatal: Sequence[Event]) -> Event | None:
+    # What only warns explains no error.
+    fatal = [event for event in fatal if not _only_warns(event)] or fatal
     causes = [event for event in fatal if _is_cause(event)]
     ends = [event for event in fatal if event.role is Role.END]
     first = min((*causes[:1], *ends[:1]), key=_place, default=None)
@@ -268,6 +271,10 @@ def _more_telling(root: Event | None, fatal: Sequence[Event]) -> Event | None:
 
 def _is_cause(event: Event) -> bool:
     return event.rule is not None and event.role is Role.CAUSE
+
+
+def _only_warns(event: Event) -> bool:
+    return _is_cause(event) and event.rule is not None and event.rule.severity is Severity.WARNING
 
 
 def _before(end: Event, fatal: Sequence[Event]) -> list[Event]:

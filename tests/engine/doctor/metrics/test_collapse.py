@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import metric_findings
+from engine.doctor.metrics import MetricContext, metric_findings
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
 
 
@@ -93,3 +93,24 @@ def test_what_did_not_move_is_no_evidence() -> None:
         "response_length/clip_ratio",
         "actor/entropy",
     ]
+
+
+@pytest.mark.parametrize(("limit", "longest", "believed"), [(12, 8.0, False), (8, 8.0, True)])
+def test_a_share_at_the_longest_counts_only_where_that_is_the_limit(
+    limit: int, longest: float, believed: bool
+) -> None:
+    curves = {
+        "response_length/mean": np.full(30, 7.0),
+        "response_length/max": np.full(30, longest),
+        "response_length/clip_ratio": np.full(30, 0.58),
+    }
+    found = metric_findings(columns(curves), MetricContext({"data.max_response_length": limit}))
+    told = [one.id for one in found if one.family == "collapse_entropy_or_length"]
+    assert bool(told) == believed
+
+
+def test_batches_shorter_than_the_longest_response_of_all_were_not_cut() -> None:
+    longest = np.where(np.arange(40) == 5, 900.0, 512.0)
+    curves = {"response_length/max": longest, "response_length/clip_ratio": np.full(40, 0.95)}
+    found = metric_findings(columns({**curves, "response_length/mean": np.full(40, 400.0)}))
+    assert not any(one.id.startswith("collapse_entropy_or_length.length_cap") for one in found)

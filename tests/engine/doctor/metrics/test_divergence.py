@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.metrics import metric_findings
+from engine.doctor.metrics import MetricContext, metric_findings
 from tests.engine.doctor.metrics.curves import Floats, alarmed, columns, find
 
 
@@ -59,3 +59,39 @@ def test_a_kl_that_runs_away_within_its_first_tenth() -> None:
     kl = np.concatenate([[0.001, 0.002, 0.02, 0.4], np.full(96, 6.0)])
     one = find(metric_findings(columns({"actor/kl_loss": kl})), "kl_or_grad_blowup.kl")
     assert one.onset_step == 5
+
+
+def test_a_loss_that_climbs_step_by_step_makes_the_model_worse() -> None:
+    loss = np.linspace(6.18, 8.31, 16) * jitter(5, 16, 0.01)
+    one = find(metric_findings(columns({"train/loss": loss})), "kl_or_grad_blowup.loss_rises")
+    assert (one.severity, one.onset_step) == ("error", 1)
+
+
+def test_a_negative_clip_is_named_as_what_turns_updates_around() -> None:
+    context = MetricContext({"training.max_grad_norm": -1.0}, kind="sft")
+    loss = np.linspace(6.18, 8.31, 16) * jitter(5, 16, 0.01)
+    one = find(
+        metric_findings(columns({"train/loss": loss}), context), "kl_or_grad_blowup.loss_rises"
+    )
+    assert "training.max_grad_norm=-1 turns the updates around" in one.cause
+    assert one.remedies[0].changes[0].after == 1.0
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        np.linspace(6.0, 2.0, 30),
+        np.concatenate([np.linspace(6.0, 2.0, 20), np.linspace(2.0, 2.3, 10)]),
+        np.full(30, 2.0),
+        2.0 + 0.3 * np.sin(np.arange(60) / 5),
+    ],
+)
+def test_a_loss_that_falls_rests_or_swings_does_not_climb(loss: Floats) -> None:
+    noisy = loss * jitter(6, loss.size, 0.02)
+    found = metric_findings(columns({"train/loss": noisy}))
+    assert "kl_or_grad_blowup.loss_rises" not in [one.id for one in found]
+
+
+def test_the_loss_of_a_policy_may_rise() -> None:
+    curves = {"train/loss": np.linspace(0.1, 0.5, 30), "reward/mean": np.linspace(0, 1, 30)}
+    assert not any("loss_rises" in one.id for one in metric_findings(columns(curves)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from tests.engine.doctor.metrics.curves import alarmed, columns
+from tests.engine.doctor.metrics.curves import alarmed, columns, find
 
 
 def flat(level: float) -> dict[str, Any]:
@@ -125,3 +125,18 @@ def test_a_penalty_that_was_never_due_is_no_dead_part() -> None:
     assert alarmed({**parts, "rewards/tagged/mean": np.zeros(20)}) == [
         "reward_zero_or_flat.component_zero"
     ]
+
+
+def test_one_and_the_same_reward_for_every_prompt_points_at_the_judge() -> None:
+    same = np.full(30, -0.3)
+    curves = {"reward/mean": same, "reward/max": same, "reward/min": same}
+    one = find(metric_findings(columns(curves)), "reward_zero_or_flat.one_number")
+    assert one.remedies[0].title.startswith("Test the judge")
+    assert "all scores of a judge are 0" in one.cause
+
+
+def test_rewards_that_are_equal_in_groups_only_point_at_sampling() -> None:
+    rewards = np.random.default_rng(3).uniform(0, 1, 30)
+    curves = {"reward/mean": rewards, "reward/std": np.zeros(30)}
+    (one,) = [x for x in metric_findings(columns(curves)) if x.family == "reward_zero_or_flat"]
+    assert not any("judge" in remedy.title for remedy in one.remedies)

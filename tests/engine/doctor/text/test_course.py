@@ -193,11 +193,11 @@ class TestSubstitute:
         assert alarms(self.MISSING, self.INSTEAD, self.START) == []
 
     def test_it_is_one_where_nothing_comes_after_it(self) -> None:
-        assert alarms(self.INSTEAD, self.MISSING) == ["python_env_import"]
+        assert alarms(self.INSTEAD, self.MISSING) == ["python_env_import.missing"]
 
     def test_it_is_one_where_something_else_was_replaced(self) -> None:
         far = "loading\n" * 20
-        assert alarms(self.INSTEAD, far, self.MISSING, self.START) == ["python_env_import"]
+        assert alarms(self.INSTEAD, far, self.MISSING, self.START) == ["python_env_import.missing"]
 
 
 def test_the_evidence_of_a_root_beside_the_judge_is_its_own() -> None:

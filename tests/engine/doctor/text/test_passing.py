@@ -44,8 +44,8 @@ def test_a_remark_that_complains_of_nothing_is_no_alarm_where_the_log_goes_on(re
 
 def test_the_same_words_are_an_alarm_where_they_complain_or_are_the_last() -> None:
     said = "No module named 'apex'"
-    assert alarms(f"{said}\n") == ["python_env_import"]
-    assert alarms(f"ModuleNotFoundError: {said}\n", MORE) == ["python_env_import"]
+    assert alarms(f"{said}\n") == ["python_env_import.missing"]
+    assert alarms(f"ModuleNotFoundError: {said}\n", MORE) == ["python_env_import.missing"]
 
 
 def test_a_bare_killed_counts_only_among_the_last_words_of_a_log() -> None:
@@ -130,7 +130,7 @@ class TestStartUp:
 
     def test_a_line_just_above_the_traceback_led_to_it(self) -> None:
         assert ids("Failed to import apex: No module named 'apex'\n", TRAIN, OOM) == [
-            "python_env_import"
+            "python_env_import.missing"
         ]
 
     def test_a_line_said_in_training_is_none_of_the_start(self) -> None:
@@ -164,7 +164,9 @@ class TestProgramsUnderTest:
 
     @pytest.mark.parametrize("places", PLACES)
     def test_it_is_one_where_the_log_ends(self, places: tuple[str, ...]) -> None:
-        assert alarms(STEPS, HEADER + frames(*places) + self.MISSING) == ["python_env_import"]
+        assert alarms(STEPS, HEADER + frames(*places) + self.MISSING) == [
+            "python_env_import.missing"
+        ]
 
     @pytest.mark.parametrize(
         "places",
@@ -176,4 +178,4 @@ class TestProgramsUnderTest:
     )
     def test_the_trainers_own_program_is_not_under_test(self, places: tuple[str, ...]) -> None:
         broke = HEADER + frames(*places) + self.MISSING
-        assert alarms(STEPS, broke, MORE) == ["python_env_import"]
+        assert alarms(STEPS, broke, MORE) == ["python_env_import.missing"]

@@ -251,3 +251,61 @@ def test_a_full_disk_that_was_got_over_is_worth_knowing() -> None:
 )
 def test_an_end_as_planned_and_other_meanings_of_its_words_are_no_interruption(text: str) -> None:
     assert alarms(STEPS, text) == []
+
+
+FINE = {
+    "judge_auth.not_found": "openai.NotFoundError: Error code: 404 - 'DeploymentNotFound'",
+    "model_not_found_or_hub.token": "ERROR: HF_TOKEN environment variable is not set",
+    "wandb_auth": "ERROR: WANDB_API_KEY environment variable is not set",
+    "wandb_auth.project": "wandb: ERROR W&B API: project not found (<Response [404]>)",
+    "permission_or_fd_limit.wandb_dir": (
+        "wandb: WARNING Path /d/wandb/ wasn't writable, using system temp directory."
+    ),
+    "training_setup_error.deterministic": (
+        "RuntimeError: scatter_add_cuda_kernel does not have a deterministic implementation, but "
+        "you set 'torch.use_deterministic_algorithms(True)'. You can use 'warn_only=True'"
+    ),
+    "host_oom.dataloader_killed": "RuntimeError: DataLoader worker (pid 12) is killed by signal: "
+    "Killed.",
+    "python_env_import.missing": "ModuleNotFoundError: No module named 'sklearn'",
+}
+
+
+@pytest.mark.parametrize("id", FINE)
+def test_a_message_is_told_by_its_finer_name(id: str) -> None:
+    assert read(FINE[id])[0].id == id
+
+
+def test_the_package_to_install_has_pips_name() -> None:
+    one = read(FINE["python_env_import.missing"])[0]
+    assert one.title == "The package scikit-learn is not installed"
+    assert one.remedies[0].changes[0].after == "python -m pip install scikit-learn"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "RuntimeError: unable to perform operation on <UnixTransport closed=True>; closed",
+    ],
+)
+def test_wandb_that_is_taken_down_with_the_program_only_warns(error: str) -> None:
+    log = f"""step:199 - critic/score/mean:0.5
+step:200 - critic/score/mean:0.5
+Traceback (most recent call last):
+  File "/x/verl/utils/tracking.py", line 120, in __del__
+    self.logger["wandb"].finish(exit_code=0)
+  File "/x/wandb/sdk/lib/sock_client.py", line 9, in send
+    self._sendall(data)
+{error}"""
+    one = read(log)[0]
+    assert (one.id, one.severity) == ("wandb_teardown_or_crash.exit", "warning")
+
+
+def test_a_warning_at_the_start_explains_no_crash() -> None:
+    log = f"""{FINE["permission_or_fd_limit.wandb_dir"]}
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+ValueError: not enough values to unpack"""
+    assert read(log)[0].id != "permission_or_fd_limit.wandb_dir"

@@ -1,0 +1,154 @@
+"""Steps that are slow from the start, and what they spend their time on.
+
+Shape: the median step takes more than five minutes, and one phase takes more than half of it, or
+rewards wait longer for a judge slot than their calls then take. Where a log has no step time, a
+step is its GPU phase and its reward phase together (``STEP_TIMING`` lines). The first step warms
+up and does not count where there are others. Ruled out: steps that a rule on the judge's share
+names already.
+Source: debug guide of GRubrics (more than 5 minutes a step is slow; ``sem_wait`` above the call's
+own time means that the limit is the bottleneck).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.metrics import cures, judge_share
+from engine.doctor.metrics.judge_limit import more_calls
+from engine.doctor.metrics.run import Run, percent
+from engine.times import seconds
+from engine.watch import metrics
+
+_SLOW_S = 300.0
+_STEPS = 2
+_MOST = 0.5
+_ROLLOUT = "actor_rollout_ref.rollout"
+
+_WORDS = {
+    "timing_s/gen": "generation",
+    "timing_s/reward": "reward",
+    "timing_s/old_log_prob": "log-probabilities",
+    "timing_s/ref": "reference log-probabilities",
+    "timing_s/values": "the critic's values",
+    "timing_s/update_actor": "the actor's update",
+    "timing_s/update_critic": "the critic's update",
+    "timing_s/update_weights": "weight sync",
+    "timing_s/save_checkpoint": "saving checkpoints",
+    metrics.REWARD_DURATION: "reward and judge",
+    metrics.GPU_PHASE: "generation and training",
+}
+
+
+def check(run: Run) -> Iterator[Finding]:
+    step = step_seconds(run)
+    if step is None or step <= _SLOW_S or any(judge_share.check(run)):
+        return
+    phase, cost = _largest_phase(run)
+    wait, call = _median(run, metrics.SEMAPHORE_WAIT), _median(run, metrics.JUDGE_LATENCY)
+    if cost <= _MOST * step:
+        return
+    told = f"{seconds(cost)} of it, {percent(min(1.0, cost / step))}, are {_WORDS[phase]}."
+    if phase != metrics.REWARD_DURATION:
+        yield _finding(run, "slow_step.long", step, told, phase, cost, _remedies(run, phase))
+    elif wait is not None and call is not None and wait >= call:
+        slots = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
+        yield _finding(
+            run, "slow_step.judge_queue", step, told + slots, phase, cost, (more_calls(run),)
+        )
+    else:
+        each = "" if call is None else f" A call takes {seconds(call)}."
+        yield _finding(
+            run, "slow_step.judge", step, told + each, phase, cost, _remedies(run, phase)
+        )
+
+
+def step_seconds(run: Run) -> float | None:
+    """Seconds of the median step; None where the log does not tell."""
+    if (step := _median(run, metrics.STEP_TIME)) is not None:
+        return step
+    phases = [_median(run, name) for name in (metrics.GPU_PHASE, metrics.REWARD_DURATION)]
+    known = [phase for phase in phases if phase is not None]
+    return sum(known) if known else None
+
+
+def _median(run: Run, name: str) -> float | None:
+    values = run.series(name).values
+    if values.size < _STEPS:
+        return None
+    return float(np.median(values[1:] if values.size > _STEPS else values))
+
+
+def _largest_phase(run: Run) -> tuple[str, float]:
+    costs = {name: _median(run, name) or 0.0 for name in _WORDS}
+    if _median(run, metrics.STEP_TIME) is not None:
+        # It is what is left of a step beside the rewards: its parts are logged as well.
+        costs.pop(metrics.GPU_PHASE)
+    phase = max(costs, key=costs.__getitem__)
+    return phase, costs[phase]
+
+
+def _finding(
+    run: Run,
+    id: str,
+    step: float,
+    told: str,
+    phase: str,
+    cost: float,
+    remedies: tuple[Remedy, ...],
+) -> Finding:
+    seen: tuple[Evidence, ...] = (
+        run.seen(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, step_seconds=step),
+    )
+    return Finding(
+        id,
+        Severity.WARNING,
+        f"A step takes {seconds(step)}",
+        f"The median step takes {seconds(step)}, from the start; more than 5 minutes is slow for "
+        f"a run that one watches. {told}",
+        seen,
+        remedies,
+        confidence=0.6,
+        source="debug guide of GRubrics: more than 5 min a step",
+    )
+
+
+def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
+    context = run.context
+    if phase in (metrics.REWARD_DURATION, "timing_s/reward"):
+        return (Remedy("Test the judge alone: its latency may be its server's"), more_calls(run))
+    if phase == "timing_s/gen":
+        return (
+            cures.scaled(context, cures.RESPONSE, 0.5, "Shorter responses", "less to generate"),
+            cures.setting(
+                context,
+                f"{_ROLLOUT}.gpu_memory_utilization",
+                0.8,
+                "More GPU memory for the rollout engine",
+                "more sequences at once",
+            ),
+        )
+    if phase == "timing_s/save_checkpoint":
+        title, effect = "Save less often", "less time spent saving"
+        return (cures.scaled(context, "trainer.save_freq", 5, title, effect),)
+    if phase in ("timing_s/update_actor", "timing_s/update_critic"):
+        return (*_larger_batches(run, f"{cures.ACTOR}.ppo_micro_batch_size_per_gpu"), _idle())
+    key = f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu"
+    return (*_larger_batches(run, key), _idle())
+
+
+def _larger_batches(run: Run, key: str) -> tuple[Remedy, ...]:
+    use = f"{cures.ACTOR}.use_dynamic_bsz"
+    title = "Pack micro batches by tokens"
+    return (
+        cures.scaled(run.context, key, 2, "Larger micro batches", "fewer, fuller passes"),
+        cures.setting(run.context, use, True, title, "no pass is mostly padding"),
+    )
+
+
+def _idle() -> Remedy:
+    return Remedy(
+        "Look at the GPU's utilization: offloading, a lower clock or another process slow it down"
+    )
