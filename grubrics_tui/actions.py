@@ -49,6 +49,7 @@ _CHANGING = frozenset(
     {
         "launch",
         "start",
+        "queue",
         "stop",
         "resume",
         "remove",
@@ -76,6 +77,8 @@ ACTIONS: tuple[Action, ...] = (
            ("checklist",), "grubrics-tui check CONFIG --tests"),
     Action("start", "enter", "launch now", "Start the run, detached from this terminal",
            ("launch",), "grubrics-tui launch CONFIG"),
+    Action("queue", "w", "queue", "Launch when its turn comes: free GPUs; on a CPU no other run",
+           ("launch",), "grubrics-tui launch CONFIG --queue"),
     Action("copy_command", "y", "copy command", "Copy the command to the clipboard", ("launch",)),
     Action("stop", "s", "stop", "Ask the run to stop; asks you first", ("live", "runs"),
            "grubrics-tui stop RUN"),
@@ -322,18 +325,20 @@ def keymap(keys: Mapping[str, str] | None) -> dict[str, str]:
     return {name: ",".join(split(chosen)) for name, chosen in (keys or {}).items()}
 
 
-def key_conflicts(keys: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with other keys for actions: names that do not exist, keys that two share."""
+def key_conflicts(keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The entries of other keys for actions that cannot be used, each with the reason: names that
+    do not exist, keys that two share."""
     known = {action.name.removeprefix("app."): action for action in ACTIONS}
     for name, chosen in keys.items():
         if name not in known:
-            close = nearest(name, known)
-            yield f"{name} is no action" + (f"; did you mean {close}?" if close else "")
+            close = _by_label(name) or nearest(name, known)
+            yield name, f"{name} is no action" + (f"; did you mean {close}?" if close else "")
+            continue
         wrong = next(
             filter(None, map(fault, split(chosen))), None if split(chosen) else "no key is named"
         )
         if wrong is not None:
-            yield f"{name}: {wrong}"
+            yield name, f"{name}: {wrong}"
     for where in dict.fromkeys(place for action in ACTIONS for place in action.where):
         taken: dict[str, str] = {}
         for action in actions_of(where):
@@ -342,7 +347,13 @@ def key_conflicts(keys: Mapping[str, str]) -> Iterator[str]:
                 other = taken.setdefault(key, name)
                 if other != name and (name in keys or other in keys):
                     mine, theirs = (name, other) if name in keys else (other, name)
-                    yield f"{mine}: '{told(key)}' is the key of {theirs} already"
+                    yield mine, f"{mine}: '{told(key)}' is the key of {theirs} already"
+
+
+def _by_label(label: str) -> str | None:
+    """The name of the action that the footer shows under ``label``, as ``leave`` for "quit"."""
+    names = (action.name.removeprefix("app.") for action in ACTIONS if action.label == label)
+    return next(names, None)
 
 
 def bindings(where: str = "") -> list[BindingType]:

@@ -110,15 +110,17 @@ def docs() -> dict[str, str]:
 def load_settings(path: Path | None = None, *, read_only: bool = False) -> Loaded:
     """The file's settings over the defaults.
 
-    What is wrong in it is one line each in ``faults``, and that key keeps its default: a viewer
-    must not refuse to open over a colour. ``read_only`` is what the command line asked for.
+    What is wrong in it is one line each in ``faults``, and that key, or entry of ``keys`` and
+    ``panels``, keeps its default: a viewer must not refuse to open over a color. ``read_only`` is
+    what the command line asked for.
     """
     path = path or settings_path()
     given, faults = _read(path)
     values: dict[str, Any] = {}
     for key, value in given.items():
         try:
-            values[key] = _checked(key, value)
+            values[key], wrong = _usable(key, value)
+            faults += [f"{path}: {key}: {reason} (ignored)" for reason in wrong]
         except ValueError as error:
             default = getattr(Settings, str(key), None)
             then = f" ({_told(default)} is used)" if hasattr(Settings, str(key)) else ""
@@ -153,6 +155,25 @@ def _read(path: Path) -> tuple[dict[Any, Any], list[str]]:
     return found, []
 
 
+class _EntryError(ValueError):
+    """One entry of a mapping is wrong; the others may be right."""
+
+    def __init__(self, entry: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.entry = entry
+
+
+def _usable(key: Any, value: Any) -> tuple[Any, list[str]]:
+    """The value in its type without the entries that are wrong, and what is wrong with those."""
+    wrong: list[str] = []
+    while True:
+        try:
+            return _checked(key, value), wrong
+        except _EntryError as error:
+            wrong.append(str(error))
+            value = {entry: one for entry, one in value.items() if entry != error.entry} or None
+
+
 def _checked(key: Any, value: Any) -> Any:
     """The value in its type; ValueError with one line that says what is wrong and what is right."""
     known = docs()
@@ -167,32 +188,38 @@ def _checked(key: Any, value: Any) -> Any:
     try:
         found = TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        raise ValueError(_first(error.errors(), value)) from None
-    problem = next(_PROBLEMS.get(key, lambda _: iter(()))(found or {}), None)
-    if problem is not None:
-        raise ValueError(problem)
+        first = _first(error.errors())
+        entry = first["loc"][0] if first["loc"] else None
+        if key in _PROBLEMS and isinstance(value, dict) and entry in value:
+            raise _EntryError(entry, _reason(first)) from None
+        raise ValueError(_reason(first)) from None
+    for entry, reason in _PROBLEMS.get(key, lambda _: iter(()))(found or {}):
+        raise _EntryError(entry, reason)
     return found
 
 
-def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Names that look like a misspelt panel: those of metrics mostly hold a slash."""
     for kind, names in panels.items():
         known = DEFAULT_PANELS[kind]
         for name in names:
             if name not in known and "/" not in name and (close := nearest(name, known)):
-                yield f"{kind}: {_told(name)} is no panel; did you mean {close}?"
+                yield kind, f"{kind}: {_told(name)} is no panel; did you mean {close}?"
 
 
-_PROBLEMS: Mapping[str, Callable[[Any], Iterator[str]]] = {
+_PROBLEMS: Mapping[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "keys": key_conflicts,
     "panels": _panel_problems,
 }
 
 
-def _first(errors: Any, value: Any) -> str:
-    """The first thing that is wrong, with the value at fault and the nearest right one."""
-    # A misspelt key is also a missing one; the first says more.
-    error = min(errors, key=lambda error: error["type"] == "missing")
+def _first(errors: Any) -> Any:
+    """The first thing that is wrong. A misspelt key is also a missing one, which says less."""
+    return min(errors, key=lambda error: error["type"] == "missing")
+
+
+def _reason(error: Any) -> str:
+    """What is wrong, with the value at fault and the nearest right one."""
     place = ".".join(str(part) for part in error["loc"] if part != "[key]")
     message = error["msg"].removeprefix("Input ").replace("should be", "must be")
     options = _options(error.get("ctx", {}).get("expected", ""))

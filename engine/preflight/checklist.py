@@ -20,6 +20,7 @@ from engine.preflight import (
     holdout,
     judge,
     limits,
+    machine,
     memory,
     ports,
     prompt,
@@ -58,6 +59,7 @@ ITEMS = (
     Item("memory", memory.check, needs=("batch",)),
     Item("disk", disk.check),
     Item("ports", ports.check),
+    Item("machine", machine.check),
 )
 
 

@@ -70,7 +70,8 @@ def _place(plot: Plot, view: View, look: Look) -> Iterator[Row]:
 
 
 def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
-    newest = max((float(line.x[-1]) for line in plot.lines if line.x.size), default=None)
+    # Before the first step only a validation has a value.
+    newest = _newest(plot.lines) if _newest(plot.lines) is not None else _newest(plot.marks)
     place = newest if view.cursor is None else view.cursor
     shapes = look.drawn_in_ascii(len(plot.lines))
     for number, line in enumerate(plot.lines):
@@ -84,6 +85,10 @@ def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
         value = _found(fact, place)[1]
         if value or not fact.quiet_at_zero:
             yield entry("", "", fact.label, fact.write(value), fact.tone)
+
+
+def _newest(drawn: Sequence[Values]) -> float | None:
+    return max((float(values.x[-1]) for values in drawn if values.x.size), default=None)
 
 
 def _band_facts(line: Line, view: View, place: float | None, shapes: bool) -> Iterator[Row]:

@@ -140,6 +140,7 @@ class ChecklistScreen(CockpitScreen):
         else:
             detail.show([("", "the message and the fix of a line appear here")])
 
+    @on(CheckList.Accepted)
     @on(CheckList.OptionSelected)
     def action_launch(self) -> None:
         obstacle = self._obstacle()
@@ -230,9 +231,9 @@ def _judge(recipe: Recipe) -> str:
 def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:
     """The way on; of what was warned of the first, as its line has no room for it."""
     if not warnings:
-        return [("", "nothing stands in the way: l goes on to the launch")]
+        return [("", "no check failed: enter or l opens the launch screen")]
     told = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    return [("", f"{told}; l goes on to the launch all the same"), *check_facts(warnings[0])]
+    return [("", f"{told}; enter or l opens the launch screen"), *check_facts(warnings[0])]
 
 
 def check_facts(check: Check) -> list[Fact]:

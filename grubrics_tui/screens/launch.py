@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
     from engine.launch.recipe import Recipe
     from engine.launch.steps import StepPlan
+    from engine.preflight.check import Check
 
 
 class LaunchScreen(ScrolledScreen):
@@ -39,9 +42,9 @@ class LaunchScreen(ScrolledScreen):
     """
 
     class Planned(Message):
-        def __init__(self, plan: LaunchPlan, steps: StepPlan | None) -> None:
+        def __init__(self, plan: LaunchPlan, steps: StepPlan | None, machine: Check) -> None:
             super().__init__()
-            self.plan, self.steps = plan, steps
+            self.plan, self.steps, self.machine = plan, steps, machine
 
     class Refused(Message):
         def __init__(self, reason: str) -> None:
@@ -69,13 +72,16 @@ class LaunchScreen(ScrolledScreen):
     def _make_plan(self) -> None:
         from engine.launch.launcher import plan
         from engine.launch.steps import step_plan
+        from engine.preflight import machine
+        from engine.preflight.check import Subject
 
         try:
             made = plan(self._recipe, runs=self._runs_root)
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
-        else:
-            self.post_message(self.Planned(made, step_plan(self._recipe)))
+            return
+        busy = machine.check(Subject(self._recipe, os.environ, self._runs_root))
+        self.post_message(self.Planned(made, step_plan(self._recipe), busy))
 
     @on(Planned)
     def _show_plan(self, message: Planned) -> None:
@@ -83,11 +89,12 @@ class LaunchScreen(ScrolledScreen):
         self.refresh_bindings()
         command = Content("\n").join(Content(line) for line in command_lines(message.plan.argv))
         self.query_one("#command", Facts).show([("$", command)])
-        self.query_one("#plan", Facts).show(plan_facts(message.plan, message.steps))
+        facts = plan_facts(message.plan, message.steps)
+        self.query_one("#plan", Facts).show([*facts, *_machine_facts(message.machine)])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is nothing to start or to copy before there is a plan."""
-        return action not in ("start", "copy_command") or self._plan is not None
+        return action not in ("start", "queue", "copy_command") or self._plan is not None
 
     def action_start(self) -> None:
         if self._plan is not None and not self._started:
@@ -95,12 +102,20 @@ class LaunchScreen(ScrolledScreen):
             self.notify(f"Starting {self._plan.run_id} ...", markup=False)
             self._launch(self._plan)
 
+    def action_queue(self) -> None:
+        if self._plan is not None and not self._started:
+            self._started = True
+            self.notify(f"Queueing {self._plan.run_id} ...", markup=False)
+            self._launch(self._plan, queue=True)
+
     @work(thread=True, exit_on_error=False)
-    def _launch(self, plan: LaunchPlan) -> None:
+    def _launch(self, plan: LaunchPlan, queue: bool = False) -> None:
         from engine.launch.launcher import launch
+        from engine.launch.queueing import ticket
 
         try:
-            run = launch(plan)
+            place = ticket(self._recipe, self._runs_root, after=None, turn=queue)
+            run = launch(replace(plan, ticket=place))
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
         else:
@@ -145,6 +160,16 @@ def change_facts(recipe: Recipe) -> list[Fact]:
             ),
         )
         for change in recipe.changes
+    ]
+
+
+def _machine_facts(check: Check) -> list[Fact]:
+    """The runs that this one would share the machine with; nothing where there are none."""
+    if check.status != "warn":
+        return []
+    return [
+        ("machine", Content.styled(check.message, "bold $warning")),
+        ("", "w puts this run in the queue; enter starts it beside the others"),
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.message import Message
 from textual.widgets.option_list import Option
 
 from grubrics_tui.widgets.choices import Choices
@@ -26,6 +27,15 @@ class CheckList(Choices):
         super().__init__("checklist")
         self.checks: dict[str, Check] = {}
         self._ids: Sequence[str] = ()
+
+    class Accepted(Message):
+        """Enter was pressed while no line is highlighted."""
+
+    def action_select(self) -> None:
+        if self.highlighted is None:
+            self.post_message(self.Accepted())
+        else:
+            super().action_select()
 
     def start(self, ids: Sequence[str]) -> None:
         """Forget every answer and wait for those to ``ids``."""

@@ -20,6 +20,7 @@ from engine.doctor.finding import Change, Remedy
 from engine.launch.launcher import plan
 from engine.launch.recipe import load_recipe
 from engine.launch.steps import step_plan
+from engine.preflight.check import ok
 from engine.runs.rundir import RunDir
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
@@ -183,7 +184,7 @@ async def confirm(driver: Driver, world: World) -> None:
 async def confirm_resume(driver: Driver, world: World) -> None:
     await runs(driver, world)
     await driver.press("j", "u")
-    await arrive(driver, ConfirmResume, "It cannot be resumed")
+    await arrive(driver, ConfirmResume, "cannot be resumed")
 
 
 async def confirm_removal(driver: Driver, world: World) -> None:
@@ -232,7 +233,9 @@ async def launch(driver: Driver, world: World) -> None:
     await arrive(driver, LaunchScreen, "max_steps=9")
     made = plan(recipe, "small-20260102", RUNS)
     made = replace(made, argv=("python", *made.argv[1:]))
-    screen.post_message(LaunchScreen.Planned(made, step_plan(recipe)))
+    screen.post_message(
+        LaunchScreen.Planned(made, step_plan(recipe), ok("machine", "no other run is active here"))
+    )
     await settled(driver)
 
 

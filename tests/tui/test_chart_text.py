@@ -51,6 +51,12 @@ def test_the_legend_reads_the_newest_values_and_says_where_an_older_one_is_from(
     assert said(View()) == "━ mean 2  ■ std 0.25  ◆ val 0.75 at 2"
 
 
+def test_before_the_first_step_the_legend_reads_the_validation_that_is_drawn() -> None:
+    nothing = Line(np.array([]), np.array([]), "mean")
+    before = Plot((nothing,), (Marks(np.array([0.0]), np.array([-0.025]), "val"),))
+    assert said(View(), plot=before) == "━ mean –  ◆ val -0.025"
+
+
 def test_the_legend_reads_the_values_and_flags_at_the_cursor() -> None:
     assert said(View(cursor=2.0)) == "step 2  ━ mean 0  ■ std 0.25  ◆ val 0.75"
     at_3 = said(View(cursor=3.0))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pilots import LARGE, SMALL, running
+from sample_run import SampleRun
 
 from engine.preflight.check import ok, warn
 from grubrics_tui.screens.checklist import ChecklistScreen
@@ -61,7 +62,22 @@ async def test_a_warning_is_told_in_full_beside_the_way_on(project: Path, runs: 
         warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
         for check in [*(ok(id, "fine") for id in list(checks.checks)), warned]:
             driver.app.screen.post_message(ChecklistScreen.Answered(check))
-        await driver.shows("1 warning; l goes on to the launch all the same", "end", "mend=it")
+        await driver.shows("1 warning; enter or l opens the launch screen", "end", "mend=it")
+
+
+async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
+        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        for id in list(checks.checks):
+            driver.app.screen.post_message(ChecklistScreen.Answered(ok(id, "fine")))
+        checks.highlighted = None
+        await driver.shows("no check failed: enter or l opens the launch screen")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
 
 
 async def test_launching_is_refused_with_the_reason_while_a_check_fails(
@@ -124,3 +140,16 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
         await driver.press("escape")
         await driver.shows("before the launch")
     assert not runs.exists()
+
+
+async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
+    project: Path, runs: Path
+) -> None:
+    from engine.launch.recipe import load_recipe
+
+    (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        SampleRun.create(runs, "busy").say("running")
+        await driver.app.push_screen(LaunchScreen(load_recipe("small", []), runs))
+        await driver.shows("run 'busy' is running", "w puts this run in the queue", "w queue")

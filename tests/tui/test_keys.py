@@ -64,13 +64,13 @@ def test_textual_knows_every_named_key() -> None:
     ],
 )
 def test_a_wrong_name_is_one_line_with_the_nearest_right_one(written: str, hint: str) -> None:
-    (problem,) = key_conflicts({"stop": written})
+    ((_, problem),) = key_conflicts({"stop": written})
     assert problem.startswith(f"stop: '{written}' is no key; ")
     assert hint in problem and "\n" not in problem
 
 
 def test_an_action_without_a_key_is_said() -> None:
-    assert list(key_conflicts({"stop": " "})) == ["stop: no key is named"]
+    assert list(key_conflicts({"stop": " "})) == [("stop", "stop: no key is named")]
 
 
 def test_the_keys_of_the_registry_are_keys() -> None:

@@ -70,6 +70,36 @@ def test_what_is_wrong_is_one_line_and_leaves_the_default(text: str, says: str) 
     assert "\n" not in fault
 
 
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("quit: Q", "keys: quit is no action; did you mean leave? (ignored)"),
+        ("stp: X", "keys: stp is no action; did you mean stop? (ignored)"),
+        ("zoom: escpe", "keys: zoom: 'escpe' is no key; did you mean escape? (ignored)"),
+        ("zoom: 3", "keys: zoom: 3 must be a valid string (ignored)"),
+        ("1: x", "keys: 1: 1 must be a valid string (ignored)"),
+        ("zoom: S", "keys: zoom: 'S' is the key of stop already (ignored)"),
+    ],
+)
+def test_one_wrong_key_does_not_cost_the_others(entry: str, says: str) -> None:
+    path = written(f"keys: {{stop: S, {entry}, resume: U}}\n")
+    loaded = load_settings()
+    assert loaded.settings.keys == {"stop": "S", "resume": "U"}
+    assert loaded.faults == (f"{path}: {says}",)
+
+
+def test_one_wrong_kind_of_panels_does_not_cost_the_other() -> None:
+    written("panels: {grpo: [rewrd], sft: [loss]}\n")
+    loaded = load_settings()
+    assert loaded.settings.panels == {"sft": ("loss",)}
+    assert len(loaded.faults) == 1
+
+
+def test_two_actions_may_swap_their_keys() -> None:
+    written("keys: {stop: u, resume: s}\n")
+    assert load_settings().faults == ()
+
+
 def test_one_wrong_value_does_not_cost_the_others() -> None:
     written("theme: grubrics-light\nrefresh_s: never\n")
     loaded = load_settings()

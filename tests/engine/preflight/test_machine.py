@@ -1,0 +1,79 @@
+"""The runs that a launch would share the machine with."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from engine.preflight import machine
+from engine.preflight.check import Check, Subject
+from engine.runs.processes import identify
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, StateName, this_host, write_state
+from tests.engine.preflight.project import Project
+
+
+def active(
+    project: Project, name: str = "other", state: StateName = "running", **more: str
+) -> None:
+    run = RunDir(project.root / "runs" / name)
+    run.path.mkdir(parents=True)
+    known = {"host": this_host(), **more}
+    mine = identify(os.getpid())
+    write_state(run, RunState(state, supervisor=mine, step=3, total_steps=40, **known))
+
+
+def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -> Check:
+    recipe = project.recipe("grpo", *overrides)
+    return machine.check(Subject(recipe, env, project.root / "runs", waits=waits))
+
+
+def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) -> None:
+    active(project)
+    found = answer(project)
+    assert found.status == "warn"
+    assert found.message == (
+        "run 'other' is running at step 3 of 40 and shares the CPU and the memory"
+    )
+    assert found.fix is not None and found.fix.endswith("--queue waits")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "shared"),
+    [
+        ("all", "all", "every GPU"),
+        ("0,1", "1,2", "GPU 1"),
+        ("all", "3", "GPU 3"),
+        ("0", "all", "GPU 0"),
+        ("0", "1", "the CPU and the memory, but no GPU"),
+    ],
+)
+def test_the_gpus_that_both_would_use_are_named(
+    project: Project, theirs: str, mine: str, shared: str
+) -> None:
+    active(project, gpus=theirs)
+    found = answer(project, "grubrics.device=cuda", CUDA_VISIBLE_DEVICES=mine)
+    assert found.message.endswith(f"shares {shared}")
+
+
+def test_a_run_that_waits_for_its_turn_is_not_warned(project: Project) -> None:
+    active(project)
+    found = answer(project, waits=True)
+    assert (found.status, "other" in found.message) == ("ok", True)
+
+
+@pytest.mark.parametrize("state", ["queued", "finished"])
+def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -> None:
+    active(project, state=state)
+    assert answer(project).message == "no other run is active here"
+
+
+def test_a_run_on_another_machine_shares_nothing(project: Project) -> None:
+    active(project, host="elsewhere")
+    assert answer(project).status == "ok"
+
+
+def test_a_cluster_has_other_machines(project: Project) -> None:
+    active(project)
+    assert answer(project, RAY_ADDRESS="http://10.0.0.1:8265").status == "ok"
