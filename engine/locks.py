@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from engine import files
+
 PATIENCE_S = 30.0
 """A dump of stacks stops a process for up to twenty."""
 _LOOK_S = 0.02
@@ -39,6 +41,17 @@ def held(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         take(descriptor, folder, fcntl.flock)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def held_file(path: Path) -> Iterator[None]:
+    """One user of ``path`` at a time: a file of its owner's alone, which nobody else can lock."""
+    descriptor = files.open_lock(path)
+    try:
+        take(descriptor, path, fcntl.flock)
         yield
     finally:
         os.close(descriptor)

@@ -11,7 +11,7 @@ import typer
 
 from engine.errors import UsageError, guarded
 from engine.launch.env_file import load_env_file
-from engine.runs.rundir import find_run, runs_root
+from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui import (
     compare_command,
     diagnose_command,
@@ -30,6 +30,7 @@ from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOpti
 from grubrics_tui.options import answer as _answer
 from grubrics_tui.options import print_json as _print_json
 from grubrics_tui.terminal_text import clean_text
+from grubrics_tui.trusting import TrustOption, require_trust
 
 app = typer.Typer(
     name="grubrics-tui",
@@ -144,13 +145,17 @@ def stop(
     after_checkpoint: Annotated[
         bool, typer.Option("--after-checkpoint", help="Let the next checkpoint complete first")
     ] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop a run and wait until nothing of it is left."""
+    from engine.runs.ray_job import has_open_jobs
     from engine.runs.stopping import stop_run
 
-    done = stop_run(find_run(runs_root(runs), run), after_checkpoint=after_checkpoint)
+    found = find_run(runs_root(runs), run)
+    require_trust(found, trust, executes=has_open_jobs(found))
+    done = stop_run(found, after_checkpoint=after_checkpoint)
     _answer(done.to_json(), done.message, as_json)
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 
@@ -161,6 +166,7 @@ app.command()(launch_command.resume)
 @app.command()
 def reap(
     yes: Annotated[bool, typer.Option("--yes", help="End them")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -171,6 +177,9 @@ def reap(
 
     root = runs_root(runs)
     found = leftovers(root)
+    if yes and trust:
+        for directory in {one.directory for one in found}:
+            require_trust(RunDir(directory), trust)
     ended = end(found) if yes else []
     holding = private_ray.leftovers(root)
     directories = [str(private_ray.directory(attempt)) for attempt in holding]
@@ -212,6 +221,7 @@ def log(
     observations: Annotated[str | None, typer.Option()] = None,
     decision: Annotated[str | None, typer.Option()] = None,
     file: Annotated[Path, typer.Option(help="Log file")] = Path("docs/experiment-log.md"),
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -227,7 +237,10 @@ def log(
         "decision": decision,
     }
     changes = {key: value for key, value in given.items() if value is not None}
-    entry = dataclasses.replace(draft_entry(find_run(runs_root(runs), run)), **changes)
+    found = find_run(runs_root(runs), run)
+    if append:
+        require_trust(found, trust)
+    entry = dataclasses.replace(draft_entry(found), **changes)
     if append:
         entry = dataclasses.replace(entry, id=append_entry(file, entry))
     answer = {

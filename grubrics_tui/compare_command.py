@@ -12,6 +12,7 @@ from engine.errors import UsageError
 from engine.runs.notes import Notes, add_tags, read_notes, remove_tags, write_note
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json, say
+from grubrics_tui.trusting import TrustOption, require_trust
 
 if TYPE_CHECKING:
     from engine.records.compare import Comparison
@@ -66,6 +67,7 @@ def tag(
     run: RunArgument,
     tags: Annotated[list[str] | None, typer.Argument(help="None: print those it has")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,6 +76,7 @@ def tag(
     if remove and not tags:
         raise UsageError("--remove needs the tags to take away")
     if tags:
+        require_trust(found, trust)
         notes = remove_tags(found, tags) if remove else add_tags(found, tags)
     else:
         notes = read_notes(found)
@@ -83,11 +86,14 @@ def tag(
 def note(
     run: RunArgument,
     text: Annotated[str | None, typer.Argument(help="None: print it; empty: remove it")] = None,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a note on a run."""
     found = find_run(runs_root(runs), run)
+    if text is not None:
+        require_trust(found, trust)
     notes = read_notes(found) if text is None else write_note(found, text)
     _answer_notes(found, notes, notes.text or "no note", as_json)
 

@@ -18,6 +18,7 @@ from grubrics_tui.diagnose_command import finding_json, finding_lines
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
 from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
+from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
@@ -32,6 +33,7 @@ def judge_test(
     calls: Annotated[
         int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
     ] = 8,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,6 +46,10 @@ def judge_test(
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
     recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
+    if run is not None:
+        require_trust(run, trust, executes=True)
+    else:
+        require_config_trust(source, trust)
     with quiet():
         found = run_test(recipe, os.environ, calls)
     note = _moved(run) if run is not None else None

@@ -14,6 +14,7 @@ import typer
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import RunState, describe, observed_state
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json, say
+from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
 
 if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
@@ -31,6 +32,7 @@ def check(
     config: ConfigArgument,
     overrides: OverridesArgument = None,
     tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,6 +40,7 @@ def check(
     from engine.launch.recipe import load_recipe
     from engine.preflight.checklist import run_checks
 
+    require_config_trust(config, trust)
     checks, recipe = [], load_recipe(config, overrides or [])
     for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
         checks.append(result)
@@ -65,6 +68,7 @@ def launch(
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Train as a job on this Ray cluster")
     ] = None,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,6 +76,7 @@ def launch(
     from engine.launch.launcher import launch as start
     from engine.launch.recipe import load_recipe
 
+    require_config_trust(config, trust)
     recipe, root = load_recipe(config, overrides or []), runs_root(runs)
     plan, cluster = _planned(recipe, root, name, after, queue, ray)
     if not as_json:
@@ -98,6 +103,7 @@ def resume(
     ] = None,
     wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be resumed")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -105,6 +111,7 @@ def resume(
     from engine.launch.resume import resume as go_on
 
     found = find_run(runs_root(runs), run)
+    require_trust(found, trust, executes=True)
     if dry_run:
         _show_resume(found, from_step, as_json)
         return

@@ -11,6 +11,7 @@ from engine.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.formats import memory
 from grubrics_tui.options import JsonOption, RunsOption, answer, on_terminal, say
+from grubrics_tui.trusting import TrustOption, require_trust
 
 if TYPE_CHECKING:
     from engine.runs.housekeeping import Deletion
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
 def archive(
     run: Annotated[list[str], typer.Argument(help="Ids of runs, or the starts of them")],
     undo: Annotated[bool, typer.Option("--undo", help="Bring them back into the list")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move ended runs out of the list, into .archive in the runs folder; nothing is lost."""
     from engine.runs import housekeeping
+    from engine.runs.ray_job import has_open_jobs
 
     root = runs_root(runs)
     found = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
+    for one in found:
+        require_trust(one, trust, executes=has_open_jobs(one))
     if not undo:
         for one in found:
             housekeeping.require_settled(one)
@@ -56,16 +61,20 @@ def delete(
     ] = False,
     archived: Annotated[bool, typer.Option("--archived", help="Archived runs")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what deleting ended runs would free, and delete them after a yes."""
     from engine.runs import housekeeping
+    from engine.runs.ray_job import has_open_jobs
 
     root = runs_root(runs)
     source = archive_root(root) if archived else root
     housekeeping.finish_deletions(root)
     exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
+    for one in exact:
+        require_trust(one, trust, executes=has_open_jobs(one))
     plans = [housekeeping.plan_deletion(one, root) for one in exact]
     if checkpoints and (kept := next((p for p in plans if p.checkpoints.kept_because), None)):
         own = kept.checkpoints

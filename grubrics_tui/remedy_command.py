@@ -13,6 +13,7 @@ from grubrics_tui.changes import change_json, child_lines
 from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
+from grubrics_tui.trusting import TrustOption, require_trust
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Remedy
@@ -23,6 +24,7 @@ def remedy(
     number: Annotated[int, typer.Option(help="Which remedy, as diagnose numbers them")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change")] = False,
     wait: Annotated[bool, typer.Option(help="Follow the new run to its end")] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -33,6 +35,7 @@ def remedy(
     from engine.launch.child import checked_child, launch_checked
 
     sick = find_run(runs_root(runs), run)
+    require_trust(sick, trust, executes=True)
     chosen = _chosen(sick, number)
     planned = checked_child(sick, chosen.changes)
     told: dict[str, Any] = {

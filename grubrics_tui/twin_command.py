@@ -15,6 +15,7 @@ from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
 from grubrics_tui.recorded_command import reproduce_recorded
+from grubrics_tui.trusting import TrustOption, require_trust
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Change
@@ -37,6 +38,7 @@ def reproduce(
     step: Annotated[
         int | None, typer.Option(help="Whose rows or rollouts [default: the first that failed]")
     ] = None,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,6 +51,7 @@ def reproduce(
     from engine.launch.twin_verdict import must_fail
 
     original = find_run(runs_root(runs), run)
+    require_trust(original, trust, executes=True)
     if recorded:
         reproduce_recorded(original, step, dry_run, as_json)
         return

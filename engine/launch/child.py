@@ -27,6 +27,7 @@ from engine.preflight.checklist import require_launchable
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
+from engine.runs.trust import require
 
 _FOLDERS = {"grpo": "trainer.default_local_dir", "sft": "training.output_dir"}
 """The key of a run's own folder, by its kind of recipe."""
@@ -69,6 +70,7 @@ def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     is no valid whole, and where the run was launched from another folder. While the run goes on,
     its child waits for a turn.
     """
+    require(run, executes=True)
     manifest = run.read_manifest()
     if manifest.get("cwd") and Path(str(manifest["cwd"])) != Path.cwd():
         raise UsageError(

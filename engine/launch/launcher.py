@@ -38,6 +38,7 @@ from engine.runs.queue import Ticket
 from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, SUPERVISES_VARIABLE, RunDir, check_id
 from engine.runs.staging import new_staging, remove_abandoned
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.runs.trust import vouch
 from engine.runs.user_manager import scope_prefix
 
 _HANDSHAKE_S = 20.0
@@ -226,7 +227,9 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    return RunDir(launch_plan.directory)
+    run = RunDir(launch_plan.directory)
+    vouch(run)
+    return run
 
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:

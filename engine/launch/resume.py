@@ -26,6 +26,7 @@ from engine.runs.processes import members
 from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, settled_state, with_first_start, write_state
+from engine.runs.trust import require, vouch
 from engine.watch.train_log import read_steps
 
 
@@ -46,6 +47,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
     nothing. UsageError while the run goes on or has processes left, when it has nothing left to
     do, and when there is no such checkpoint.
     """
+    require(run, executes=True)
     with custody(run):
         settle(run, noticed_by="resume")
         return _resume(run, from_step)
@@ -61,6 +63,7 @@ def _resume(run: RunDir, from_step: int | None) -> Resumed:
         found = (*_warnings(run, manifest, attempt), *_gap(run, step))
         warnings = tuple(jsonl.line(warning) or "" for warning in found)
         _begin(run, manifest, attempt, warnings, with_first_start(state, manifest))
+        vouch(run)
     except OSError as error:
         raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
     start_supervisor(run)
@@ -115,6 +118,7 @@ def _whole_manifest(run: RunDir) -> dict[str, Any]:
 
 def resume_step(run: RunDir) -> int:
     """The step that ``resume`` would go on from. UsageError where it would refuse."""
+    require(run, executes=True)
     state = _require_ended(run)
     return starting_point(run, _whole_manifest(run), state, None)[0]
 
@@ -122,6 +126,7 @@ def resume_step(run: RunDir) -> int:
 def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
     """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
     refuse; what only its own look at the defaults and at a cluster finds is not known before."""
+    require(run, executes=True)
     state, manifest = _require_ended(run), _whole_manifest(run)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)

@@ -25,6 +25,7 @@ from engine.launch.telling_step import telling_step
 from engine.launch.twin_verdict import named_values
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
+from engine.runs.trust import require
 
 STEPS, BATCH = 5, 4
 FOLDER = Path("checkpoints/twins")
@@ -130,7 +131,9 @@ def prepare(twin: Twin) -> LaunchPlan:
 
 
 def require_here(run: RunDir) -> None:
-    """UsageError for a run of another folder: its recipe's paths mean nothing here."""
+    """UsageError for a run of another folder, where its recipe's paths mean nothing, and for one
+    of which nothing may be executed."""
+    require(run, executes=True)
     cwd = run.read_manifest().get("cwd")
     if cwd and Path(str(cwd)) != Path.cwd():
         raise UsageError(f"run '{run.id}' was launched in {cwd}; reproduce it there")

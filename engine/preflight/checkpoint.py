@@ -20,6 +20,7 @@ from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_s
 from engine.records.step_folders import WantedFiles, complete_steps, written_steps
 from engine.runs.registry import RunInfo, list_runs
 from engine.runs.rundir import RunDir
+from engine.runs.trust import is_neighbor
 
 ID = "checkpoint"
 
@@ -164,9 +165,11 @@ def _undermined(subject: Subject) -> Iterator[Check]:
 
 
 def _going_on(subject: Subject) -> list[RunInfo]:
-    """The runs that have not ended, and will not have when this one starts."""
+    """The runs that have not ended, and will not have when this one starts; a stranger's word that
+    they run is not taken."""
     runs = list_runs(subject.runs)
-    return [info for info in runs if not info.state.has_ended and info.id not in subject.ahead]
+    active = [info for info in runs if not info.state.has_ended and info.id not in subject.ahead]
+    return [info for info in active if is_neighbor(f"{subject.runs}/{info.id}")]
 
 
 def _writer(subject: Subject, model: Path) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.runs.index import stamp
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import RunState, observe, recorded_state
+from engine.runs.trust import is_neighbor
 
 
 class ActiveRuns:
@@ -17,13 +18,15 @@ class ActiveRuns:
         self._known: dict[str, tuple[str, RunState | None]] = {}
 
     def look(self) -> dict[str, RunState]:
-        """The runs that have not ended, by id."""
+        """The runs that have not ended, by id, without those of strangers (``is_neighbor``): nobody
+        waits on their word."""
         self._known = {
             name: found for name in folder_names(self._root) if (found := self._of(name))
         }
         states = {name: state for name, (_, state) in self._known.items() if state is not None}
         observed = {name: observe(state) for name, state in states.items()}
-        return {name: state for name, state in observed.items() if not state.has_ended}
+        active = {name: state for name, state in observed.items() if not state.has_ended}
+        return {name: s for name, s in active.items() if is_neighbor(f"{self._root}/{name}")}
 
     def _of(self, name: str) -> tuple[str, RunState | None] | None:
         """Stamp and state of a run; no state once it has ended, None when there is no run.

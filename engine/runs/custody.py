@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from engine import files
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir
+from engine.runs.trust import require
 
 
 @contextlib.contextmanager
 def custody(run: RunDir) -> Iterator[None]:
     """Hold a run while its books are closed or a new attempt is started.
 
-    UsageError while another process does. The lock dies with its process, so none is ever left
-    behind; a file system without locks is trusted to have one user.
+    UsageError while another process does, and for a run that nothing may be done with. The lock
+    dies with its process, so none is ever left behind; a file system without locks is trusted to
+    have one user.
     """
+    require(run)
     descriptor = files.open_lock(run.path / ".lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

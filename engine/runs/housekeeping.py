@@ -28,6 +28,7 @@ from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
 from engine.runs.staging import remove_abandoned
 from engine.runs.state import describe, recorded_state, settled_state, this_host
+from engine.runs.trust import require
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0
@@ -112,6 +113,7 @@ def finish_deletions(root: Path) -> None:
 
 def require_settled(run: RunDir) -> None:
     """UsageError, in one line, unless the run is over and nothing of it is left running."""
+    require(run)
     if run.path.is_symlink():
         raise UsageError(f"{run.path} is a symbolic link; only real run folders are put away")
     state = settled_state(run)

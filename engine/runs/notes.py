@@ -15,6 +15,7 @@ from engine import jsonl, locks
 from engine.errors import UsageError, unknown_name
 from engine.masking import mask_text
 from engine.runs.rundir import RunDir
+from engine.runs.trust import require
 
 MOST_TAGS = 20
 LONGEST_NOTE = 4000
@@ -104,10 +105,11 @@ def _checked(text: str) -> str:
 def _changing(run: RunDir) -> Iterator[Notes]:
     """The notes as they are, while nobody else changes them.
 
-    The folder is locked, since the file is replaced by every change. A file system without locks
-    is trusted to have one user.
+    A file beside it is locked, since the notes are replaced by every change. A file system without
+    locks is trusted to have one user.
     """
-    with locks.held(run.path):
+    require(run)
+    with locks.held_file(run.path / ".notes.lock"):
         yield read_notes(run)
 
 

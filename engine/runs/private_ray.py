@@ -18,6 +18,7 @@ from engine import files
 from engine.runs.marks import Mark
 from engine.runs.processes import members
 from engine.runs.rundir import MARK_VARIABLE, RunDir, folder_names
+from engine.runs.trust import objection
 
 PREFIX = "gr-"
 RECORD = "ray_dir.txt"
@@ -58,12 +59,15 @@ def remove_all(run: RunDir) -> None:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """Attempts below ``root`` that still have such a directory, and no process of their run."""
+    """Attempts below ``root`` that still have such a directory, and no process of their run.
+
+    Not those of a run that nothing may be done with.
+    """
     found = []
     for run in (RunDir(root / name) for name in folder_names(root)):
         # Looked at before the processes: an attempt that starts meanwhile is not among them.
         holding = [attempt.path for attempt in run.attempts() if directory(attempt.path)]
-        if holding and not members(run):
+        if holding and not members(run) and objection(run) is None:
             found += holding
     return found
 

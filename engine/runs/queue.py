@@ -135,11 +135,27 @@ class Place:
             return Wait("its place in the queue")
         if held := self._log.hold(self._id):
             return Wait(None, held)
-        if ahead := self._log.ahead(self._id, _joined(others, self._log)):
+        if ahead := self._log.ahead(self._id, self._waiting(others)):
             count = f"{len(ahead)} run{'s' if len(ahead) != 1 else ''} ahead"
             return Wait(f"its turn: {count} ({_some(ahead)})")
         busy = {name: state for name, state in others.items() if state.state != "queued"}
         return self._resources(busy)
+
+    def _waiting(self, states: Mapping[str, RunState]) -> list[str]:
+        """The runs that wait. One whose supervisor has not come yet will join behind everybody, and
+        another user's may have joined a queue that this one does not know."""
+        return [
+            name
+            for name, state in states.items()
+            if state.state == "queued"
+            and (name in self._log.places or (state.supervisor is not None and self._is_own(name)))
+        ]
+
+    def _is_own(self, name: str) -> bool:
+        try:
+            return (self._root / name).stat().st_uid == os.geteuid()
+        except OSError:
+            return False
 
     def _resources(self, busy: Mapping[str, RunState]) -> Start | Wait:
         if self._ticket.gpus:
@@ -155,15 +171,6 @@ class Place:
 def _is_here(state: RunState) -> bool:
     """Whether a run is on this machine; other hosts that share the folder have their own queue."""
     return state.host in (None, this_host())
-
-
-def _joined(states: Mapping[str, RunState], log: QueueLog) -> list[str]:
-    """The runs that wait. One whose supervisor has not come yet will join behind everybody."""
-    return [
-        name
-        for name, state in states.items()
-        if state.state == "queued" and (name in log.places or state.supervisor is not None)
-    ]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ other hosts that share the folder have queues of their own.
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections import deque
 from collections.abc import Collection
@@ -16,6 +18,7 @@ from typing import Any
 from engine import jsonl
 from engine.runs.processes import boot_id
 from engine.runs.state import StateName
+from engine.runs.trust import is_neighbor
 from engine.watch.tail import Tail
 
 _JOIN_PATIENCE_S = 2.0
@@ -101,12 +104,26 @@ class QueueLog:
 
 
 def log_path(root: Path) -> Path:
-    return root / "queue.jsonl"
+    """The queue's file: everybody's in a folder that a group shares, else this user's own where
+    somebody else made the first one."""
+    shared = root / "queue.jsonl"
+    try:
+        status = shared.lstat()
+    except OSError:
+        return shared
+    usable = stat.S_ISREG(status.st_mode) and os.access(shared, os.R_OK | os.W_OK)
+    mine = usable and (status.st_uid == os.geteuid() or is_neighbor(str(shared)))
+    return shared if mine else root / f"queue-{os.geteuid()}.jsonl"
 
 
 def join(root: Path, run: str) -> None:
     """Take the last place. OSError when it cannot be written, or soon when the file is locked."""
-    jsonl.append(log_path(root), _record("join", run=run), _JOIN_PATIENCE_S)
+    path = log_path(root)
+    jsonl.append(path, _record("join", run=run), _JOIN_PATIENCE_S)
+    folder, file = root.stat(), path.stat()
+    # Every member of the group that shares the folder joins the same queue.
+    if folder.st_mode & 0o022 == 0o020 and file.st_uid == os.geteuid():
+        path.chmod(file.st_mode & 0o777 | 0o060)
 
 
 def release(root: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from engine import jsonl
 from engine.runs.ray_api import Cluster, RefusedError, UnreachableError
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt, RunDir
+from engine.runs.trust import require
 
 CARRIED = (
     RUN_ID_VARIABLE,
@@ -107,9 +108,20 @@ def stop_left(run: RunDir) -> None:
         time.sleep(0.5)
 
 
+def has_open_jobs(run: RunDir) -> bool:
+    """Whether a job may be left of which its cluster has to be asked."""
+    return any(job.ended is None for one in run.attempts() if (job := read_job(one.path)))
+
+
 def _open_jobs(run: RunDir) -> list[tuple[Attempt, RayJob]]:
+    """The jobs to ask after. Only the cluster that the run was launched on is asked, for it is
+    sent this user's token; UsageError for a run whose word on that is not taken."""
     found = [(attempt, read_job(attempt.path)) for attempt in run.attempts()]
-    return [(attempt, job) for attempt, job in found if job is not None and job.ended is None]
+    still = [(attempt, job) for attempt, job in found if job is not None and job.ended is None]
+    if still:
+        require(run, executes=True)
+    cluster = run.read_manifest().get("ray")
+    return [(attempt, job) for attempt, job in still if job.address == cluster]
 
 
 def _close(attempt: Attempt, job: RayJob, status: str) -> None:

@@ -13,8 +13,9 @@ from engine.runs.aftermath import settle_if_lost
 from engine.runs.marks import Mark
 from engine.runs.processes import Identity, end, marked
 from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
-from engine.runs.state import settled_state
+from engine.runs.state import observed_state, settled_state
 from engine.runs.system import gpu_memory
+from engine.runs.trust import objection
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ def leftovers(root: Path) -> list[Leftover]:
 def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
     """End exactly these processes; returns the pids that were still there to be ended.
 
-    The books of runs that were lost are closed.
+    The books of runs that were lost are closed. A run that nothing may be done with is left alone.
     """
-    told = list(found)
+    told = [one for one in found if objection(RunDir(one.directory)) is None]
     ended = end([one.process for one in told], patience_s)
     for directory in {one.directory for one in told}:
         settle_if_lost(RunDir(directory), "reap")
@@ -90,6 +91,8 @@ def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
 def _why_over(run: RunDir, mark: Mark) -> str | None:
     if not run.manifest.exists() or not mark.is_of(run):
         return "its run directory is gone"
+    if (case := objection(run)) is not None:
+        return f"{observed_state(run).state} as its files say; not ended: {case.reasons[0]}"
     state = settled_state(run)
     if state.has_ended:
         return f"its run is {state.state}"

@@ -15,6 +15,7 @@ from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.settings import Supervision
 from engine.runs.state import RunState, describe, observed_state, settled_state, this_host
+from engine.runs.trust import require
 
 _MARGIN_S = 40.0
 _PATIENCE_S = 10.0
@@ -41,7 +42,9 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     """Stop a run; with ``after_checkpoint`` only ask, and return at once.
 
     Of a run that is over, what it left behind is ended: a lost run has no supervisor to do it.
+    UsageError for a run that nothing may be done with.
     """
+    require(run)
     state, left = settled_state(run), members(run)
     if not state.has_ended:
         _ask(run, state, after_checkpoint)

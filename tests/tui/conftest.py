@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.runs.trust import vouch
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_run import OOM, REMOTE, SampleRun, verl_line
@@ -71,6 +73,7 @@ def curable(project: Project, runs: Path) -> RunDir:
     sample = SampleRun.create(runs, "grpo-sick")
     jsonl.write_json(sample.run.manifest, contents)
     files.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
+    vouch(sample.run)
     sample.grow(5)
     sample.print(OOM)
     sample.say("failed", reason="exit code 1 at step 5 of 6: OutOfMemoryError")

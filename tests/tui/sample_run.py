@@ -19,6 +19,7 @@ from engine import jsonl
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, StateName, write_state
+from engine.runs.trust import vouch
 
 GIB = 2**30
 
@@ -93,6 +94,7 @@ class SampleRun:
             "attempts": [{"number": 1, "started": sample.started, "argv": argv}],
         }
         jsonl.write_json(sample.run.manifest, manifest)
+        vouch(sample.run)
         sample.say("starting")
         return sample
 
@@ -102,6 +104,7 @@ class SampleRun:
             key: {"value": value, "origin": origin} for key, (value, origin) in values.items()
         }
         jsonl.write_json(self.run.manifest, {**self.run.read_manifest(), "config": entries})
+        vouch(self.run)
 
     def say(self, state: StateName, **details: object) -> None:
         """Replace state.json."""

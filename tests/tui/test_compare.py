@@ -11,6 +11,7 @@ from sample_run import SampleRun
 from typer.testing import CliRunner
 
 from engine import jsonl
+from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.screens.compare import CompareScreen, labels
 from grubrics_tui.screens.runs import RunsScreen
@@ -148,6 +149,7 @@ async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
 def shell(sample: SampleRun, **variables: str) -> None:
     environment = {"environment": {"variables": variables}}
     jsonl.write_json(sample.run.manifest, {**sample.run.read_manifest(), **environment})
+    vouch(sample.run)
 
 
 async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], runs: Path) -> None:

@@ -16,6 +16,7 @@ from engine.doctor.diagnose import diagnose_run
 from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity, launchable
 from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from engine.watch.foreign.watch import open_foreign
 from grubrics_tui.diagnose_command import finding_json
 from grubrics_tui.navigation import OpenFindings
@@ -59,6 +60,7 @@ async def test_the_root_is_listed_and_told_with_its_evidence_and_remedies(
 async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:
     sick.print(*[KEY] * 3)
     jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
+    vouch(sick.run)
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE, "2.00 GiB")
         listed = driver.app.screen.selected  # type: ignore[attr-defined]
@@ -134,6 +136,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
 
 async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, runs: Path) -> None:
     jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
+    vouch(sick.run)
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
         while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
@@ -218,6 +221,7 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_twin(
 ) -> None:
     manifest = {k: v for k, v in sick.run.read_manifest().items() if k != "cwd"}
     jsonl.write_json(sick.run.manifest, manifest)
+    vouch(sick.run)
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
         await driver.press("t")
@@ -290,6 +294,7 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
     jsonl.write_json(curable.manifest, _sick_rate(curable))
+    vouch(curable)
     said = call("diagnose", curable.id, "--runs", str(runs))[1]
     number = (
         next(line for line in said.splitlines() if "Set the learning rate to" in line)

@@ -11,6 +11,7 @@ from sample_run import OOM, SampleRun
 
 from engine import jsonl
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 
 pytestmark = pytest.mark.waits
 
@@ -95,6 +96,7 @@ def test_a_dry_run_refuses_what_the_launch_refuses(
     curable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
 ) -> None:
     jsonl.write_json(curable.manifest, {**curable.read_manifest(), "cwd": "/elsewhere"})
+    vouch(curable)
     code, said = call("remedy", "grpo-sick", "--runs", str(runs), *dry)
     assert code == 2
     assert "was launched in /elsewhere; apply the remedy there" in said

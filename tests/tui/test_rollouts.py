@@ -15,6 +15,7 @@ from sample_run import SampleRun
 from typer.testing import CliRunner
 
 from engine import jsonl
+from engine.runs.trust import vouch
 from engine.watch.growing import Cancelled
 from engine.watch.reward_records import Split
 from engine.watch.rollouts import RolloutStore, StepRollouts
@@ -39,6 +40,7 @@ def answered(run: SampleRun) -> SampleRun:
     weights = {f"reward_config.{key}": {"value": value} for key, value in WEIGHTS.items()}
     manifest["config"] |= {"algorithm.adv_estimator": {"value": "grpo"}, **weights}
     jsonl.write_json(run.run.manifest, manifest)
+    vouch(run.run)
     attempt = run.run.attempt(1).path
     write_step(attempt, 1, {"early": [0.1, 0.2]})
     write_step(attempt, 2, {"spread": [0.8, 0.2, None], "same": [0.8, 0.8]})

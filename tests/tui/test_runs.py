@@ -14,6 +14,7 @@ from engine.records.ownership import STAMP, Stamp
 from engine.runs.registry import list_runs
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root
+from engine.runs.trust import vouch
 from grubrics_tui.widgets.run_list import RunList
 from tests.engine.records.checkpoint_files import save
 
@@ -255,6 +256,7 @@ async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> 
 def save_checkpoint(sample: SampleRun) -> Path:
     manifest = {**sample.run.read_manifest(), "checkpoint_dir": "saved"}
     jsonl.write_json(sample.run.manifest, manifest)
+    vouch(sample.run)
     folder = sample.run.path.parent / "saved"
     (folder / "global_step_3").mkdir(parents=True)
     (folder / "global_step_3" / "model.pt").write_bytes(bytes(3 * 2**20))

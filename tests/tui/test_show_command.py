@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from engine import jsonl
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 
 
@@ -36,6 +37,7 @@ def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Pa
     manifest = run.run.read_manifest()
     attempts = [*manifest["attempts"], {**manifest["attempts"][0], "number": 2, "started": 2e9}]
     jsonl.write_json(run.run.manifest, {**manifest, "attempts": attempts})
+    vouch(run.run)
     run.say("finished", attempt=2, started=1e9 + 500, ended=1e9 + 560, ran_before=40, began=1e9)
     text = told("show", "grpo-night", runs=runs)
     first, last, end = (

@@ -18,6 +18,7 @@ from engine.launch.pinned import pinned_recipe
 from engine.launch.resume import resume
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
+from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project
 from tests.engine.runs.faults.stage import Stage
 from tests.waiting import ended, wait_for
@@ -46,6 +47,7 @@ def launched(project: Project, name: str = "sick", **more: Any) -> RunDir:
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
 
@@ -175,6 +177,7 @@ def going_on(project: Project) -> tuple[Stage, RunDir]:
     }
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     return stage, run
 
 
@@ -215,6 +218,7 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
     }
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)
     ended(run)

@@ -21,6 +21,7 @@ from engine.preflight.check import Subject
 from engine.preflight.values import check
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
 from engine.watch.columns import Columns
 from tests.engine.preflight.project import QWEN2, Project, make_project
 
@@ -43,6 +44,7 @@ def kept(planned: LaunchPlan) -> RunDir:
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
 
@@ -86,6 +88,7 @@ def test_the_checklist_offers_a_twin_the_same(sick: RunDir) -> None:
 def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> None:
     contents = jsonl.read_json(sick.manifest) or {}
     jsonl.write_json(sick.manifest, {k: v for k, v in contents.items() if k != "in_file"})
+    vouch(sick)
     assert cures(sick) == [2e-4]
 
 

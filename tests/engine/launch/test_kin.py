@@ -12,6 +12,7 @@ from engine.doctor.live import RunFollower
 from engine.launch.kin import Kin
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, StateName, write_state
+from engine.runs.trust import vouch
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 KEY = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided\n"
@@ -30,6 +31,7 @@ def make(
     run.attempt(1).path.mkdir(parents=True)
     manifest = {"v": 1, "kind": "grpo", "attempts": [{"number": 1}], "parent": parent}
     jsonl.write_json(run.manifest, manifest)
+    vouch(run)
     run.attempt(1).console.write_text(console)
     write_state(run, RunState(state, step=step, ended=2e9, heartbeat=2e9))
     return run

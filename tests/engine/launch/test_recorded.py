@@ -18,6 +18,7 @@ from engine.rubrics.judge.offline import OfflineKeywordJudge
 from engine.rubrics.scoring import RewardItem, score_rollout
 from engine.rubrics.settings import RewardSettings
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project
 
 RUBRIC = "Points: 10, Item: Mentions answer."
@@ -46,6 +47,7 @@ def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, .
     contents = manifest(plan(project.recipe("grpo", *overrides), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
     return run

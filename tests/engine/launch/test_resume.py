@@ -20,6 +20,7 @@ from engine.records.ownership import claim
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
+from engine.runs.trust import vouch
 from tests.engine.records.checkpoint_files import archive, save, save_step, sft_files, track
 from tests.waiting import ended
 
@@ -46,6 +47,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     made.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(made.manifest, contents)
     made.recipe.write_text(pinned_recipe(contents["config"]))
+    vouch(made)
     write_state(made, RunState("failed", total_steps=8))
     claim(made)
     return made
@@ -69,6 +71,7 @@ def newest(run: RunDir) -> dict[str, Any]:
 
 def rewrite(run: RunDir, **changes: Any) -> None:
     jsonl.write_json(run.manifest, {**run.read_manifest(), **changes})
+    vouch(run)
 
 
 def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder: Path) -> None:
@@ -243,6 +246,7 @@ def test_an_edited_recipe_file_changes_nothing(run: RunDir, folder: Path) -> Non
     log(run, 1, 2)
     Path("try.yaml").write_text(RECIPE.replace("train_batch_size: 4", "train_batch_size: 64"))
     run.recipe.write_text("grubrics: {kind: grpo}\n")
+    vouch(run)
     assert "try.yaml changed since the launch; the run keeps the values" in resume(run).warnings[0]
     values = load_recipe(str(run.recipe), env={"JUDGE_MAX_CONCURRENT": "9"}).values
     assert values["data.train_batch_size"] == 2

@@ -19,6 +19,7 @@ from engine.launch.twin import launch_planned, prepare, rows_of, twin_of
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
 from tests.engine.preflight.project import QWEN2, Project, make_project
 
 
@@ -45,6 +46,7 @@ def launched(project: Project, *records: dict[str, Any], state: str = "failed") 
     contents = manifest(plan(project.recipe(), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    vouch(run)
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
     write_state(run, RunState(state, ended=2e9))  # type: ignore[arg-type]

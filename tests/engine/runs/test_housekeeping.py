@@ -26,6 +26,7 @@ from engine.runs.ray_job import RayJob, write_job
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
 from tests.engine.runs.kept_runs import CONSOLE, make_run
 
 
@@ -108,8 +109,9 @@ def test_a_lost_run_whose_machine_was_heard_of_is_refused(root: Path) -> None:
 
 
 def test_a_run_whose_job_may_be_on_a_cluster_is_refused(root: Path) -> None:
-    run = make_run(root)
     nobody_listens = "http://127.0.0.1:9"
+    run = make_run(root, ray=nobody_listens)
+    vouch(run)
     write_job(run.attempt(1).path, RayJob(nobody_listens, "job-1", "/", ("python",), {}))
     with pytest.raises(UsageError, match=r"job-1 .* may still run.*; stop it first"):
         archive(run)

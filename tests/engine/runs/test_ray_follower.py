@@ -28,6 +28,7 @@ from engine.runs.ray_job import job_log, left_on_cluster, read_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
+from engine.runs.trust import vouch
 from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
@@ -160,6 +161,7 @@ def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -
             "config": {"supervision.interrupt_patience_s": {"value": 120.0}},
         }
         jsonl.write_json(run.manifest, manifest)
+        vouch(run)
         write_state(run, RunState("starting"))
         start_supervisor(run)
         return run

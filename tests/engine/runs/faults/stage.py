@@ -16,6 +16,7 @@ from engine.launch.launcher import start_supervisor
 from engine.runs.processes import Identity, end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.runs.trust import vouch
 from engine.watch.train_log import read_steps
 from tests.waiting import wait_for
 
@@ -58,6 +59,7 @@ class Stage:
             "config": {key: {"value": value} for key, value in settings.items()},
         }
         jsonl.write_json(run.manifest, manifest)
+        vouch(run)
         write_state(run, RunState("starting", heartbeat=time.time()))
         return run
 

@@ -13,6 +13,7 @@ from engine.launch.launcher import start_supervisor
 from engine.runs.processes import members, send
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
+from engine.runs.trust import vouch
 from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.faults.stage import (
     REPOSITORY,
@@ -95,6 +96,7 @@ def test_a_command_that_does_not_exist_fails_and_keeps_what_was_known(stage: Sta
     manifest = run.read_manifest()
     attempts = [*manifest["attempts"], {"number": 2, "argv": ["/no/such/trainer"]}]
     jsonl.write_json(run.manifest, {**manifest, "attempts": attempts})
+    vouch(run)
     write_state(run, RunState("starting", attempt=2, step=2, total_steps=3))
     start_supervisor(run)
     state = ended(run)

@@ -1,0 +1,326 @@
+"""Who could have written a run, and so whether anything is done with it.
+
+A run directory says whom to signal, what to execute and where to send credentials. Everybody may
+look at it, but nothing is done with it while somebody else could have written it (``exposures``),
+and nothing of it is executed or sent unless this user launched it (``is_launched_here``), or has
+said so after having seen what it holds (``agree``). docs/security.md has the whole model.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import hmac
+import os
+import pwd
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import files, jsonl
+from engine.errors import UsageError
+from engine.runs.rundir import RunDir, archive_root
+from engine.runs.trust_facts import Fact, code_files, facts
+
+PROOF = "launch_proof.json"
+_KEY = "launch.key"
+_AGREED = "trusted.jsonl"
+_DATA = frozenset({"rollouts", "validation"})
+"""Folders of an attempt with a file for each step: who may write the folder says enough."""
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a person has to know before anything is done with a run.
+
+    ``reasons`` say why it is not simply done. ``digest`` stands for all that is shown: an answer
+    is valid for exactly that.
+    """
+
+    run: RunDir
+    reasons: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    digest: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(f"{label:<10} {text}" for label, text in self.facts)
+
+
+class UntrustedError(UsageError):
+    """Something was asked for that is not done with a run as it stands."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(
+            f"run '{case.run.id}': {'; '.join(case.reasons)}; nothing was done. "
+            "--trust does it, once you have seen what the run holds"
+        )
+        self.case = case
+
+
+def require(run: RunDir, *, executes: bool = False) -> None:
+    """Raise UntrustedError for a run that nothing may be done with.
+
+    ``executes``: whether anything of it is executed, or sent with credentials.
+    """
+    if (case := objection(run, executes=executes)) is not None:
+        raise UntrustedError(case)
+
+
+def objection(run: RunDir, *, executes: bool = False) -> Case | None:
+    """What has to be shown and agreed to before; None when nothing has."""
+    reasons = exposures(run)
+    if executes and not is_launched_here(run):
+        reasons.append("it was not launched here by you")
+    if not reasons:
+        return None
+    case = Case(run, tuple(reasons), tuple(facts(run, _owner(run.path))), _digest(run))
+    return None if _is_agreed(case.digest) else case
+
+
+def agree(case: Case) -> None:
+    """Remember that the person has seen a run as it is, and trusts it.
+
+    UsageError when that cannot be remembered.
+    """
+    folder = _state_folder()
+    record = {"v": 1, "t": time.time(), "run": str(case.run.path), "digest": case.digest}
+    try:
+        _make_private(folder)
+        jsonl.append(folder / _AGREED, record)
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: {error.strerror}; what you trust is remembered there "
+            "(XDG_STATE_HOME names another place)"
+        ) from error
+
+
+def exposures(run: RunDir) -> list[str]:
+    """Why somebody else could have written a run, some of many; empty when nobody could."""
+    found: list[str] = []
+    for complaint in _exposures(run):
+        found.append(complaint)
+        if len(found) == _MOST_SHOWN:
+            break
+    return found
+
+
+def vouch(run: RunDir) -> None:
+    """Say that this user has written the run's manifest and recipe as they are, and so trusts them.
+
+    Without a place for the user's key nothing is said, and the run is asked about.
+    """
+    with suppress(OSError, UsageError):
+        jsonl.write_json(run.path / PROOF, {"v": 1, **_proofs(_key(create=True), run)})
+        if exposures(run):
+            agree(Case(run, (), (), _digest(run)))
+
+
+def is_launched_here(run: RunDir) -> bool:
+    """Whether this user vouched for the run, and its manifest and recipe are as they were then.
+
+    Nothing comes of a recipe that is not there any more.
+    """
+    told = jsonl.read_json(run.path / PROOF) or {}
+    try:
+        proofs = _proofs(_key(), run)
+    except OSError:
+        return False
+    needed = ("manifest", "recipe") if os.path.lexists(run.recipe) else ("manifest",)
+    return all(
+        hmac.compare_digest(str(told.get(name)).encode(), proofs[name].encode()) for name in needed
+    )
+
+
+def is_neighbor(directory: str) -> bool:
+    """Whether a run may hold up the runs of this user: it is theirs, or of a shared folder's group.
+
+    Anybody may put a run into a folder that everybody may write.
+    """
+    try:
+        own, above = os.stat(directory), os.stat(os.path.dirname(directory))  # noqa: PTH116,PTH120
+    except OSError:
+        return False
+    shared = above.st_mode & 0o022 == 0o020 and above.st_gid in (os.getegid(), *os.getgroups())
+    return own.st_uid in _trusted_users() or shared
+
+
+def _exposures(run: RunDir) -> Iterator[str]:
+    yield from _of_folder_above(run)
+    try:
+        own = run.path.stat()
+        # A link to a run is the word of who made the link.
+        seen = [run.path.lstat(), own]
+    except OSError:
+        return
+    if any(one.st_uid not in _trusted_users() for one in seen):
+        yield f"{run.path} is owned by {_owner(run.path)}"
+        return
+    if (who := _other_writers(run.path, own)) is not None:
+        yield f"{run.path} is writable by {who}"
+    yield from _inside(run.path)
+
+
+def _inside(folder: Path) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if status.st_uid not in _trusted_users():
+            yield f"{entry.path} is owned by {_name(status.st_uid)}"
+        elif (who := _other_writers(Path(entry.path), status)) is not None:
+            yield f"{entry.path} is writable by {who}"
+        elif stat.S_ISDIR(status.st_mode) and entry.name not in _DATA:
+            yield from _inside(Path(entry.path))
+
+
+def _of_folder_above(run: RunDir) -> Iterator[str]:
+    """Who may rename a run may put another one in its place; with the sticky bit only its owner
+    and the folder's may, so a group can share a folder."""
+    folder = run.path.absolute().parent
+    above = [folder, folder.parent] if folder == archive_root(folder.parent) else [folder]
+    for one in above:
+        with suppress(OSError):
+            status = one.stat()
+            who = None if status.st_mode & stat.S_ISVTX else _other_writers(one, status)
+            if who is not None:
+                yield f"{one} is writable by {who} without the sticky bit (chmod +t)"
+
+
+def _other_writers(path: Path, status: os.stat_result) -> str | None:
+    """Who besides the owner may write; None: nobody. Of a link only the target counts."""
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody"
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(path, status):
+        return f"the group {_group(status.st_gid)}"
+    return None
+
+
+def _is_private_group(path: Path, status: os.stat_result) -> bool:
+    """Whether the owner is alone in the group, as most systems set users up.
+
+    With an access list the bits of the group stand for everybody that the list names.
+    """
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    alone = group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
+    return alone and not _has_access_list(path)
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError:
+        return False
+
+
+def _trusted_users() -> tuple[int, int]:
+    """This user, and root, who can do everything anyway."""
+    return os.geteuid(), 0
+
+
+def _owner(path: Path) -> str:
+    """Of the link too, where the path is one."""
+    try:
+        uids = dict.fromkeys((path.lstat().st_uid, path.stat().st_uid))
+    except OSError:
+        return "?"
+    return " and ".join(_name(uid) for uid in uids)
+
+
+def _name(uid: int) -> str:
+    try:
+        return f"'{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _group(gid: int) -> str:
+    try:
+        return f"'{grp.getgrgid(gid).gr_name}'"
+    except KeyError:
+        return str(gid)
+
+
+def _digest(run: RunDir) -> str:
+    """Of all that a person is shown: the files that say what is done, and the code they name."""
+    digest = hashlib.sha256(os.fsencode(run.path.resolve()) + b"\0" + _owner(run.path).encode())
+    jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
+    for path in (run.manifest, run.recipe, *jobs, *code_files(run)):
+        digest.update(os.fsencode(path) + b"\0" + _content(path))
+    return digest.hexdigest()
+
+
+def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
+    """They do not depend on where the run lies: a runs folder may be moved."""
+    digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
+    manifest = digest.hexdigest()
+    digest.update(_content(run.recipe))
+    return {"manifest": manifest, "recipe": digest.hexdigest()}
+
+
+def _content(path: Path) -> bytes:
+    """What stands for a file's content."""
+    try:
+        return hashlib.sha256(files.read_regular(path, jsonl.LARGEST_FILE)).digest()
+    except OSError as error:
+        return str(error.errno).encode()
+
+
+def _is_agreed(digest: str) -> bool:
+    try:
+        folder = _state_folder()
+        if not _is_private(folder):
+            return False
+        return any(record.get("digest") == digest for record in jsonl.read(folder / _AGREED))
+    except OSError:
+        return False
+
+
+def _key(*, create: bool = False) -> bytes:
+    """The user's own key. OSError when there is none, or no place for one."""
+    folder = _state_folder()
+    if create:
+        _make_private(folder)
+    if not _is_private(folder):
+        raise PermissionError
+    path = folder / _KEY
+    if create and not path.exists():
+        fresh = folder / f".{_KEY}.{secrets.token_hex(4)}"
+        files.write_atomic(fresh, secrets.token_hex(32))
+        with suppress(FileExistsError):
+            path.hardlink_to(fresh)  # Of two launches at once one makes it.
+        fresh.unlink()
+    return files.read_regular(path, 1000)
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _is_private(folder: Path) -> bool:
+    status = folder.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+def _state_folder() -> Path:
+    """``grubrics-tui`` in the user's state directory."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without one
+    given = os.environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    # A user without a home has no state; "~" is no folder to create.
+    return Path("/dev/null" if given.startswith("~") else given) / "grubrics-tui"

@@ -1,0 +1,127 @@
+"""What a run would make this user do: commands, variables, code and addresses in its files.
+
+Everything is read as it stands in the files, also what no version of the program uses: who decides
+about a run must not be shown less than it holds.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine import files, jsonl
+from engine.masking import mask_text, shown
+from engine.runs.rundir import RunDir
+
+Fact = tuple[str, str]
+"""A label, and one line of text."""
+
+_LARGEST_RECIPE = 1 << 20
+_MOST_VALUES = 20_000
+_LONGEST = 500
+_MOST_OF_A_KIND = 12
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+_ADDRESS_KEY = re.compile(r"(?:base_url|endpoint|webhook|address|api_base|server)\b", re.IGNORECASE)
+_CODE = re.compile(r"(?<![\w./~-])[\w./~-]+\.(?:py|so|sh)(?![\w/])")
+_CODE_KEY = re.compile(r"(?:custom_\w+|_cls)\.path$|external_lib$|plugin|trust_remote_code$")
+_COMMAND_KEY = re.compile(r"(?:^|[._])(?:command|cmd|entrypoint|argv)$")
+
+
+def facts(run: RunDir, owner: str) -> Iterator[Fact]:
+    """Line by line what a person has to see."""
+    manifest, values = run.read_manifest(), list(_values(run))
+    yield "owner", owner
+    commands = [*_commands(manifest), *_found_commands(values)]
+    yield from _some("command", dict.fromkeys(commands))
+    yield from _some("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
+    variables = (manifest.get("variables") or {}).items()
+    yield from _some("variable", [f"{name}={shown(name, value)}" for name, value in variables])
+    yield from _some("code", dict.fromkeys(_code(values, commands)))
+    yield from _some("address", dict.fromkeys(_addresses(run, values, commands)))
+
+
+def code_files(run: RunDir) -> list[Path]:
+    """The files with code that the run names, as far as they are there."""
+    manifest = run.read_manifest()
+    cwd = Path(str(manifest.get("cwd") or "."))
+    named = {*_code(list(_values(run)), _commands(manifest))}
+    paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
+    return [path for path in paths if path.is_file()]
+
+
+def _some(label: str, texts: Any) -> Iterator[Fact]:
+    listed = [_line(text) for text in texts]
+    for text in listed[:_MOST_OF_A_KIND]:
+        yield label, text
+    if len(listed) > _MOST_OF_A_KIND:
+        yield label, f"and {len(listed) - _MOST_OF_A_KIND} more"
+
+
+def _line(text: str) -> str:
+    whole = mask_text(jsonl.line(text) or "?")
+    return whole if len(whole) <= _LONGEST else f"{whole[:_LONGEST]} …"
+
+
+def _commands(manifest: dict[str, Any]) -> list[str]:
+    return [shlex.join(one["argv"]) for one in manifest.get("attempts", []) if "argv" in one]
+
+
+def _found_commands(values: list[tuple[str, Any]]) -> Iterator[str]:
+    for key, value in values:
+        if _COMMAND_KEY.search(key) and value:
+            words = value if isinstance(value, list) else [value]
+            yield f"{key}: {shlex.join(str(word) for word in words)}"
+
+
+def _code(values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
+    for key, value in values:
+        if _CODE_KEY.search(key) and value:
+            yield value if isinstance(value, str) else f"{key}={value}"
+    for text in (*commands, *(str(value) for _, value in values)):
+        yield from _CODE.findall(text)
+
+
+def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
+    for key, value in values:
+        if _ADDRESS_KEY.search(key) and isinstance(value, str) and value:
+            yield f"{key}: {value}"
+    for job in sorted(run.path.glob("attempt_*/ray_job.json")):
+        yield f"{job.parent.name}: {(jsonl.read_json(job) or {}).get('address')}"
+    if ray := run.read_manifest().get("ray"):
+        yield f"Ray cluster: {ray}"
+    for text in (*commands, *(str(value) for _, value in values)):
+        yield from _ADDRESS.findall(text)
+
+
+def _values(run: RunDir) -> Iterator[tuple[str, Any]]:
+    """Every value of manifest and recipe by its dotted key."""
+    manifest = run.read_manifest()
+    for key, entry in manifest.get("config", {}).items():
+        yield key, entry.get("value")
+    left = [_MOST_VALUES]
+    yield from _flat("", _recipe(run), left)
+
+
+def _recipe(run: RunDir) -> Any:
+    import yaml  # Not needed where nobody has to be asked.
+
+    try:
+        text = files.read_regular(run.recipe, _LARGEST_RECIPE)
+        return yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return None
+
+
+def _flat(key: str, value: Any, left: list[int]) -> Iterator[tuple[str, Any]]:
+    """Aliases can make a small file a huge tree, so only so many values are looked at."""
+    left[0] -= 1
+    if left[0] < 0 or key.count(".") > 30:
+        return
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _flat(f"{key}.{name}" if key else str(name), item, left)
+    else:
+        yield key, value

@@ -1,0 +1,105 @@
+"""Commands on runs that somebody else may have written: shown, and done only with --trust."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine import files, jsonl
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from grubrics_tui.cli import app
+
+CONFIG = {"judge.base_url": {"value": "http://evil.example/v1", "origin": "file"}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    """Writable by everybody, as in a folder that was unpacked with its modes."""
+    run = RunDir(tmp_path / "runs" / "parcel")
+    files.make_folder(tmp_path / "runs")
+    files.make_folder(run.path)
+    files.make_folder(run.attempt(1).path)
+    attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id"]}
+    jsonl.write_json(
+        run.manifest, {"v": 1, "kind": "grpo", "cwd": "/", "attempts": [attempt], "config": CONFIG}
+    )
+    files.write_atomic(run.recipe, "grubrics: {kind: grpo}\n")
+    write_state(run, RunState("failed"))
+    run.path.chmod(0o777)
+    return run
+
+
+EXECUTING = {
+    "resume": ["resume", "parcel"],
+    "remedy": ["remedy", "parcel"],
+    "reproduce": ["reproduce", "parcel"],
+    "reproduce --recorded": ["reproduce", "parcel", "--recorded"],
+    "judge-test": ["judge-test", "parcel"],
+    "check": ["check", "{path}/recipe.yaml"],
+    "launch": ["launch", "{path}/recipe.yaml"],
+    "judge-test of the file": ["judge-test", "{path}/recipe.yaml"],
+}
+WRITING = {
+    "stop": ["stop", "parcel"],
+    "tag": ["tag", "parcel", "x"],
+    "note": ["note", "parcel", "x"],
+    "archive": ["archive", "parcel"],
+    "delete": ["delete", "parcel", "--yes"],
+    "log": ["log", "parcel", "--append", "--file", "{path}/../log.md"],
+}
+
+
+def invoke(run: RunDir, words: list[str]) -> tuple[int, str, str]:
+    words = [word.format(path=run.path) for word in words]
+    done = CliRunner().invoke(app, [*words, "--runs", str(run.path.parent)])
+    return done.exit_code, done.stderr, str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "words", [*EXECUTING.values(), *WRITING.values()], ids=[*EXECUTING, *WRITING]
+)
+def test_nothing_is_done_and_what_the_run_holds_is_shown(run: RunDir, words: list[str]) -> None:
+    before = sorted(run.path.parent.rglob("*"))
+    code, shown, error = invoke(run, words)
+    assert code != 0
+    assert "writable by everybody" in shown and "--trust" in error
+    assert "/bin/sh -c id" in shown and "http://evil.example/v1" in shown
+    assert sorted(run.path.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", EXECUTING.values(), ids=EXECUTING)
+def test_a_run_from_elsewhere_executes_nothing_unasked(run: RunDir, words: list[str]) -> None:
+    run.path.chmod(0o700)
+    code, shown, error = invoke(run, words)
+    assert code != 0
+    assert "it was not launched here by you" in shown and "--trust" in error
+
+
+@pytest.mark.parametrize("words", WRITING.values(), ids=WRITING)
+def test_a_run_from_elsewhere_is_ones_own_to_put_away(run: RunDir, words: list[str]) -> None:
+    run.path.chmod(0o700)
+    assert invoke(run, words)[0] == 0
+
+
+def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
+    assert invoke(run, ["tag", "parcel", "x", "--trust"])[0] == 0
+    assert invoke(run, ["stop", "parcel"])[0] == 0
+    attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id; id"]}
+    jsonl.write_json(run.manifest, {**run.read_manifest(), "attempts": [attempt]})
+    assert invoke(run, ["tag", "parcel", "y"])[0] != 0
+
+
+def test_reading_needs_no_trust(run: RunDir) -> None:
+    for words in (["show", "parcel"], ["runs"], ["tag", "parcel"], ["log", "parcel"]):
+        assert invoke(run, words)[0] == 0
+
+
+def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
+    done = CliRunner().invoke(
+        app, ["tag", "parcel", "x", "--trust", "--json", "--runs", str(run.path.parent)]
+    )
+    assert json.loads(done.stdout)["tags"] == ["x"]
