@@ -146,9 +146,13 @@ def _disk(sizes: Sizes) -> Iterator[str]:
 
 
 def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
+    from engine.launch.scoring import asks_judge, scorer
     from engine.launch.steps import step_plan
 
     use = found.judge
+    if recipe.kind == "grpo" and not asks_judge(recipe):
+        yield f"\njudge: none is asked; {scorer(recipe)}"
+        return
     if use is None and recipe.kind == "grpo":
         lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
         yield f"\njudge: not known, as {recipe.get('data.train_files')} {lacks}"

@@ -14,6 +14,7 @@ from engine import jsonl, locks
 
 DEFAULT_PANELS: Mapping[str, tuple[str, ...]] = {
     "grpo": ("reward", "judge", "time", "policy", "machine", "log", "validation"),
+    "own": ("reward", "time", "policy", "machine", "log", "validation"),
     "sft": ("loss", "optimiser", "throughput", "time", "machine", "log", "validation"),
 }
 JOIN = "+"

@@ -87,7 +87,7 @@ def pipeline_check(
 ) -> None:
     """Ten small steps through everything, and four ticks. Exit code 1 when one is missing."""
     from engine.launch.pipeline_check import default_config, small_run, ticks
-    from engine.preflight.dataset import uses_rubric_reward
+    from engine.launch.scoring import asks_judge
     from engine.watch.train_log import history, read_steps
 
     plan, changes = small_run(config or default_config(), runs_root(runs))
@@ -105,7 +105,7 @@ def pipeline_check(
         return
     small = _launched(plan)
     state = followed(small, as_json)
-    judged = uses_rubric_reward(plan.recipe)
+    judged = asks_judge(plan.recipe)
     found = ticks(history(read_steps(small.train_log)), judged=judged)
     passed = state.went_well and all(tick.passed for tick in found)
     lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in found]

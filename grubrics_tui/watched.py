@@ -32,6 +32,14 @@ def kind_of(run: Watched) -> str:
     return str(run.read_manifest().get("kind", "grpo")) if isinstance(run, RunDir) else run.kind
 
 
+def layout_of(run: Watched) -> str:
+    """The kind of its panels: ``own`` where a reward function scores, so that there is no judge."""
+    kind = kind_of(run)
+    config = run.read_manifest().get("config", {}) if isinstance(run, RunDir) else {}
+    own = config.get("reward.custom_reward_function.path", {}).get("value")
+    return "own" if own and kind == "grpo" else kind
+
+
 def watcher(run: Watched) -> RunWatch | ForeignWatch:
     """Polls it; steps come as columns."""
     return RunWatch(run, columns=True) if isinstance(run, RunDir) else run.watch(columns=True)

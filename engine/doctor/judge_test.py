@@ -19,6 +19,7 @@ from engine.doctor.rewards.remedies import remedies
 from engine.errors import UsageError
 from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask_url
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.credentials import find_credentials
@@ -62,6 +63,8 @@ def run_test(recipe: Recipe, env: Mapping[str, str], calls: int) -> JudgeTest:
     """
     if recipe.kind == "sft":
         raise UsageError(f"{recipe.path}: supervised training asks no judge")
+    if not asks_judge(recipe):
+        raise UsageError(f"{recipe.path} asks no judge: {scorer(recipe)}")
     settings = JudgeSettings(**recipe.section("judge"))
     context = MetricContext(recipe.values, "grpo")
     try:

@@ -19,6 +19,7 @@ from engine.estimate.model_shape import ModelShape, shape_of
 from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.launch.steps import step_plan
 from engine.preflight.effective import effective
 from engine.records.environment import gpus
@@ -44,8 +45,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``sizes`` is None for a model whose dimensions are not known; ``judge`` for SFT and while
-    the data cannot be read. ``gpu_bytes``: memory of one GPU; on a CPU and unknown, None."""
+    """``sizes`` is None for a model whose dimensions are not known; ``judge`` where none is asked
+    and while the data cannot be read. ``gpu_bytes``: memory of one GPU; None on a CPU and where it
+    is unknown."""
 
     device: str
     gpu_bytes: int | None
@@ -88,7 +90,7 @@ def estimate(
     device, plan = str(recipe.get("grubrics.device")), step_plan(recipe)
     card = None if device == "cpu" else gpu_bytes or smallest_gpu()
     judge = None
-    if recipe.kind == "grpo" and plan is not None and plan.rows >= plan.batch:
+    if asks_judge(recipe) and plan is not None and plan.rows >= plan.batch:
         judge = judge_use(recipe, plan, judge_times(recipe, runs))
     return Estimate(
         device=device,

@@ -10,6 +10,7 @@ from engine.addresses import is_loopback
 from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
 
@@ -109,6 +110,6 @@ def where_it_trains(cluster: Cluster, recipe: Recipe) -> str:
 
 def needed_variables(recipe: Recipe) -> tuple[str, ...]:
     """Secrets that the job's processes look for; they are never sent along."""
-    provider = str(recipe.get("judge.provider"))
+    provider = str(recipe.get("judge.provider")) if asks_judge(recipe) else "none"
     wandb = ("WANDB_API_KEY",) if "wandb" in (recipe.get("trainer.logger") or []) else ()
     return (*_JUDGE_VARIABLES.get(provider, ()), *wandb)

@@ -28,7 +28,7 @@ class ProjectSection(Section):
     description: str = ""
     seed: int = 42
     max_failed_share: float = Field(default=0.5, ge=0, le=1)
-    """The run stops when more than this share of a step's rollouts could not be judged."""
+    """The run stops when more than this share of a step's rollouts got no reward."""
     max_refill_batches: int = Field(default=10, ge=0)
     """The run stops when a step replaces more than this many times ``data.train_batch_size``
     prompts, because their rollouts got equal rewards, none, or are too stale."""

@@ -14,6 +14,14 @@ def reward_function(recipe: Recipe) -> RewardFunction | None:
     return RewardFunction.of_section(section) if recipe.kind == "grpo" else None
 
 
+def scorer(recipe: Recipe) -> str:
+    """What gives the rewards where no judge does, in words."""
+    function = reward_function(recipe)
+    if function is not None:
+        return f"rewards come from {function.label}"
+    return "rewards come from a reward model"
+
+
 def asks_judge(recipe: Recipe) -> bool:
     """Whether rewards come from a judge: not in SFT, nor with a function or model for them."""
     if recipe.kind != "grpo" or reward_function(recipe) is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 
 ID = "batch"
@@ -83,7 +84,7 @@ def check(subject: Subject) -> Check:
     if not found and sizes.batch % sizes.mini:
         found = [warn(ID, _filler(sizes))]
     if not found:
-        return ok(ID, _fine(sizes))
+        return ok(ID, _fine(sizes, "judge calls" if asks_judge(recipe) else "rewards"))
     fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
     return dataclasses.replace(summary(ID, found, ""), fix=fix)
 
@@ -205,10 +206,10 @@ def _filler(sizes: BatchSizes) -> str:
     )
 
 
-def _fine(sizes: BatchSizes) -> str:
+def _fine(sizes: BatchSizes, scored: str) -> str:
     updates = math.ceil(sizes.batch / sizes.mini)
     return (
-        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} judge calls a step; "
+        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} {scored} a step; "
         f"{updates} update{'' if updates == 1 else 's'} a step on "
         f"{sizes.gpus} GPU{'' if sizes.gpus == 1 else 's'}"
     )

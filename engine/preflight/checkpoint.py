@@ -10,6 +10,7 @@ from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
+from engine.launch.scoring import asks_judge
 from engine.masking import mask, mask_url
 from engine.preflight import hub
 from engine.preflight.check import Check, Subject, fail, summary, warn
@@ -51,11 +52,11 @@ def _model(subject: Subject) -> Iterator[Check]:
     where = f"{recipe.path}: {model_key(recipe)}={name}"
     folder = local_folder(name, subject.env)
     if folder is not None and not (is_hub_name(name) and missing_parts(folder)):
-        yield from _incomplete(where, folder)
+        yield from _incomplete(where, folder, subject.recipe)
     elif (writer := _writer(subject, Path(name))) is not None:
         yield warn(ID, f"{where} does not exist yet; run '{writer}' is to write it")
     elif not is_hub_name(name):
-        yield fail(ID, f"{where} does not exist", _making(Path(name)))
+        yield fail(ID, f"{where} does not exist", _making(Path(name), subject.recipe))
     elif (variable := hub.is_offline(subject.env)) is not None:
         lacking = f" with {' and '.join(missing_parts(folder))}" if folder is not None else ""
         yield fail(
@@ -104,7 +105,7 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
 _SET_TOKEN = "set HF_TOKEN in .env"
 
 
-def _incomplete(where: str, folder: Path) -> Iterator[Check]:
+def _incomplete(where: str, folder: Path, recipe: Recipe) -> Iterator[Check]:
     lacking = missing_parts(folder)
     if not lacking:
         return
@@ -112,10 +113,10 @@ def _incomplete(where: str, folder: Path) -> Iterator[Check]:
         hint = " (a training checkpoint of verl is shards; merge it with verl.model_merger)"
     else:
         hint = ""
-    yield fail(ID, f"{where} has no {' and no '.join(lacking)}{hint}", _making(folder))
+    yield fail(ID, f"{where} has no {' and no '.join(lacking)}{hint}", _making(folder, recipe))
 
 
-def _making(folder: Path) -> str | None:
+def _making(folder: Path, recipe: Recipe) -> str | None:
     """The command that trains the model which is missing, when a recipe here says so."""
     if folder.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
@@ -123,12 +124,12 @@ def _making(folder: Path) -> str | None:
         return None
     for path in sorted(CONFIG_DIR.glob("*.yaml")):
         try:
-            recipe = load_recipe(str(path), env={})
+            other = load_recipe(str(path), env={})
         except UsageError:
             continue
-        if recipe.kind == "sft" and Path(checkpoint_dir(recipe)) == folder.parent:
-            return f"grubrics-tui launch {recipe.name}"
-    return "grubrics-tui launch sft_healthbench"
+        if other.kind == "sft" and Path(checkpoint_dir(other)) == folder.parent:
+            return f"grubrics-tui launch {other.name}"
+    return "grubrics-tui launch sft_healthbench" if asks_judge(recipe) else None
 
 
 def _folder(subject: Subject) -> list[Check]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
 
@@ -30,7 +31,8 @@ def check(subject: Subject) -> Check:
     """The recipe loaded, so its keys and types are right; this is about what they say."""
     recipe = subject.recipe
     grpo = recipe.kind == "grpo"
-    found = [*_grpo(recipe), *_judge(recipe)] if grpo else [*_sft(recipe)]
+    judge = _judge(recipe) if asks_judge(recipe) else ()
+    found = [*_grpo(recipe), *judge] if grpo else [*_sft(recipe)]
     notes = f"{_kl(recipe)}; {_lora(recipe)}" if grpo else _lora(recipe)
     return summary(ID, found, f"{recipe.path}: {len(recipe.changes)} overrides; {notes}")
 

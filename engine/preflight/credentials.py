@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from engine.errors import UsageError
+from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask, mask_url
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.rubrics.judge.credentials import Credentials, find_credentials
@@ -27,6 +28,8 @@ def check(subject: Subject) -> Check:
     """Credentials of the judge the recipe names, and of wandb when it logs there."""
     if subject.recipe.kind == "sft":
         judge = [ok(ID, "supervised training asks no judge")]
+    elif not asks_judge(subject.recipe):
+        judge = [ok(ID, f"no judge is asked: {scorer(subject.recipe)}")]
     else:
         judge = _judge(subject)
     return summary(ID, [*judge, *_wandb(subject)], judge[0].message)

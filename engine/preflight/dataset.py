@@ -16,6 +16,7 @@ from engine.data.contract import SCHEMA, Row, read_facts, row_problem
 from engine.errors import UsageError, nearest
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, ok, summary
 
 ID = "parquet"
@@ -25,6 +26,10 @@ COLUMNS = ("prompt", "extra_info")
 _GLOB = re.compile(r"[*?\[\]{}]")
 
 _PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
+_OWN_DATA = (
+    "write a parquet file with the columns prompt, data_source, reward_model and extra_info "
+    "(docs/rewards.md)"
+)
 _PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
 
 
@@ -35,11 +40,6 @@ def check(subject: Subject) -> Check:
     answers = [_file(recipe, path) for path in paths]
     fine = "; ".join(answer.message for answer in answers if answer.status == "ok")
     return summary(ID, answers, fine or "no data files in the recipe")
-
-
-def uses_rubric_reward(recipe: Recipe) -> bool:
-    """Whether rollouts are scored by our own reward, which needs answers and gold scores."""
-    return recipe.get("reward.custom_reward_function.path") is None
 
 
 def _file(recipe: Recipe, path: Path) -> Check:
@@ -63,7 +63,7 @@ def _parquet(recipe: Recipe, path: Path) -> Check:
     problems = [*_schema_problems(path, file.schema_arrow), *_metadata_problems(recipe, path)]
     if not problems and not file.metadata.num_rows:
         problems = [f"{path} has no rows"]
-    if not problems and uses_rubric_reward(recipe):
+    if not problems and asks_judge(recipe):
         problems = list(_row_problems(path, file))
     if problems:
         return fail(ID, "; ".join(problems), _prepare(recipe, path))
@@ -99,7 +99,7 @@ def _consequence(name: str) -> str:
 def _metadata_problems(recipe: Recipe, path: Path) -> Iterator[str]:
     facts = read_facts(path)
     wanted = recipe.get("reward_config.use_contrastive")
-    if uses_rubric_reward(recipe) and facts is not None and facts.use_contrastive != wanted:
+    if asks_judge(recipe) and facts is not None and facts.use_contrastive != wanted:
         yield (
             f"{path} was prepared with use_contrastive={_text(facts.use_contrastive)} but "
             f"{recipe.path} has reward_config.use_contrastive={_text(wanted)}; prompts are "
@@ -181,11 +181,13 @@ def _neighbour(path: Path) -> str:
 
 
 def _prepare(recipe: Recipe, path: Path) -> str:
-    """The command that makes the file."""
+    """The command that makes the file, or what it must be."""
     if path.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
     if recipe.kind == "sft":
         return f"{_PREPARE_SFT} {path.parent}"
+    if not asks_judge(recipe):
+        return _OWN_DATA
     contrastive = recipe.get("reward_config.use_contrastive")
     prefix = "" if contrastive else "USE_CONTRASTIVE=0 "
     return f"{prefix}{_PREPARE} {path.parent}"

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from engine.launch.keys import verl_version
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
 from engine.preflight.versions import check_versions, find_installed
@@ -54,7 +55,7 @@ def needed_modules(recipe: Recipe) -> list[str]:
     """The modules that training with this recipe imports."""
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
     optional = {
-        "openai": recipe.get("judge.provider", "offline") != "offline",
+        "openai": asks_judge(recipe) and recipe.get("judge.provider", "offline") != "offline",
         "wandb": "wandb" in loggers,
         "peft": lora_rank(recipe) > 0,
         "vllm": recipe.get("actor_rollout_ref.rollout.name") == "vllm",

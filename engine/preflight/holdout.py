@@ -20,6 +20,7 @@ from engine import jsonl
 from engine.data.contract import read_facts
 from engine.data.holdout import read_holdout
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import split_files
 
@@ -33,6 +34,11 @@ _SPLIT = {
     "grpo": "python -m engine.data.prepare preset --only-cached",
     "sft": "python -m engine.data.prepare_sft",
 }
+
+
+def _split(recipe: Recipe) -> str:
+    own = recipe.kind == "grpo" and not asks_judge(recipe)
+    return "take the validation rows out of the training file" if own else _SPLIT[recipe.kind]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ def check(subject: Subject) -> Check:
     validation = [path.resolve() for path in split_files(recipe, "val")]
     shared_file = next((path for path in train if path in validation), None)
     if shared_file is not None:
-        return fail(ID, f"{shared_file} is both training and validation data", _SPLIT[recipe.kind])
+        return fail(ID, f"{shared_file} is both training and validation data", _split(recipe))
     held_out = [path for file in train if (path := _holdout_file(file)) is not None]
     against = _names([*validation, *held_out])
     if not against:
@@ -92,7 +98,7 @@ def _copied(
     renamed = all(twin.id not in (None, each.id) and each.id is not None for each, twin in pairs)
     is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
     status = warn if is_chance else fail
-    yield status(ID, f"{message}: {examples}{more}", _SPLIT[recipe.kind])
+    yield status(ID, f"{message}: {examples}{more}", _split(recipe))
 
 
 def _pair(measured: Question, trained: Question) -> str:
@@ -111,7 +117,7 @@ def _listed(
             ID,
             f"{len(common)} of {len(listed)} ids of {_names(held_out)} are trained on, "
             f"e.g. '{min(common)}'",
-            _SPLIT[recipe.kind],
+            _split(recipe),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
+from engine.launch.scoring import asks_judge, scorer
 from engine.launch.steps import step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
 from engine.times import seconds
@@ -17,6 +18,8 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     if recipe.kind == "sft":
         return skip(ID, "supervised training asks no judge")
+    if not asks_judge(recipe):
+        return skip(ID, f"none is asked: {scorer(recipe)}")
     plan = step_plan(recipe)
     if plan is None or plan.rows < plan.batch:
         return skip(ID, "the training file cannot be read, or fills no batch")

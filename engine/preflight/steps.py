@@ -6,6 +6,7 @@ import math
 
 from engine.estimate.judge import calls_of
 from engine.launch.recipe import Recipe
+from engine.launch.scoring import asks_judge
 from engine.launch.steps import StepPlan, step_plan
 from engine.preflight.check import Check, Subject, fail, ok, skip
 
@@ -26,7 +27,7 @@ def check(subject: Subject) -> Check:
         return ok(ID, _supervised(plan))
     if plan.asked is not None and plan.asked > plan.reachable:
         return _out_of_reach(plan)
-    return ok(ID, f"{plan.total} steps of {plan.arithmetic()}; {_judge_calls(recipe, plan)}")
+    return ok(ID, f"{plan.total} steps of {plan.arithmetic()}; {_scores(recipe, plan)}")
 
 
 def _supervised(plan: StepPlan) -> str:
@@ -58,9 +59,10 @@ def _out_of_reach(plan: StepPlan) -> Check:
     )
 
 
-def _judge_calls(recipe: Recipe, plan: StepPlan) -> str:
+def _scores(recipe: Recipe, plan: StepPlan) -> str:
     calls = calls_of(recipe, plan)
+    what = "judge calls" if asks_judge(recipe) else "rewards"
     return (
-        f"{calls.step} judge calls a step, {calls.step * calls.steps} in all, and "
+        f"{calls.step} {what} a step, {calls.step * calls.steps} in all, and "
         f"{calls.validation} in {calls.validations} validations"
     )

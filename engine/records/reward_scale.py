@@ -29,6 +29,9 @@ def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     edited = [name for name in names if len({code.get(name) for code in codes if code}) > 1]
     found = [".".join(filter(None, (one.section, one.key))) for one in config_differences(rewarded)]
     # verl copies its older section of that name into the newer one.
+    if all(code_values(one) for one in rewarded):
+        # No judge is asked, so what it is set to makes no reward.
+        found = [key for key in found if not key.startswith(("judge.", "reward_config."))]
     keys = (key for key in found if _MAKES_REWARDS.fullmatch(key) and f"reward.{key}" not in found)
     return (*keys, *edited)
 

@@ -204,6 +204,8 @@ class ChecklistScreen(CockpitScreen):
 
 def recipe_facts(recipe: Recipe) -> list[Fact]:
     """What will be trained, judged by whom, and what differs from the file."""
+    from engine.launch.scoring import asks_judge, scorer
+
     model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
     facts: list[Fact] = [
         (
@@ -215,7 +217,9 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
         ("about", str(recipe.get("grubrics.description") or "–")),
         ("model", str(model)),
     ]
-    if recipe.kind == "grpo":
+    if recipe.kind == "grpo" and not asks_judge(recipe):
+        facts.append(("reward", scorer(recipe)))
+    elif recipe.kind == "grpo":
         at_once = f"at most {recipe.get('judge.max_concurrent')} calls at once"
         facts.append(("judge", f"{_judge(recipe)}, {at_once}"))
     changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)

@@ -174,6 +174,8 @@ def _machine_facts(check: Check) -> list[Fact]:
 
 
 def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
+    from engine.launch.scoring import asks_judge
+
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
     if steps is None:
         return [*facts, ("steps", "unknown: the training file cannot be read")]
@@ -183,8 +185,10 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
         return [*facts, ("each step", f"{steps.batch} rows")]
     samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
     calls = steps.batch * samples
+    judged = asks_judge(plan.recipe)
+    what, retries = ("judge calls", "retries and ") if judged else ("rewards", "")
     return [
         *facts,
-        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} judge calls"),
-        ("in all", f"{steps.total * calls:,} judge calls without retries and validation"),
+        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {what}"),
+        ("in all", f"{steps.total * calls:,} {what} without {retries}validation"),
     ]

@@ -30,7 +30,15 @@ from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
 from grubrics_tui.settings import Settings, panels_for
-from grubrics_tui.watched import Watched, console_of, foreign_layout, kind_of, source_of, watcher
+from grubrics_tui.watched import (
+    Watched,
+    console_of,
+    foreign_layout,
+    kind_of,
+    layout_of,
+    source_of,
+    watcher,
+)
 from grubrics_tui.widgets.banner import Banner
 from grubrics_tui.widgets.judge_panel import JudgePanel
 from grubrics_tui.widgets.log_view import LogView
@@ -85,6 +93,7 @@ class LiveScreen(ChartScreen):
         self.history = History()
         self._settings = settings or Settings()
         self._kind = kind_of(run)
+        self._layout_kind = layout_of(run)
         self._wanted = panels_for(self._settings, self._kind)
         self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
@@ -97,12 +106,12 @@ class LiveScreen(ChartScreen):
             LiveScreen.panels,
             foreign_layout(run)
             if not isinstance(run, RunDir)
-            else self._layouts.load(self._kind, self._wanted),
+            else self._layouts.load(self._layout_kind, self._wanted),
         )
         self.set_reactive(LiveScreen.view, replace(self.view, smoothing=self._settings.smoothing))
 
     def compose(self) -> ComposeResult:
-        yield RunHeader(self.run.id, self._kind, source_of(self.run))
+        yield RunHeader(self.run.id, self._layout_kind, source_of(self.run))
         yield Banner()
         yield PanelTabs()
         yield PanelGrid(self.panels, self._dress)
@@ -230,7 +239,7 @@ class LiveScreen(ChartScreen):
     @work(thread=True, exclusive=True, group="layout", exit_on_error=False)
     def _keep(self, layout: Layout) -> None:
         if isinstance(self.run, RunDir):
-            self._layouts.save(self._kind, layout, self._wanted)
+            self._layouts.save(self._layout_kind, layout, self._wanted)
 
     def action_panel(self, place: int) -> None:
         self.panels = self.panels.chosen(place)

@@ -60,7 +60,7 @@ class RunHeader(Drawn):
         if self._history is None or self._history.state is None:
             return [[Span(self._run_id, bold=True)], [], []]
         history, state = self._history, self._history.state
-        values = _losses(history) if self._kind == "sft" else _rewards(history)
+        values = _losses(history) if self._kind == "sft" else _rewards(history, self._kind)
         return [
             justify(_title(history, state, self._run_id, width), self._times(history), width),
             _progress(history, state, width, self.ascii_only),
@@ -106,15 +106,16 @@ def _progress(history: History, state: RunState, width: int, ascii_only: bool) -
     return [Span(label), *bar(share, room, ink, ascii_only=ascii_only), Span(percent)]
 
 
-def _rewards(history: History) -> Row:
+def _rewards(history: History, kind: str) -> Row:
     mean, std = history.last(metrics.REWARD_MEAN), history.last(metrics.REWARD_STD)
     step, validation = history.last_point(metrics.VALIDATION_REWARD)
     judge = history.last(metrics.JUDGE_LATENCY)
+    unjudged = kind == "own" or _is_foreign(history)
     spread = f" ± {fixed(std)}" if history.tells_spread else ""
     return [
         *_value("reward", fixed(mean) + spread, "series-1"),
         *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
-        *(_value("judge", seconds(judge)) if judge is not None or not _is_foreign(history) else []),
+        *(_value("judge", seconds(judge)) if judge is not None or not unjudged else []),
     ]
 
 

@@ -83,7 +83,7 @@ async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
             assert name in WITHOUT_DATA or any(sign in text for sign in SIGNS), driver.screen
 
 
-@pytest.mark.parametrize("kind", DEFAULT_PANELS)
+@pytest.mark.parametrize("kind", ["grpo", "sft"])
 async def test_every_panel_shows_it_inert(kind: str, world: World) -> None:
     run = world.warmup if kind == "sft" else world.night
     async with running(RUNS, LARGE, watched=run) as driver:

@@ -10,7 +10,7 @@ from engine import jsonl
 from engine.doctor.finding import Evidence
 from engine.rubrics.rubric import parse_rubric
 from engine.watch.foreign.names import all_bounded
-from engine.watch.reward_records import PARTS, text_of
+from engine.watch.reward_records import PARTS, is_own, text_of
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
@@ -86,7 +86,7 @@ def read(record: dict[str, Any], offset: int) -> Rollout:
     error, text, reward = record.get("error"), text_of(record), record.get("reward")
     parts = record.get("parts")
     tries = record.get("failed_attempts")
-    kind, message = _failure(error) if error is not None else (None, "")
+    kind, message = _failure(error, own=is_own(record)) if error is not None else (None, "")
     number = jsonl.number(reward)
     if number is None and kind is None:
         kind, message = "nan", "the reward is not a number"
@@ -119,9 +119,11 @@ def excerpt(text: str) -> str:
     return f'"{line}"'
 
 
-def _failure(error: Any) -> tuple[str, str]:
+def _failure(error: Any, *, own: bool) -> tuple[str, str]:
     raw = error if isinstance(error, dict) else {"message": error}
     kind, message = str(raw.get("kind") or "other"), jsonl.line(raw.get("message")) or ""
+    if own:  # Whom a function of the recipe's own asks is not known: its words are of no judge.
+        return ("nan" if kind == "other" and _NOT_FINITE.search(message) else kind), message
     return finer(kind, message), message
 
 

@@ -1,0 +1,75 @@
+"""Where a function of the recipe's own gives the rewards, nothing speaks of a judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.judge_test import run_test
+from engine.errors import UsageError
+from engine.estimate.report import estimate
+from engine.launch.launcher import plan
+from engine.launch.ray_target import needed_variables
+from engine.launch.recipe import Recipe
+from engine.launch.steps import step_plan
+from engine.preflight.environment import needed_modules
+from grubrics_tui.screens.checklist import recipe_facts
+from grubrics_tui.screens.launch import plan_facts
+from tests.engine.preflight.project import Project, row
+
+OWN = ("reward.custom_reward_function.path=rw.py", "judge.provider=azure")
+
+
+@pytest.fixture
+def recipe(project: Project) -> Recipe:
+    """Its judge section asks for credentials that are not there; nothing reads it."""
+    Path("rw.py").write_text("def compute_score(**_):\n    return 1.0\n")
+    return project.recipe("grpo", *OWN)
+
+
+def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> None:
+    checks = project.checks("grpo", *OWN)
+    assert checks["credentials"].status == "ok"
+    assert checks["judge"].status == "skip"
+    assert "16 rewards a step" in checks["batch"].message
+    assert "16 rewards a step" in checks["steps"].message
+    others = [checks[name].message for name in checks if name not in ("judge", "credentials")]
+    assert not [message for message in others if "judge" in message]
+
+
+def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
+    project: Project, recipe: Recipe
+) -> None:
+    checks = project.checks(
+        "grpo", *OWN, "data.train_files=no.parquet", "actor_rollout_ref.model.path=no/final"
+    )
+    fixes = " ".join(check.fix or "" for check in checks.values())
+    assert "docs/rewards.md" in fixes
+    assert "engine.data.prepare" not in fixes and "sft_healthbench" not in fixes
+
+
+def test_validation_rows_in_the_training_file_are_not_advised_to_be_prepared_again(
+    project: Project, recipe: Recipe
+) -> None:
+    project.write("data/val.parquet", [row(3)], split="val")
+    check = project.checks("grpo", *OWN)["holdout"]
+    assert check.fix is not None and "engine.data.prepare" not in check.fix
+
+
+def test_estimates_plans_and_screens_count_rewards(project: Project, recipe: Recipe) -> None:
+    assert estimate(recipe, {}, project.root / "runs").judge is None
+    facts = [*plan_facts(plan(recipe, "x"), step_plan(recipe)), *recipe_facts(recipe)]
+    text = " ".join(f"{name} {value}" for name, value in facts)
+    assert "rewards come from rw.py:compute_score" in text
+    assert "16 rewards" in text and "judge calls" not in text
+
+
+def test_no_package_or_variable_of_a_judge_is_needed(recipe: Recipe) -> None:
+    assert "openai" not in needed_modules(recipe)
+    assert needed_variables(recipe) == ()
+
+
+def test_there_is_no_judge_to_test(recipe: Recipe) -> None:
+    with pytest.raises(UsageError, match=r"asks no judge: rewards come from rw\.py:compute_score"):
+        run_test(recipe, {}, 1)
