@@ -19,11 +19,11 @@ import yaml
 
 from engine.doctor.finding import Change
 from engine.errors import UsageError
+from engine.launch.effective import effective
 from engine.launch.recipe import ALIASES, ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.launch.steps import step_plan
 from engine.preflight import batch, config, limits, steps
 from engine.preflight.check import Check, Subject
-from engine.preflight.effective import effective
 
 _ROUNDS = 8
 """Moves follow from moves (a batch moves a mini batch moves a micro batch) in far fewer rounds."""

@@ -18,10 +18,10 @@ from engine.estimate.memory import Memory, memory
 from engine.estimate.model_shape import ModelShape, shape_of
 from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
+from engine.launch.effective import effective
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.launch.steps import step_plan
-from engine.preflight.effective import effective
 from engine.records.environment import gpus
 
 

@@ -19,7 +19,7 @@ from engine.launch.launcher import (
     launch,
     plan,
 )
-from engine.launch.pinned import Config, config_of
+from engine.launch.pinned import Config, config_of, is_chosen
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.preflight.check import Check
@@ -136,7 +136,7 @@ def _stem(run: RunDir) -> str:
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
     """The run's children that differ from the planned one by name and folder only."""
     root, parent = run.path.parent, planned.parent and asdict(planned.parent)
-    wanted = _launched_with(config_of(planned.recipe), planned.variables)
+    wanted = _launched_with(config_of(planned.recipe, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
     for child in (RunDir(root / name) for name in names):
         told = child.read_manifest()
@@ -146,8 +146,12 @@ def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
 
 
 def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
-    """All but the folder, in the form that a manifest keeps."""
-    values = {key: one["value"] for key, one in config.items() if key not in _FOLDERS.values()}
+    """All that was set but the folder, in the form that a manifest keeps."""
+    values = {
+        key: one["value"]
+        for key, one in config.items()
+        if is_chosen(one) and key not in _FOLDERS.values()
+    }
     return json.dumps([values, dict(variables)], sort_keys=True, default=str)
 
 

@@ -27,22 +27,31 @@ def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     ``trainer.val_before_train`` of a run that only validates: verl would train it. Our own
     sections stay in the tree: verl ignores them and the reward manager reads them.
     """
-    values = dict(recipe.values)
-    consequences = recording(recipe, attempt_dir)
+    return unflatten({**recipe.values, **consequences(recipe, attempt_dir)})
+
+
+def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
+    """The values that follow from the recipe's own, by dotted key.
+
+    A person may have set two of them: ``file`` is added to the loggers, and a run that only
+    validates does so before it would train.
+    """
+    found = recording(recipe, attempt_dir)
     if recipe.get("grubrics.device") == "cpu":
-        consequences |= on_cpu(recipe)
-    for key, value in consequences.items():
-        if recipe.origins.get(key, "default") == "default":
-            values[key] = value
-    if values.get("trainer.val_only"):  # verl looks at it only while it validates before training
-        values["trainer.val_before_train"] = True
-    values["trainer.logger"] = with_file_logger(values["trainer.logger"])
-    return unflatten(values)
+        found |= on_cpu(recipe)
+    found = {key: value for key, value in found.items() if not recipe.is_chosen(key)}
+    if recipe.get("trainer.val_only"):  # verl looks at it only while it validates before training
+        found["trainer.val_before_train"] = True
+    return found | {"trainer.logger": with_file_logger(recipe.values["trainer.logger"])}
 
 
 def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """What makes a run watchable: dumps, our reward manager, our sampler."""
+    """What makes a run watchable: dumps, our reward manager, our sampler.
+
+    verl's V1 trainer switches its TransferQueue on by itself.
+    """
     return {
+        "transfer_queue.enable": True,
         "trainer.rollout_data_dir": str(attempt_dir / "rollouts"),
         "trainer.validation_data_dir": str(attempt_dir / "validation"),
         "reward.reward_manager.source": "importlib",
@@ -84,7 +93,7 @@ def max_refill_batches(recipe: Recipe) -> int:
 def on_cpu(recipe: Recipe) -> dict[str, Any]:
     """Consequences of ``grubrics.device=cpu``; docs/verl.md gives the reason for each."""
     workers = int(recipe.get("trainer.n_gpus_per_node", 1))
-    if recipe.origins.get("trainer.n_gpus_per_node", "default") == "default":
+    if not recipe.is_chosen("trainer.n_gpus_per_node"):
         workers = 1
     return {
         "trainer.device": "cpu",

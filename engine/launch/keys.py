@@ -36,6 +36,12 @@ def verl_defaults() -> dict[str, Any]:
     return defaults
 
 
+def verl_sft_defaults() -> dict[str, Any]:
+    """verl's ``sft_trainer_engine`` defaults as a nested dict; interpolations are still text."""
+    defaults: dict[str, Any] = _snapshot()["sft"]
+    return defaults
+
+
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
     for key, value in tree.items():

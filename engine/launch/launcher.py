@@ -236,7 +236,9 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     """The self-description of a run, written before its first step."""
     recipe, ticket, now = launch_plan.recipe, launch_plan.ticket, time.time()
     data = [path for path in data_files(recipe) if path.is_file()]
-    trainer = pinned_argv(recipe.kind, RunDir(launch_plan.directory.absolute()).recipe)
+    run = RunDir(launch_plan.directory.absolute())
+    trainer = pinned_argv(recipe.kind, run.recipe)
+    config = config_of(recipe, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:
         trainer = through(launch_plan.ray, trainer)
@@ -253,12 +255,12 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "variables": dict(launch_plan.variables),
         "created": now,
-        "config": config_of(recipe),
+        "config": config,
         "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
         "in_file": in_file(recipe),
         **surroundings(Path.cwd(), recipe.path, data, code_files(reward_function(recipe))),
-        "seeds": {key: value for key, value in recipe.values.items() if key.endswith("seed")},
+        "seeds": {key: one["value"] for key, one in config.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,

@@ -1,7 +1,7 @@
 """The recipe as it was launched, kept with the run: what is edited later does not change a run.
 
-``recipe.yaml`` in the run directory holds every value that is not a default, whether it came from
-the file, the command line or the environment. The trainer of every attempt reads this file.
+``recipe.yaml`` in the run directory holds every value that somebody set, whether in the file, on
+the command line or in the environment. The trainer of every attempt reads this file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from omegaconf import OmegaConf
 
 from engine.data.fingerprints import content_hash
 from engine.launch.compose import verl_config
+from engine.launch.effective import effective
 from engine.launch.keys import flatten, unflatten
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
+from engine.launch.sft_compose import sft_values
 from engine.own_reward.code import code_files
 from engine.runs import manifest
 from engine.runs.rundir import RunDir
@@ -69,12 +71,29 @@ def training_fingerprint(recipe: Recipe) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def config_of(recipe: Recipe) -> dict[str, dict[str, Any]]:
-    """Every value with its origin, as the manifest keeps them."""
-    return {
-        key: {"value": value, "origin": recipe.origins.get(key, "default")}
-        for key, value in recipe.values.items()
+def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
+    """Every value that the trainer gets with its origin, as the manifest keeps them.
+
+    verl's SFT trainer has a configuration of its own, which follows from the recipe's: its keys
+    begin with ``verl.``.
+    """
+    whole = effective(recipe, attempt_dir)
+    config = {
+        key: {"value": value, "origin": whole.origins.get(key, "default")}
+        for key, value in whole.values.items()
     }
+    if recipe.kind == "sft":
+        for key, value in sft_values(recipe, attempt_dir).items():
+            config[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
+    return config
+
+
+VERL = "verl."
+
+
+def is_chosen(entry: Mapping[str, Any]) -> bool:
+    """Whether a person set the value of a manifest's entry."""
+    return entry["origin"] not in ("default", "implied")
 
 
 def in_file(recipe: Recipe) -> dict[str, Any]:
@@ -90,12 +109,11 @@ def in_file(recipe: Recipe) -> dict[str, Any]:
 
 
 def pinned_recipe(config: Config) -> str:
-    """The YAML of a recipe that has the values of ``config``."""
-    chosen = {
-        key: _literal(entry["value"])
-        for key, entry in config.items()
-        if entry["origin"] != "default"
-    }
+    """The YAML of a recipe that has the values of ``config``.
+
+    Those that follow from others are left out: every attempt works them out again.
+    """
+    chosen = {key: _literal(entry["value"]) for key, entry in config.items() if is_chosen(entry)}
     head = "# What this run was launched with. Edits are overwritten; launch a new run instead.\n"
     return head + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
 

@@ -22,12 +22,16 @@ from engine.launch.keys import (
     verl_defaults,
 )
 from engine.launch.null_defaults import null_complaint
-from engine.launch.references import require_short
+from engine.launch.references import following, referenced, require_short
 from engine.launch.schema import Kind, own_defaults, own_sections
 from engine.launch.secrets import refuse_secret
 from engine.launch.yaml_size import require_bounded
 
-Origin = Literal["default", "file", "cli", "environment"]
+Origin = Literal["default", "file", "cli", "environment", "implied"]
+"""Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
+
+CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
+"""The origins of values that a person set."""
 
 CONFIG_DIR = Path("configs")
 
@@ -67,6 +71,12 @@ class Recipe:
     values: Mapping[str, Any]
     origins: Mapping[str, Origin]
     changes: tuple[Change, ...]
+    referenced: frozenset[str] = frozenset()
+    """The keys that a value which a person set refers to."""
+
+    def is_chosen(self, key: str) -> bool:
+        """Whether a person set the value, in the file, on the command line or by a variable."""
+        return self.origins.get(key) in CHOSEN
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -141,7 +151,9 @@ def _merge(
     values = _resolve(path, merged)
     _check_sections(path, kind, values, origins)
     changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
-    return Recipe(path.stem, path, kind, overrides, values, origins, changes)
+    named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
+    implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
+    return Recipe(path.stem, path, kind, overrides, values, {**origins, **implied}, changes, named)
 
 
 def _where(path: Path, origin: Origin) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import UsageError
@@ -36,6 +36,33 @@ def require_short(where: str, values: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"{where}: {key} has a ${{...}} in the name of a ${{...}}; write it out"
             )
+
+
+def referenced(values: Mapping[str, Any], keys: Iterable[str]) -> frozenset[str]:
+    """The keys that the ``${...}`` in the values of ``keys`` name, sections as their keys."""
+    names = {name for key in keys for text in _texts(values[key]) for name in _names(text, key)}
+    return frozenset(key for name in names for key in _held(values, name))
+
+
+def following(values: Mapping[str, Any], origins: Mapping[str, str]) -> frozenset[str]:
+    """The defaults whose ``${...}`` lead, in one step or several, to a value that was set."""
+    defaults = {
+        key: referenced(values, [key])
+        for key, value in values.items()
+        if origins[key] == "default" and "${" in str(value)
+    }
+    found: set[str] = set()
+    while more := {
+        key
+        for key, names in defaults.items()
+        if key not in found and any(name in found or origins[name] != "default" for name in names)
+    }:
+        found |= more
+    return frozenset(found)
+
+
+def _held(values: Mapping[str, Any], name: str) -> list[str]:
+    return [name] if name in values else [key for key in values if key.startswith(f"{name}.")]
 
 
 class _Lengths:

@@ -12,7 +12,7 @@ from typing import Any
 from engine import files, jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import start_supervisor
-from engine.launch.pinned import pinned_recipe
+from engine.launch.pinned import config_of, pinned_recipe
 from engine.launch.ray_target import chosen_cluster
 from engine.launch.recipe import load_recipe
 from engine.launch.starting_point import starting_point
@@ -230,10 +230,24 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
 
 
 def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
-    """Values that were never set follow the installed version. UsageError for a key it lost."""
-    values = load_recipe(str(run.recipe), env={}).values
-    config = manifest["config"]
-    for key in sorted({*values, *config}):
-        before, now = config.get(key, {}).get("value"), values.get(key)
+    """Values that were never set follow the installed version. UsageError for a key it lost.
+
+    A value that is implied now and was recorded as verl's default is no news: earlier versions
+    recorded so.
+    """
+    recipe, config = load_recipe(str(run.recipe), env={}), manifest["config"]
+    now_in_force = config_of(recipe, run.attempt(1).path.resolve())
+    for key in sorted({*now_in_force, *config}):
+        entry = config.get(key, {})
+        is_implied = now_in_force.get(key, {}).get("origin") == "implied"
+        before, now = entry.get("value"), now_in_force.get(key, {}).get("value")
+        if is_implied and (entry.get("origin") != "implied" or _moved(before, now)):
+            continue
         if before != jsonl.finite(now):
             yield f"the default of {key} changed from {before!r} to {now!r} since the launch"
+
+
+def _moved(before: Any, now: Any) -> bool:
+    """Whether both are the same place in the run's folder, which may be elsewhere since."""
+    paths = isinstance(before, str) and isinstance(now, str) and "/" in before
+    return paths and Path(before).name == Path(now).name

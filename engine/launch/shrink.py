@@ -118,7 +118,7 @@ def _unguarded() -> Wanted:
 
 def _implied(recipe: Recipe, key: str) -> bool:
     """Whether the CPU brings the value along because the recipe leaves it open."""
-    return key in on_cpu(recipe) and recipe.origins.get(key, "default") == "default"
+    return key in on_cpu(recipe) and not recipe.is_chosen(key)
 
 
 def _on_cpu(recipe: Recipe) -> Wanted:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UsageError
+from engine.launch.effective import effective
 from engine.launch.recipe import Recipe
 from engine.preflight import (
     batch,
@@ -30,7 +31,6 @@ from engine.preflight import (
     values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
-from engine.preflight.effective import effective
 
 
 @dataclass(frozen=True)

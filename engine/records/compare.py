@@ -20,7 +20,7 @@ from engine.records.differences import (
 from engine.records.kinds import different_kinds, shared_metrics
 from engine.records.measures import Found, Measure, findings, measures
 from engine.records.reward_scale import reward_differences
-from engine.records.run_record import RunRecord, common_step
+from engine.records.run_record import RunRecord, common_step, trained_values
 from engine.runs.rundir import RunDir
 from engine.watch.metrics import canonical
 
@@ -146,7 +146,7 @@ class Comparer:
                 for record in self._records
                 if record is not base
                 for finding in ablation_findings(
-                    base.columns, record.columns, base.recipe, record.recipe
+                    base.columns, record.columns, *trained_values(base, record)
                 )
             )
             self._no_effect = (version, found)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from engine import jsonl
+from engine.records.derived import derived_keys
 from engine.records.surroundings import PARTS, flat
 
 Manifest = Mapping[str, Any]
@@ -25,7 +26,8 @@ _SAID_BY_THE_HASH = "bytes"
 
 @dataclass(frozen=True)
 class Cell:
-    """A value that one run has; ``origin`` is default, file, cli or environment, if known."""
+    """A value that one run has; ``origin`` is default, file, cli, environment or implied, if
+    known."""
 
     value: Any
     origin: str = ""
@@ -47,10 +49,13 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     """The config keys whose values differ, by section; the same value from elsewhere does not.
 
     Defaults of keys that another run does not have at all are left out: every one of them would
-    differ between recipes of two kinds.
+    differ between recipes of two kinds. So is what follows from other values in one of the runs
+    and was set in none: the values that it follows from are told.
     """
     configs = [_config(manifest) for manifest in manifests]
-    keys = sorted({key for config in configs for key in config})
+    derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
+    chosen = {key for config in configs for key, one in config.items() if _is_chosen(one)}
+    keys = sorted({key for config in configs for key in config} - (derived - chosen))
     rows = ((key, [config.get(key) for config in configs]) for key in keys)
     return [_difference(key, entries) for key, entries in rows if _differ(entries)]
 
@@ -89,10 +94,14 @@ def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:
     return {key: entry for key, entry in entries if isinstance(entry, dict) and "value" in entry}
 
 
+def _is_chosen(entry: Mapping[str, Any]) -> bool:
+    return entry.get("origin") not in ("default", "implied")
+
+
 def _differ(entries: Sequence[Mapping[str, Any] | None]) -> bool:
     present = [entry for entry in entries if entry is not None]
     if len(present) < len(entries):
-        return any(entry.get("origin") != "default" for entry in present)
+        return any(_is_chosen(entry) for entry in present)
     return any(not _same(entry["value"], present[0]["value"]) for entry in present)
 
 

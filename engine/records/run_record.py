@@ -11,6 +11,7 @@ import numpy as np
 from engine import jsonl
 from engine.doctor.health import Health, health_of
 from engine.records.checkpoints import CheckpointReport, check_checkpoint
+from engine.records.derived import derived_keys
 from engine.records.own_code import code_values
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
@@ -183,6 +184,17 @@ class RunRecord:
             self._starts.append(moment)
         elif event.get("event") == "end":
             self._ends.append(moment)
+
+
+def trained_values(*records: RunRecord) -> list[dict[str, Any]]:
+    """The effective values of each run, without those that follow from others in one of them."""
+    derived = frozenset[str]().union(
+        *(derived_keys(record.manifest.get("config", {})) for record in records)
+    )
+    return [
+        {key: value for key, value in record.recipe.items() if key not in derived}
+        for record in records
+    ]
 
 
 def common_step(records: Sequence[RunRecord]) -> int | None:

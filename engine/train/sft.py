@@ -19,11 +19,12 @@ from typing import Any
 from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.recipe import Recipe
+from engine.launch.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
-from engine.train.sft_compose import SftPlan, plan, read_conversations, verl_config, write_parquet
+from engine.train.sft_compose import read_conversations, write_parquet
 from engine.train.sft_resume import saved_step, starting_checkpoint
 
 
@@ -51,10 +52,10 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
     steps = plan(recipe, len(conversations))
     val_file = recipe.get("data.val_file")
     held_out = read_conversations(Path(val_file)) if val_file else None
-    val = attempt / "sft_val.parquet" if held_out else None
+    val = attempt / VAL_PARQUET if held_out else None
     start = starting_checkpoint(recipe, steps.steps_per_epoch, attempt / "start")
-    config = verl_config(recipe, steps, attempt / "sft_train.parquet", val, start)
-    write_parquet(conversations, attempt / "sft_train.parquet")
+    config = verl_config(recipe, steps, attempt / TRAIN_PARQUET, val, start)
+    write_parquet(conversations, attempt / TRAIN_PARQUET)
     if held_out and val:
         write_parquet(held_out, val)
     return steps, config

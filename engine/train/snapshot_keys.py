@@ -36,7 +36,11 @@ def compose_defaults(config_name: str) -> dict[str, Any]:
 
 
 def snapshot() -> dict[str, Any]:
-    return {"verl": version("verl"), "ppo": compose_defaults("ppo_trainer")}
+    return {
+        "verl": version("verl"),
+        "ppo": compose_defaults("ppo_trainer"),
+        "sft": compose_defaults("sft_trainer_engine"),
+    }
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -14,11 +15,13 @@ from typing import Any
 import pytest
 
 from engine import jsonl
+from engine.launch.keys import flatten
 from engine.runs import private_ray
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.watch.train_log import read_steps
+from grubrics_tui.console_text import console_text
 from tests.e2e.project import CLI, Project
 from tests.waiting import wait_for
 
@@ -110,6 +113,26 @@ def test_the_manifest_knows_what_was_changed(run: RunDir) -> None:
     manifest = run.read_manifest()
     assert manifest["config"]["trainer.total_training_steps"] == {"value": STEPS, "origin": "cli"}
     assert all("sha256" in data for data in manifest["data"].values())
+
+
+def test_the_manifest_is_the_configuration_that_verl_printed(run: RunDir) -> None:
+    config = run.read_manifest()["config"]
+    printed = printed_config(run.attempt(1).console)
+    assert {key: entry["value"] for key, entry in config.items()} == printed
+
+
+def printed_config(console: Path) -> dict[str, Any]:
+    """The dict that verl's driver prints before it trains, by dotted key."""
+    lines = [console_text(raw) for raw in console.read_bytes().splitlines()]
+    start = next(n for n, line in enumerate(lines) if line.text.startswith("{'actor_rollout_ref'"))
+    source = lines[start].source
+    text = "\n".join(line.text for line in lines[start:] if line.source == source)
+    depth = 0
+    for end, char in enumerate(text, start=1):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if depth == 0:
+            return dict(flatten(ast.literal_eval(text[:end])))
+    raise AssertionError("the console ends inside the configuration")
 
 
 def test_nothing_is_left_running(tiny_world: Project, run: RunDir) -> None:

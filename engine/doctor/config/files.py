@@ -16,10 +16,10 @@ import yaml
 from engine.data.fingerprints import fingerprints
 from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.errors import UsageError
+from engine.launch.effective import effective
 from engine.launch.recipe import Recipe, load_recipe
 from engine.preflight import batch, config, dataset, holdout, prompt, steps
 from engine.preflight.check import Check, Subject
-from engine.preflight.effective import effective
 from engine.runs.rundir import RunDir
 
 Question = tuple[Callable[[Subject], Check], str, str]

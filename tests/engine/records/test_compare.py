@@ -179,3 +179,19 @@ def test_no_effect_is_looked_for_beside_the_baseline(tmp_path: Path) -> None:
     twins = [configured(make_run(tmp_path, name, rewards), n) for n, name in enumerate("ab")]
     assert compared(base, *twins).no_effect == ()
     assert [one.run for one in compared(base, *twins, baseline=1).no_effect] == ["b"]
+
+
+@pytest.mark.parametrize("origin", ["default", "implied"])
+def test_repetitions_under_other_names_are_repetitions(tmp_path: Path, origin: str) -> None:
+    """Earlier versions recorded what verl derives from a name as a default."""
+    runs = [make_run(tmp_path, name, [0.1, 0.9, 0.3, 0.5]) for name in ("one", "other")]
+    for run in runs:
+        names = {"trainer.experiment_name": ("cli", run.id), TRACE: (origin, run.id)}
+        config = {key: {"value": v, "origin": o} for key, (o, v) in names.items()}
+        jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
+    found = compared(*runs)
+    assert [one.finding.id for one in found.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert [one.key for one in found.config] == ["experiment_name"]
+
+
+TRACE = "actor_rollout_ref.rollout.trace.experiment_name"

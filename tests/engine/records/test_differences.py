@@ -116,3 +116,21 @@ def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]])
     for found in (*config_differences(manifests), *environment_differences(manifests)):
         told = [found.section, found.key, *(text_of(c.value) for c in found.cells if c)]
         assert all(text.isprintable() for text in told)
+
+
+def test_what_follows_from_other_values_is_no_difference() -> None:
+    one, other = manifest(grubrics__device="cpu"), manifest(grubrics__device="cuda")
+    one["config"]["trainer.device"] = {"value": "cpu", "origin": "implied"}
+    other["config"]["trainer.device"] = {"value": "cuda", "origin": "default"}
+    assert [found.key for found in config_differences([one, other])] == ["device"]
+
+
+def test_an_implied_value_is_told_where_another_run_set_it() -> None:
+    one, other = manifest("implied", actor__strategy="fsdp2"), manifest(actor__strategy="fsdp")
+    assert [found.key for found in config_differences([one, other])] == ["strategy"]
+
+
+def test_a_name_that_verl_derives_is_no_difference_in_manifests_of_earlier_versions() -> None:
+    key = "actor_rollout_ref__rollout__trace__experiment_name"
+    one, other = manifest("default", **{key: "a"}), manifest("default", **{key: "b"})
+    assert config_differences([one, other]) == []

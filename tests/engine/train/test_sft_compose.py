@@ -8,7 +8,8 @@ import pytest
 
 from engine.errors import UsageError
 from engine.launch.recipe import Recipe, load_recipe
-from engine.train.sft_compose import plan, read_conversations, verl_config
+from engine.launch.sft_compose import plan, verl_config
+from engine.train.sft_compose import read_conversations
 
 ROOT = Path(__file__).parents[3]
 TALK = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
