@@ -37,6 +37,8 @@ app = typer.Typer(
     help="A terminal cockpit for LLM post-training.",
     no_args_is_help=False,
     add_completion=False,
+    # Text in [brackets] is shown as written: markup would take it for a style and drop it.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -64,7 +66,7 @@ def cockpit(
     ] = False,
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Which one this is"),
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version"),
     ] = False,
 ) -> None:
     """Open the screen; without a terminal, run the recipe headless."""
@@ -165,7 +167,9 @@ app.command()(launch_command.resume)
 
 @app.command()
 def reap(
-    yes: Annotated[bool, typer.Option("--yes", help="End them")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Kill the processes and delete the Ray directories listed")
+    ] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -218,8 +222,8 @@ def log(
     append: Annotated[bool, typer.Option("--append", help="Append it to the log file")] = False,
     title: Annotated[str | None, typer.Option(help="Title of the entry")] = None,
     question: Annotated[str | None, typer.Option(help="Research question it attacks")] = None,
-    observations: Annotated[str | None, typer.Option()] = None,
-    decision: Annotated[str | None, typer.Option()] = None,
+    observations: Annotated[str | None, typer.Option(help="What was observed")] = None,
+    decision: Annotated[str | None, typer.Option(help="What was decided")] = None,
     file: Annotated[Path, typer.Option(help="Log file")] = Path("docs/experiment-log.md"),
     trust: TrustOption = False,
     runs: RunsOption = None,

@@ -27,9 +27,11 @@ def estimate(
     overrides: OverridesArgument = None,
     gpu_memory: Annotated[
         str | None,
-        typer.Option("--gpu-memory", metavar="GIB", help="Of one GPU [default: of those here]"),
+        typer.Option("--gpu-memory", metavar="GIB", help="Memory of one GPU [default: here]"),
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="As if the recipe asked for so many")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(help="Number of GPUs, in place of the config's")
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:

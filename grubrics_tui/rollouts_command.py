@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def rollouts(
     run: Annotated[str, typer.Argument(help="A run's id, its folder, or a folder of verl's dumps")],
-    step: Annotated[int | None, typer.Option(help="[default: the newest]")] = None,
+    step: Annotated[int | None, typer.Option(help="Step to print [default: the newest]")] = None,
     group: Annotated[
         str | None, typer.Option(help="Number of a group, or the start of its id")
     ] = None,

@@ -36,7 +36,7 @@ def reproduce(
         bool, typer.Option("--recorded", help="Only score a step's recorded rollouts again")
     ] = False,
     step: Annotated[
-        int | None, typer.Option(help="Whose rows or rollouts [default: the first that failed]")
+        int | None, typer.Option(help="Step whose data is used [default: the first that failed]")
     ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
