@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,23 @@ def facts(run: RunDir, owner: str) -> Iterator[Fact]:
     yield from _some("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
     variables = (manifest.get("variables") or {}).items()
     yield from _some("variable", [f"{name}={shown(name, value)}" for name, value in variables])
-    yield from _some("code", dict.fromkeys(_code(values, commands)))
+    kept = [str(path.relative_to(run.path)) for path in _kept_code(run)]
+    yield from _some("code", dict.fromkeys([*kept, *_code(values, commands)]))
     yield from _some("address", dict.fromkeys(_addresses(run, values, commands)))
 
 
 def code_files(run: RunDir) -> list[Path]:
-    """The files with code that the run names, as far as they are there."""
+    """The files with code that the run keeps or names, as far as they are there."""
     manifest = run.read_manifest()
     cwd = Path(str(manifest.get("cwd") or "."))
     named = {*_code(list(_values(run)), _commands(manifest))}
     paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
-    return [path for path in paths if path.is_file()]
+    return [path for path in (*_kept_code(run), *paths) if path.is_file()]
+
+
+def _kept_code(run: RunDir) -> list[Path]:
+    """The copies of a reward function that the run's attempts execute."""
+    return sorted(islice(run.code.rglob("*.py"), _MOST_VALUES))
 
 
 def _some(label: str, texts: Any) -> Iterator[Fact]:

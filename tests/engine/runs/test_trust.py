@@ -37,6 +37,7 @@ from engine.runs.trust import (
     require,
     vouch,
 )
+from engine.runs.trust_facts import code_files, facts
 
 STRANGER, COLLEAGUE, GROUP = 54_321, 54_322, 54_399
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
@@ -176,6 +177,14 @@ def test_code_that_a_run_names_is_part_of_what_was_shown(root: Path, tmp_path: P
     agree(case)
     (tmp_path / "steal.py").write_text("harmful")
     assert objection(run, executes=True) is not None
+
+
+def test_the_copies_of_a_reward_function_are_part_of_what_was_shown(root: Path) -> None:
+    run = RunDir(root / "runs" / "night")
+    (run.code / "parts").mkdir(parents=True)
+    (run.code / "parts" / "weights.py").write_text("")
+    assert ("code", "code/parts/weights.py") in list(facts(run, "ann"))
+    assert run.code / "parts" / "weights.py" in code_files(run)
 
 
 def test_a_run_of_ones_own_is_simply_acted_on_wherever_it_was_moved(root: Path) -> None:
