@@ -24,6 +24,7 @@ from grubrics_tui.navigation import OpenLog, OpenRun, Tell
 from grubrics_tui.run_doctor import Diagnosis, diagnoses, post_from_thread
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.confirm_trust import when_trusted
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.sizes import WIDTHS
 from grubrics_tui.terminal_text import clean_text
@@ -164,7 +165,10 @@ class FindingsScreen(CockpitScreen):
                 self.notify(f"Launching {run.id} with the remedy ...", markup=False)
                 self._apply(run, remedies[int(number)])
 
-        self.app.push_screen(ConfirmRemedy(run, remedies), answered)
+        def ask() -> None:
+            self.app.push_screen(ConfirmRemedy(run, remedies), answered)
+
+        when_trusted(self, [run], ask, executes=True)
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _apply(self, run: RunDir, remedy: Remedy) -> None:
@@ -187,7 +191,10 @@ class FindingsScreen(CockpitScreen):
                 self.notify(f"Launching the twin of {run.id} ...", markup=False)
                 self._reproduce(run)
 
-        self.app.push_screen(ConfirmTwin(run, self.query_one(FindingList).findings), answered)
+        def ask() -> None:
+            self.app.push_screen(ConfirmTwin(run, self.query_one(FindingList).findings), answered)
+
+        when_trusted(self, [run], ask, executes=True)
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _reproduce(self, run: RunDir) -> None:

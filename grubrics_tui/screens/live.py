@@ -28,6 +28,7 @@ from grubrics_tui.navigation import OpenFindings, OpenLog, OpenLogEntry, OpenRol
 from grubrics_tui.run_doctor import RunDoctor, post_from_thread
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.screens.confirm_trust import when_trusted
 from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
 from grubrics_tui.settings import Settings, panels_for
 from grubrics_tui.watched import (
@@ -289,8 +290,14 @@ class LiveScreen(ChartScreen):
             self.post_message(OpenRollouts(self.run, step))
 
     def action_stop(self) -> None:
-        if isinstance(self.run, RunDir) and (state := self.history.state) is not None:
-            self.app.push_screen(ConfirmStop([(self.run, state)]), self._say_stopping)
+        run, state = self.run, self.history.state
+        if not isinstance(run, RunDir) or state is None:
+            return
+        ask = ConfirmStop([(run, state)])
+        when_trusted(self, [run], lambda: self._ask_to_stop(ask))
+
+    def _ask_to_stop(self, question: ConfirmStop) -> None:
+        self.app.push_screen(question, self._say_stopping)
 
     def _say_stopping(self, answer: str | None) -> None:
         if answer:

@@ -17,6 +17,7 @@ from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.actions import bindings
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.confirm_trust import when_trusted
 from grubrics_tui.widgets.inert import inert
 
 if TYPE_CHECKING:
@@ -132,7 +133,11 @@ class LogEntryScreen(CockpitScreen):
 
     def action_save_entry(self) -> None:
         if (entry := self.entry()) is not None:
-            self._append(entry)
+
+            def append() -> None:
+                self._append(entry)
+
+            when_trusted(self, [self.run], append)
 
     @work(thread=True, exclusive=True, group="append", exit_on_error=False)
     def _append(self, entry: LogEntry) -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Footer
 from engine.errors import UsageError
 from engine.runs.housekeeping import archive, delete, finish_deletions, plan_deletion
 from engine.runs.notes import Notes
+from engine.runs.ray_job import has_open_jobs
 from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -36,6 +37,7 @@ from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.screens.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.screens.confirm_trust import when_trusted
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.run_facts import run_facts
@@ -179,7 +181,12 @@ class RunsScreen(CockpitScreen):
             return
         from grubrics_tui.screens.notes import NotesScreen
 
-        self.app.push_screen(NotesScreen(self._run(info), info.notes), self._noted)
+        run, notes = self._run(info), info.notes
+
+        def write() -> None:
+            self.app.push_screen(NotesScreen(run, notes), self._noted)
+
+        when_trusted(self, [run], write)
 
     def _noted(self, notes: Notes | None) -> None:
         if notes is not None:
@@ -273,8 +280,14 @@ class RunsScreen(CockpitScreen):
         self.post_message(OpenLeftovers())
 
     def action_stop(self) -> None:
-        if targets := self._agreed("stop"):
-            self.app.push_screen(ConfirmStop(self._with_states(targets)), self._say_stopping)
+        if not (targets := self._agreed("stop")):
+            return
+        runs = self._with_states(targets)
+
+        def ask() -> None:
+            self.app.push_screen(ConfirmStop(runs), self._say_stopping)
+
+        when_trusted(self, [run for run, _ in runs], ask)
 
     def _say_stopping(self, answer: str | None) -> None:
         if answer:
@@ -283,7 +296,8 @@ class RunsScreen(CockpitScreen):
     def action_resume(self) -> None:
         if not (targets := self._agreed("resume")):
             return
-        ask = ConfirmResume(self._with_states(targets))
+        runs = self._with_states(targets)
+        ask = ConfirmResume(runs)
 
         def answered(choice: str | None) -> None:
             if choice is not None:
@@ -294,7 +308,10 @@ class RunsScreen(CockpitScreen):
                 self.notify(f"Resuming {names} ...", markup=False)
                 self._resume(steps)
 
-        self.app.push_screen(ask, answered)
+        def question() -> None:
+            self.app.push_screen(ask, answered)
+
+        when_trusted(self, [run for run, _ in runs], question, executes=True)
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _resume(self, steps: Sequence[tuple[RunDir, int]]) -> None:
@@ -321,7 +338,10 @@ class RunsScreen(CockpitScreen):
             if choice is not None:
                 self._remove(runs, choice)
 
-        self.app.push_screen(ConfirmRemoval(runs, self._root), answered)
+        def ask() -> None:
+            self.app.push_screen(ConfirmRemoval(runs, self._root), answered)
+
+        when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _remove(self, runs: Sequence[RunDir], choice: str) -> None:
