@@ -72,6 +72,14 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
+def names_secret(name: str, value: str) -> bool:
+    """Whether the variable ``name`` with ``value`` is a secret: its name says so, and its value is
+    no flag, number or place."""
+    if not is_secret_name(name) or _NAMES_A_PLACE.search(name):
+        return False
+    return not _NO_SECRET_VALUE.fullmatch(value) and not _PATH.fullmatch(value)
+
+
 def holds_secret(text: str, env: Mapping[str, str] | None = None) -> bool:
     """Whether ``mask_text`` would change ``text``."""
     return mask_text(text, env=env) != text
@@ -150,7 +158,7 @@ _HEADERS = (
         r"|basic|token|digest|apikey)\s+)?" + _VALUE % 8,
     ),
     _Shape(("bearer",), r"(?i)bearer\s+(?P<secret>(?=\S*\d)[\w.~+/=-]{8,})"),
-    _Shape(("basic",), r"(?i:basic)\s+(?P<secret>(?=\S*[\dA-Z=])[A-Za-z0-9+/]{8,}=*)"),
+    _Shape(("basic",), r"(?i:basic)\s+(?P<secret>(?=\S*(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)"),
 )
 _SETTINGS = (
     _Shape(
@@ -244,9 +252,7 @@ _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s]{6,})@")
 
 def _is_secret_value(name: str, value: str) -> bool:
     """Not a flag, a number, a place, or a short word that other texts have too."""
-    if len(value) < _SHORTEST_VALUE or _NO_SECRET_VALUE.fullmatch(value):
-        return False
-    if _NAMES_A_PLACE.search(name) or _PATH.fullmatch(value):
+    if len(value) < _SHORTEST_VALUE or not names_secret(name, value):
         return False
     return not value.isalpha() or len(value) >= _SHORTEST_WORD or bool(_PASSWORD_NAME.search(name))
 

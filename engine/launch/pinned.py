@@ -28,7 +28,8 @@ from engine.runs import manifest
 from engine.runs.rundir import RunDir
 
 Config = Mapping[str, Mapping[str, Any]]
-"""Value and origin by dotted key, as in a manifest."""
+"""Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
+``${...}`` that stands for a secret."""
 
 _NOT_TRAINING = re.compile(
     r"supervision\."
@@ -79,7 +80,11 @@ def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
     """
     whole = effective(recipe, attempt_dir)
     config = {
-        key: {"value": value, "origin": whole.origins.get(key, "default")}
+        key: {
+            "value": value,
+            "origin": whole.origins.get(key, "default"),
+            **({"reference": True} if key in recipe.secret_references else {}),
+        }
         for key, value in whole.values.items()
     }
     if recipe.kind == "sft":
@@ -113,7 +118,11 @@ def pinned_recipe(config: Config) -> str:
 
     Those that follow from others are left out: every attempt works them out again.
     """
-    chosen = {key: _literal(entry["value"]) for key, entry in config.items() if is_chosen(entry)}
+    chosen = {
+        key: entry["value"] if entry.get("reference") else _literal(entry["value"])
+        for key, entry in config.items()
+        if is_chosen(entry)
+    }
     head = "# What this run was launched with. Edits are overwritten; launch a new run instead.\n"
     return head + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
 

@@ -11,6 +11,7 @@ from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
+from engine.launch.secret_references import require_none
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
 
@@ -35,6 +36,7 @@ def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
     cluster = parse_address(address)
     if recipe.kind != "grpo":
         raise UsageError(f"{recipe.path}: --ray runs GRPO recipes; this one is {recipe.kind}")
+    require_none(recipe, f"--ray {cluster.address}")
     require_cluster(cluster, recipe)
     return cluster
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from engine.launch.keys import (
 from engine.launch.null_defaults import null_complaint
 from engine.launch.references import following, referenced, require_short
 from engine.launch.schema import Kind, own_defaults, own_sections
+from engine.launch.secret_references import secret_references
 from engine.launch.secrets import refuse_secret
 from engine.launch.yaml_size import require_bounded
 
@@ -34,6 +36,8 @@ CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 """The origins of values that a person set."""
 
 CONFIG_DIR = Path("configs")
+
+_MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
 
 ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
 
@@ -73,6 +77,8 @@ class Recipe:
     changes: tuple[Change, ...]
     referenced: frozenset[str] = frozenset()
     """The keys that a value which a person set refers to."""
+    secret_references: frozenset[str] = frozenset()
+    """Keys whose values are still ``${...}``, because they stand for secrets."""
 
     def is_chosen(self, key: str) -> bool:
         """Whether a person set the value, in the file, on the command line or by a variable."""
@@ -143,17 +149,23 @@ def _merge(
         where = _where(path, origin)
         for key, value in layer.items():
             key = ALIASES.get(key, key)
-            _check_key(where, key, value, defaults)
             refuse_secret(where, key, value)
+            _check_key(where, key, value, defaults)
             if origin != "file":
                 before.setdefault(key, merged.get(key))
             _put(merged, origins, key, value, origin)
     values = _resolve(path, merged)
+    references = secret_references(str(path), merged, values, os.environ)
+    values |= references
+    # What a mapping or a list of the command line holds came from there too.
+    origins |= {key: _origin(key, origins) for key in values if key not in origins}
     _check_sections(path, kind, values, origins)
     changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
     named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
     implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
-    return Recipe(path.stem, path, kind, overrides, values, {**origins, **implied}, changes, named)
+    origins = {**origins, **implied}
+    kept = frozenset(references)
+    return Recipe(path.stem, path, kind, overrides, values, origins, changes, named, kept)
 
 
 def _where(path: Path, origin: Origin) -> str:
@@ -214,12 +226,13 @@ def _parse_override(text: str) -> tuple[str, Any]:
     key, separator, raw = text.partition("=")
     key = key.lstrip("+").strip()
     if not separator or not key:
-        raise UsageError(f"override '{text}' is not key=value")
+        # Not the whole: what was mistyped may be NAME:secret.
+        raise UsageError(f"override '{_MISTYPED.sub('…', text)}' is not key=value")
     require_bounded(f"override '{key}'", raw)
     try:
         value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
     except (YAMLError, OmegaConfBaseException) as error:
-        raise UsageError(f"override '{text}': the value cannot be read as YAML") from error
+        raise UsageError(f"override '{key}': the value cannot be read as YAML") from error
     assert isinstance(value, dict)
     return key, value["value"]
 

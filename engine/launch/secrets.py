@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from engine.errors import UsageError
+from engine.masking import holds_secret
 
 _SECRET_NAME = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
@@ -14,9 +15,6 @@ _SECRET_NAME = re.compile(
 )
 # In capitals it is an environment variable, and no token of a vocabulary.
 _SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
-_SECRET_VALUE = re.compile(
-    r"(?<![A-Za-z0-9])(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16})\b"
-)
 _URL = re.compile(r"://|^//|\?[\w.-]+=")
 _LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
 _IN_URLS = re.compile(r"(?i)key$|token$|^(code|pwd|pass|jwt|bearer|session|sid)$")
@@ -31,23 +29,37 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
     if isinstance(value, dict):
         for inner, one in value.items():
             refuse_secret(where, f"{key}.{inner}", one)
-    for one in value if isinstance(value, list) else ():
-        refuse_secret(where, key, one)
+    if isinstance(value, list):
+        _refuse_command(where, key, value)
     if not isinstance(value, str) or not value:
         return
     name = key.rpartition(".")[2].replace("-", "_")
-    named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
-    if (named and "${" not in value) or _SECRET_VALUE.search(value):
-        raise UsageError(
-            f"{where}: {key} looks like a secret, and a recipe's values are kept with the run; "
-            "set it in the environment instead"
-        )
     hook = "webhook" in name.lower() and "://" in value
     if hook or _LOGIN.match(value) or (_URL.search(value) and _url_has_secret(value)):
         raise UsageError(
             f"{where}: the URL of {key} holds a login or a key, and a recipe's values are kept "
             "with the run; set it in the environment instead"
         )
+    # What a reference stands for is looked at when it is filled in.
+    if ("${" not in value and is_secret_key(key, value)) or holds_secret(value):
+        raise UsageError(
+            f"{where}: {key} looks like a secret, and a recipe's values are kept with the run; "
+            "set it in the environment instead"
+        )
+
+
+def is_secret_key(key: str, value: Any) -> bool:
+    """Whether the name of ``key`` says that its value, a text that is not empty, is a secret."""
+    name = key.rpartition(".")[2].replace("-", "_")
+    named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
+    return bool(named and isinstance(value, str) and value)
+
+
+def _refuse_command(where: str, key: str, words: list[Any]) -> None:
+    """Each word by itself, and all together: ``[curl, --token, abc]``."""
+    for word in words:
+        refuse_secret(where, key, word)
+    refuse_secret(where, key, " ".join(word for word in words if isinstance(word, str)))
 
 
 def _url_has_secret(text: str) -> bool:

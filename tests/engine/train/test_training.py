@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 QUEUE_PROCESSES = ("ray::TransferQu", "ray::SimpleStor")
+TOKEN = "an-opaque-token-of-this-test"
 Listener = tuple[str, str, int]
 DIGITS = """
 def compute_score(solution_str, extra_info, **_):
@@ -267,9 +268,11 @@ class Live:
 def live(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A GRPO run in the midst of its steps; whoever needs its end ends it."""
     folder = tmp_path_factory.mktemp("live")
-    arguments = command(world, folder, "trainer.total_training_steps=5000")
+    passed_on = "+ray_kwargs.ray_init.runtime_env.env_vars.PASSED_ON=${oc.env:MY_TOKEN}"
+    arguments = command(world, folder, "trainer.total_training_steps=5000", passed_on)
     environment = {
         **os.environ,
+        "MY_TOKEN": TOKEN,
         "GRUBRICS_ATTEMPT_DIR": str(folder / "attempt_1"),
         "GRUBRICS_RUN_ID": folder.name,
     }
@@ -294,6 +297,15 @@ def test_nothing_of_a_run_listens_beyond_this_host(live: Live) -> None:
     assert [one for one in listening if not on_loopback(one)] == []
 
 
+def test_a_secret_that_the_recipe_refers_to_reaches_the_workers_and_no_file(live: Live) -> None:
+    reward = next(one for one in live.processes() if one.name().startswith("ray::RewardLoop"))
+    assert reward.environ()["PASSED_ON"] == TOKEN
+    folders = (live.folder, Path((live.folder / "attempt_1" / "ray_dir.txt").read_text().strip()))
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert live.folder / "out" in files
+    assert [path for path in files if TOKEN.encode() in path.read_bytes()] == []
+
+
 def test_no_socket_of_a_run_answers_at_another_address_of_this_host(live: Live) -> None:
     elsewhere = own_address()
     for _, _, port in listeners(live.processes()):
@@ -312,8 +324,8 @@ def test_a_local_stranger_cannot_have_a_message_unpickled(
     before = len(metrics(live.folder))
     for _, address, port in queue:
         send_pickle(address, port, executed, keyed=holds == "another key")
-    deadline = time.monotonic() + 60
-    while len(metrics(live.folder)) < before + 3:  # the run goes on meanwhile
+    deadline = time.monotonic() + 400
+    while len(metrics(live.folder)) < before + 2:  # the run goes on meanwhile
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert not executed.exists()

@@ -1,0 +1,100 @@
+"""``${...}`` references that stand for a secret: kept as they are, or refused.
+
+What a recipe's reference stands for is filled in when the recipe is read, and then shown, logged
+and kept with the run. A secret must not go that way. In the variables of the run's processes
+(``ray_kwargs.ray_init.runtime_env.env_vars``) the reference itself is kept, and the trainer fills
+it in for its own environment. Everywhere else a secret is refused: verl prints its configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+from engine.errors import UsageError
+from engine.launch.keys import flatten, unflatten
+from engine.launch.secrets import is_secret_key
+from engine.masking import holds_secret, names_secret
+
+if TYPE_CHECKING:
+    from engine.launch.recipe import Recipe
+
+VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
+
+_VARIABLE = re.compile(r"""\boc\.env\s*:\s*["']?(\w+)""")
+
+
+def secret_references(
+    where: str,
+    written: Mapping[str, Any],
+    values: Mapping[str, Any],
+    env: Mapping[str, str],
+) -> dict[str, str]:
+    """The references that are kept, by key: those of ``VARIABLES``. UsageError for any other.
+
+    ``written`` are the values as they were given, ``values`` the same with references filled in.
+    """
+    given = dict(flatten(unflatten(written)))
+    kept = {}
+    for key in sorted(values, key=lambda key: "oc.env" not in str(given.get(key))):
+        value, source = values[key], _source(key, given).replace("\\${", "")
+        if "${" not in source or not _is_secret(key, value, source, env):
+            continue
+        if not key.startswith(VARIABLES) or not isinstance(given.get(key), str):
+            raise UsageError(_refusal(where, key, source))
+        kept[key] = given[key]
+    return kept
+
+
+def into_environment(recipe: Recipe, env: MutableMapping[str, str]) -> Recipe:
+    """Set the kept references' variables in ``env``; ``recipe`` without them.
+
+    Processes that inherit ``env`` have them, and no configuration that is printed holds them.
+    """
+    tree = OmegaConf.create(recipe.tree)
+    for key in recipe.secret_references:
+        env[key.removeprefix(VARIABLES)] = str(OmegaConf.select(tree, key))
+    rest = {
+        key: value for key, value in recipe.values.items() if key not in recipe.secret_references
+    }
+    return replace(recipe, values=rest, secret_references=frozenset())
+
+
+def require_none(recipe: Recipe, where: str) -> None:
+    """Raise UsageError where a secret would have to be sent to a cluster, which shows it."""
+    for key in sorted(recipe.secret_references):
+        name = key.removeprefix(VARIABLES)
+        raise UsageError(
+            f"{where}: {key} stands for a secret, and what a cluster's processes are given shows "
+            f"in its dashboard; set {name} in its nodes' environment or the project's .env instead"
+        )
+
+
+def _source(key: str, given: Mapping[str, Any]) -> str:
+    """What was written for ``key``, or for a section above it that a reference stands for."""
+    while key and key not in given:
+        key = key.rpartition(".")[0]
+    return str(given.get(key))
+
+
+def _is_secret(key: str, value: Any, source: str, env: Mapping[str, str]) -> bool:
+    if value in (None, ""):
+        return False
+    named = (name for name in _VARIABLE.findall(source) if env.get(name))
+    if any(names_secret(name, env[name]) for name in named):
+        return True
+    return is_secret_key(key, value) or holds_secret(str(value))
+
+
+def _refusal(where: str, key: str, source: str) -> str:
+    names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
+    what = f" ({names})" if names else ""
+    return (
+        f"{where}: {key} stands for a secret{what}, and a recipe's values are kept with the run; "
+        f"let the code read the variable itself, or give it to the run's processes with "
+        f"{VARIABLES}NAME"
+    )
