@@ -31,7 +31,8 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     """Findings of a run's newest attempt: its console, its series, its rewards."""
     from engine.doctor.fitting import fitting
     from engine.doctor.numbers import number_findings
-    from engine.doctor.run_end import with_end
+    from engine.doctor.run_end import with_end, with_resume
+    from engine.doctor.stalled import stall_findings
     from engine.runs.requests import pending_stop
     from engine.runs.state import observed_state
     from engine.watch.columns import Columns
@@ -41,12 +42,14 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     steps = read_steps(run.train_log) if run.train_log.is_file() else ()
     state = observed_state(run)
     numbers = number_findings(run, state, _packed(steps) or Columns())
+    stall = stall_findings(run, state)
     if not attempts:
-        return numbers
+        return [*stall, *numbers]
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
     asked = pending_stop(run) is not None
-    return joined(with_end(fitting(text, run), state, stop_is_asked=asked), numbers)
+    found = joined(with_end(fitting(text, run), state, stop_is_asked=asked), numbers)
+    return [*stall, *with_resume(found, run, state)]
 
 
 def _packed(steps: Iterable[Step]) -> Columns | None:

@@ -21,8 +21,10 @@ FAILURES = (
 )  # fmt: skip
 """What failing logs of post-training are commonly sorted into."""
 
-WITHOUT_FAILURE = ("ablation_no_effect", "overfitting", "slow_step", "validation_is_training")
-"""Of runs that fail in no such way: in vain, slow, or with numbers that mislead."""
+WITHOUT_FAILURE = (
+    "ablation_no_effect", "overfitting", "slow_step", "stalled", "validation_is_training",
+)  # fmt: skip
+"""Of runs that fail in no such way: in vain, slow, held up, or with numbers that mislead."""
 
 FAMILIES = (*FAILURES, *WITHOUT_FAILURE)
 

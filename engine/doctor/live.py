@@ -10,7 +10,8 @@ from engine.doctor.fitting import fitting
 from engine.doctor.join import joined
 from engine.doctor.metrics.order import rooted
 from engine.doctor.numbers import NumberDiagnosis
-from engine.doctor.run_end import with_end
+from engine.doctor.run_end import with_end, with_resume
+from engine.doctor.stalled import stall_findings
 from engine.doctor.told import begin_of
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import RunDir
@@ -46,7 +47,8 @@ class LiveDoctor:
         stop_is_asked = pending_stop(self._run) is not None
         text = with_end(fitting(told, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
-        return joined(text, rooted([*numbers, *data]) if data else numbers)
+        found = joined(text, rooted([*numbers, *data]) if data else numbers)
+        return [*stall_findings(self._run, state), *with_resume(found, self._run, state)]
 
 
 class RunFollower:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
 _LASTING = ("judge_", "context_length", "reward_")
 """What spoils rewards does so in a run that reaches its end, too."""
 _INTERRUPTED = "job_cancelled_or_interrupted"
+_OUTSIDE = (
+    "job_cancelled", "host_oom", "ray_start_or_worker_died", "judge_", "checkpoint_disk_full",
+    "nccl_", "port_in_use", "wandb_",
+)  # fmt: skip
+"""Of these a run can be resumed as it is, once they have passed."""
 
 
 def with_end(
@@ -30,6 +36,24 @@ def with_end(
     if _KILLED in reason and not any(one.severity.is_alarm for one in text):
         return [_killed(state), *text]
     return list(text)
+
+
+def with_resume(found: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+    """The root of a run that failed of something outside of it has the command that resumes it."""
+    if state.state not in ("failed", "lost") or not found or not _is_from_outside(found[0]):
+        return list(found)
+    from engine.records.checkpoints import check_checkpoint
+
+    step = check_checkpoint(run).step
+    if step is None:
+        return list(found)
+    command = Change("command", "resume", f"grubrics-tui resume {run.id}")
+    remedy = Remedy(f"Resume from step {step}", (command,), "steps since then are done again")
+    return [replace(found[0], remedies=(remedy, *found[0].remedies)), *found[1:]]
+
+
+def _is_from_outside(one: Finding) -> bool:
+    return one.severity.is_alarm and one.family.startswith(_OUTSIDE)
 
 
 def _quiet(one: Finding) -> Finding:

@@ -66,6 +66,8 @@ def _full_disk(lines: Sequence[str], checkpoints: Path) -> str | None:
 def _dead_service(lines: Sequence[str]) -> str | None:
     if any("GCS may have been killed" in line for line in lines):
         return "Ray's control service (gcs_server) died or was killed"
+    if any("the zygote that forks Ray's workers died" in line for line in lines):
+        return "the zygote that forks Ray's workers died or was killed"
     if any("NodeDiedError" in line for line in lines):
         return "Ray's node service (raylet) died or was killed"
     return None

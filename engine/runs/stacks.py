@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -11,38 +10,33 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine import files
-from engine.runs.processes import Identity
 
 _TIMEOUT_S = 20.0
-_FRAME = re.compile(r"^\s+(?P<function>\S.*?) \((?P<where>[^()]+:\d+)\)$")
-_WAITING = ("wait", "select", "poll", "sleep", "acquire", "get", "recv", "_run_once", "join")
 
 
-def dump(processes: Iterable[Identity], target: Path) -> str | None:
-    """Write the stacks of Python processes to ``target``.
+class Dumps:
+    """Stacks of Python processes, each taken once, within twenty seconds for all of them: the
+    supervisor waits for them."""
 
-    Returns the innermost telling frame of the first process, or None when nothing can be read
-    (no py-spy, no permission, no Python process).
-    """
-    tool = _py_spy()
-    if tool is None:
-        return None
-    # The supervisor waits for this, so the time is for all of them together.
-    deadline = time.monotonic() + _TIMEOUT_S
-    stacks = [_stack(tool, process.pid, deadline) for process in processes]
-    found = [stack for stack in stacks if stack]
-    if not found:
-        return None
-    files.write_atomic(target, "\n\n".join(found))
-    return next((frame for stack in found if (frame := telling_frame(stack))), None)
+    def __init__(self) -> None:
+        self._tool = _py_spy()
+        self._deadline = time.monotonic() + _TIMEOUT_S
+        self._taken: dict[int, str | None] = {}
+
+    def of(self, pid: int) -> str | None:
+        """None when nothing can be read: no py-spy, no permission, no Python process."""
+        if self._tool is None:
+            return None
+        if pid not in self._taken:
+            self._taken[pid] = _stack(self._tool, pid, self._deadline)
+        return self._taken[pid]
 
 
-def telling_frame(stack: str) -> str | None:
-    """``function (file:line)`` of the innermost frame that does not merely wait."""
-    frames = [match for line in stack.splitlines() if (match := _FRAME.match(line))]
-    telling = [frame for frame in frames if frame["function"] not in _WAITING]
-    chosen = (telling or frames)[:1]
-    return f"{chosen[0]['function']} ({chosen[0]['where']})" if chosen else None
+def write(target: Path, parts: Iterable[tuple[str, str | None]]) -> None:
+    """Keep stacks, each below a line that says whose it is."""
+    text = "\n\n".join(f"== {title}\n{stack or '(no stack)'}" for title, stack in parts)
+    if text:
+        files.write_atomic(target, text)
 
 
 def _py_spy() -> str | None:

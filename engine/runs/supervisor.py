@@ -27,6 +27,7 @@ from engine.runs.detached import detach
 from engine.runs.drift import CodeWatch
 from engine.runs.escalation import Escalation
 from engine.runs.gpus import ALL
+from engine.runs.hang import Hang, find_hang, look_at
 from engine.runs.home import Home
 from engine.runs.queue import Never, Place, Start, Ticket, Wait
 from engine.runs.queue_log import end_record
@@ -245,14 +246,24 @@ class Supervisor:
             return
         if (complaint := self._stall.complaint()) is None:
             return
-        where = self._careful(self._where) if self.supervision.stack_dumps else None
-        reason = f"{complaint}; in {where}" if where else complaint
-        self.books.event("stall", step=self.state.step, reason=reason)
+        name = f"stacks-{time.strftime('%H%M%S')}.txt"
+        hang = self._careful(lambda: self._find_hang(self.attempt.path / name))
+        reason = f"{complaint}; {hang.text}" if hang else complaint
+        seen = {**hang.to_json(), "stacks": name} if hang else {}
+        self.books.event("stall", step=self.state.step, reason=reason, **seen)
         self._set(state="stalled", reason=reason)
 
-    def _where(self) -> str | None:
-        name = f"stacks-{time.strftime('%H%M%S')}.txt"
-        return stacks.dump(self.trainer.members(), self.attempt.path / name)
+    def _find_hang(self, target: Path) -> Hang | None:
+        driver = self.trainer.identity.pid if self.trainer.identity else None
+        members = look_at(self.trainer.members(), driver)
+        dumps = stacks.Dumps() if self.supervision.stack_dumps else None
+        stack_of = dumps.of if dumps else lambda pid: None
+        hang = find_hang(members, stack_of)
+        if dumps is not None:
+            stacks.write(
+                target, ((f"{one.label}, state {one.state}", dumps.of(one.pid)) for one in members)
+            )
+        return hang
 
     def _clear_away(self) -> None:
         """End what the trainer left behind, e.g. Ray's agents after a SIGKILL."""

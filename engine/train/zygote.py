@@ -54,6 +54,8 @@ class Zygote:
 
     def close(self) -> None:
         """End the zygote and with it every worker. Calling it twice is harmless."""
+        # Its clients tell an end on purpose by this from one that somebody else brought about.
+        self.socket_path.unlink(missing_ok=True)
         self.process.kill()
         self.process.wait()
 

@@ -16,6 +16,13 @@ _ANSWERS = (
     Answer(_AFTER_CHECKPOINT, "stop after the next checkpoint", "nothing is lost"),
 )
 
+_OF_STALLED = (
+    _ANSWERS[0],
+    Answer(
+        _AFTER_CHECKPOINT, "stop after the next checkpoint", "a stalled run may never reach one"
+    ),
+)
+
 
 class ConfirmStop(Confirm):
     """Asks the supervisors only after a "y" or an "a"; answers what was asked for, in words."""
@@ -24,7 +31,9 @@ class ConfirmStop(Confirm):
         one = len(runs) == 1
         title = "stop the run?" if one else f"stop {len(runs)} runs?"
         text = "\n".join(_line(run, state) for run, state in runs)
-        super().__init__(title, text, _ANSWERS, "let it run" if one else "let them run")
+        stalled = any(state.state == "stalled" for _, state in runs)
+        answers = _OF_STALLED if stalled else _ANSWERS
+        super().__init__(title, text, answers, "let it run" if one else "let them run")
         self._runs = [run for run, _ in runs]
 
     def answer(self, key: str) -> str:

@@ -90,7 +90,8 @@ def _title(history: History, state: RunState, run_id: str, width: int) -> Row:
 def _times(state: RunState, left: float | None) -> Row:
     took = duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
-    if not state.has_ended:
+    # Of a run that gets nowhere nobody knows the end.
+    if not state.has_ended and state.state != "stalled":
         row += [Span("   ETA ", "quiet"), Span(MISSING if left is None else duration(left))]
     return row
 

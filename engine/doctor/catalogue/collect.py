@@ -36,7 +36,7 @@ def shapes() -> list[Shape]:
 
 def _sources() -> Iterator[Source]:
     files = [path for name in _CODE for path in sorted((_DOCTOR / name).glob("*.py"))]
-    others = [_DOCTOR / "run_end.py", _DOCTOR / "judge_test.py"]
+    others = [_DOCTOR / name for name in ("run_end.py", "judge_test.py", "stalled.py")]
     return (Source.read(path, _SHARED) for path in [*files, *others])
 
 
@@ -64,7 +64,7 @@ def _of_text() -> Iterator[Entry]:
                 str(rule.severity),
                 _filled(rule.title),
                 _filled(rule.cause),
-                tuple(cure.title for cure in rule.remedies),
+                tuple(_filled(cure.title) for cure in rule.remedies),
                 evidence=rule.examples[0],
             )
 

@@ -157,3 +157,13 @@ def reason(status: Exit, attempt: Attempt, checkpoints: Path) -> str | None:
         checkpoints=checkpoints,
     )
     return judge(evidence)[1]
+
+
+def test_a_zygote_that_was_killed_is_named_and_not_the_workers_that_went_with_it(
+    attempt: Attempt, tmp_path: Path
+) -> None:
+    attempt.console.write_text(
+        "the zygote that forks Ray's workers died or was killed\n"
+        "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing\n"
+    )
+    assert cause(attempt, tmp_path) == "the zygote that forks Ray's workers died or was killed"

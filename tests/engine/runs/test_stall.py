@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.runs.settings import Supervision
-from engine.runs.stacks import telling_frame
 from engine.runs.stall import StallWatch
 
 
@@ -56,13 +55,3 @@ def test_a_run_that_hangs_after_its_first_step_is_stalled() -> None:
     stall, clock = watch(step_s=1, steps=1)
     clock.now += 1801
     assert stall.complaint() == "no second step for 1801 s"
-
-
-def test_the_telling_frame_is_the_innermost_that_does_not_just_wait() -> None:
-    stack = """Process 42: python -m engine.train.grpo
-Thread 42 (idle): "MainThread"
-    wait (threading.py:320)
-    evaluate (judge/api.py:88)
-    main (grpo.py:40)
-"""
-    assert telling_frame(stack) == "evaluate (judge/api.py:88)"

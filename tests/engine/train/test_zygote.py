@@ -107,6 +107,23 @@ def test_workers_die_with_the_zygote(running: Zygote, tmp_path: Path) -> None:
     assert client.returncode == 1
 
 
+@pytest.mark.parametrize("on_purpose", [True, False])
+def test_a_zygote_that_somebody_killed_is_named_in_the_console(
+    running: Zygote, tmp_path: Path, on_purpose: bool
+) -> None:
+    console = tmp_path / "console.log"
+    console.touch()
+    command = script(tmp_path, "print('up', flush=True); import time; time.sleep(60)")
+    client = worker(running, command, GRUBRICS_ATTEMPT_DIR=str(tmp_path))
+    assert client.stdout is not None and client.stdout.readline() == "up\n"
+    if on_purpose:
+        running.close()
+    else:
+        running.process.kill()
+    client.communicate()
+    assert ("zygote" in console.read_text()) == (not on_purpose)
+
+
 def test_the_zygote_dies_with_the_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
     socket = tmp_path_factory.mktemp("z") / "s"
     code = (

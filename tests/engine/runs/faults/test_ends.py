@@ -66,7 +66,7 @@ def test_a_hanging_trainer_is_stalled_with_where_and_runs_again_when_steps_come(
     stall = events(run, "stall")[-1]
     assert (stall["step"], stall["reason"]) == (3, reason)
     if stacks := sorted(run.attempt(1).path.glob("stacks-*.txt")):  # where py-spy may look
-        assert "; in hang_until (" in reason
+        assert " is in hang_until (" in reason
         assert "hang_until" in stacks[-1].read_text()
     (run.attempt(1).path / "go").touch()
     state = ended(run)

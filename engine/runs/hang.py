@@ -1,0 +1,247 @@
+"""Where a run that has stopped getting anywhere hangs: which process, its state, its place.
+
+A process that the kernel holds (stopped, in a disk sleep, a zombie) explains the silence by
+itself. Else the stacks tell: who runs at full speed, and who waits for what.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.runs.processes import Identity
+
+Kind = Literal["stopped", "disk", "zombie", "spinning", "judge", "code", "waiting"]
+
+_HELD: dict[str, tuple[Kind, str]] = {
+    "T": ("stopped", "is stopped (state T)"),
+    "t": ("stopped", "is stopped by a debugger (state t)"),
+    "D": ("disk", "waits for a disk or a file system (state D)"),
+    "Z": ("zombie", "has ended and nobody collected it (state Z)"),
+}
+_SPINNING = 0.9
+_APART_S = 1.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STUB = "zygote_client"
+_SERVICES = re.compile(
+    r"raylet|gcs_server|/ray/(?:dashboard|_private|autoscaler)/|ray::IDLE|log_monitor"
+    r"|engine\.train\.zygote\b|resource_tracker|forkserver"
+)
+_TITLE = re.compile(r"ray::(\w+)")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:ray|asyncio|concurrent|threading\.py|multiprocessing|selectors\.py|queue\.py"
+    r"|socket\.py|ssl\.py|subprocess\.py|uvloop|grpc|zmq|runpy\.py|<frozen|zygote_client\.py"
+    r"|zygote\.py|default_worker\.py|contextlib\.py|signal\.py|transfer_queue)(?:[/:]|$)"
+)
+_JUDGE = re.compile(r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|rubrics/judge)/")
+_REMOTE = re.compile(
+    r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py)(?:[/:]|$)"
+)
+"""Whoever waits here is held up by another process, or has nothing to do."""
+_WORKS = re.compile(r"MainThread|AsyncIO|asyncio|ThreadPoolExecutor|$")
+_FRAME = re.compile(r"^\s+(?P<function>\S.*?) \((?P<where>[^()]+:\d+)\)$")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A process of a run. ``name`` is what its framework calls it: ``WorkerDict``, ``driver``."""
+
+    pid: int
+    name: str
+    state: str
+    busy: float = 0.0
+    """Share of a core that it used while it was looked at."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.pid}"
+
+
+@dataclass(frozen=True)
+class Hang:
+    """What holds a run up. ``text`` is one phrase; ``place`` is ``function (file:line)``."""
+
+    kind: Kind
+    text: str
+    process: Member | None = None
+    place: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the event ``stall`` records it."""
+        known = self.process
+        return {
+            "kind": self.kind,
+            "process": None if known is None else known.name,
+            "pid": None if known is None else known.pid,
+            "process_state": None if known is None else known.state,
+            "place": self.place,
+        }
+
+
+def look_at(processes: Iterable[Identity], driver: int | None) -> list[Member]:
+    """The run's processes, workers first, without what only starts or serves them. A state counts
+    when it is the same a second later. Children that nobody collected are members, too."""
+    pids = [identity.pid for identity in processes]
+    before = {pid: _sample(pid) for pid in [*pids, *_zombies(pids)]}
+    time.sleep(_APART_S)
+    members = []
+    for pid, first in before.items():
+        second = _sample(pid)
+        if first is None or second is None or first[0] != second[0]:
+            state, busy = (second[0] if second else "?"), 0.0
+            state = "S" if state in _HELD else state
+        else:
+            state, busy = second[0], (second[1] - first[1]) / _TICKS / _APART_S
+        members.append(Member(pid, _name(pid, driver), state, busy))
+    return sorted((one for one in members if one.name), key=lambda one: one.name == "driver")
+
+
+def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
+    """The likeliest cause of the silence; None where nothing could be seen.
+
+    ``stack_of`` gives a process's Python stacks, as py-spy prints them.
+    """
+    for held in ("T", "t", "D"):
+        for one in members:
+            if one.state == held:
+                return _held(one)
+    stacks = {one.pid: stack_of(one.pid) or "" for one in members if one.state != "Z"}
+    places = {pid: own_place(stack) for pid, stack in stacks.items()}
+    for one in members:
+        if one.busy >= _SPINNING:
+            where = places.get(one.pid) or innermost(stacks.get(one.pid, ""))
+            text = f"{one.label} runs at {100 * one.busy:.0f} % of a core{_in(where)}"
+            return Hang("spinning", text, one, where)
+    for one in members:
+        if one.state == "Z":
+            return _held(one)
+    for one in members:
+        if one.name != "driver" and _JUDGE.search(stacks.get(one.pid, "")):
+            return Hang("judge", f"{one.label} waits for an answer of the judge", one)
+    for one in members:
+        if (place := places.get(one.pid)) is not None:
+            return Hang("code", f"{one.label} is in {place}", one, place)
+    if not any(stacks.values()):
+        return None
+    names = ", ".join(one.label for one in members[:4])
+    return Hang("waiting", f"driver and workers wait for each other ({names})")
+
+
+def own_place(stack: str) -> str | None:
+    """``function (file:line)`` of the innermost frame that is neither Ray's nor Python's own way of
+    waiting; None where every thread only waits for other processes or for work."""
+    for name, frames in _threads(stack):
+        own = next((frame for frame in frames if not _LIBRARY.search(frame["where"])), None)
+        if own is None:
+            continue
+        inner = frames[: frames.index(own)]
+        # Threads that libraries keep for themselves wait by locks all the time.
+        if any(_REMOTE.search(frame["where"]) for frame in inner):
+            continue
+        if not inner or _WORKS.match(name):
+            return _place(own)
+    return None
+
+
+def innermost(stack: str) -> str | None:
+    """The innermost frame of the first thread."""
+    frame = next((frames[0] for _, frames in _threads(stack) if frames), None)
+    return None if frame is None else _place(frame)
+
+
+def _place(frame: re.Match[str]) -> str:
+    return f"{frame['function']} ({frame['where']})"
+
+
+def _threads(stack: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
+    """``(name, frames)`` of each thread, frames innermost first."""
+    for part in re.split(r"(?m)^(?=Thread )", stack):
+        head, *lines = part.splitlines() or [""]
+        name = head.partition('"')[2].rstrip('"')
+        frames = [match for line in lines if (match := _FRAME.match(line))]
+        if frames:
+            yield name, frames
+
+
+def _held(one: Member) -> Hang:
+    kind, what = _HELD[one.state]
+    onward = f": kill -CONT {one.pid}" if kind == "stopped" and one.state == "T" else ""
+    place = _kernel_place(one.pid) if kind == "disk" else None
+    return Hang(kind, f"{one.label} {what}{_in(place)}{onward}", one, place)
+
+
+def _in(place: str | None) -> str:
+    return f", in {place}" if place else ""
+
+
+def _kernel_place(pid: int) -> str | None:
+    try:
+        text = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if text not in ("", "0") else None
+
+
+def _sample(pid: int) -> tuple[str, int] | None:
+    """``(state, CPU ticks)``."""
+    fields = _stat(pid)
+    return None if fields is None else (fields[0], int(fields[11]) + int(fields[12]))
+
+
+def _zombies(parents: Iterable[int]) -> Iterator[int]:
+    """Children of these processes that have ended and were not collected."""
+    known = set(parents)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) not in known:
+            fields = _stat(int(entry.name))
+            if fields is not None and fields[0] == "Z" and int(fields[1]) in known:
+                yield int(entry.name)
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return text[text.rfind(")") + 2 :].split()
+
+
+def _name(pid: int, driver: int | None) -> str:
+    """Empty for a process that only starts or serves others, unless the kernel holds it."""
+    command = _command(pid)
+    if pid == driver:
+        return "driver"
+    if title := _TITLE.search(command):
+        return "" if title[1] == "IDLE" else title[1]
+    if _STUB in command or _SERVICES.search(command):
+        return "" if _state(pid) not in ("T", "t", "D") else _short(command)
+    return _short(command)
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return "" if fields is None else fields[0]
+
+
+def _command(pid: int) -> str:
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        # A zombie has no command line any more.
+        text = text.strip() or Path(f"/proc/{pid}/comm").read_bytes()
+        return text.decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _short(command: str) -> str:
+    """``engine.train.sft`` of ``python -m engine.train.sft``; else the program's name."""
+    words = command.split()
+    if "-m" in words[:-1]:
+        return words[words.index("-m") + 1]
+    scripts = (word for word in words[1:3] if word.endswith(".py"))
+    return Path(next(scripts, words[0] if words else "process")).name

@@ -1,0 +1,130 @@
+"""What holds a run up is named: the process, its state, its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.runs.hang import Member, find_hang, look_at, own_place
+from engine.runs.processes import identify
+from tests.waiting import wait_for
+
+STUB = """Process 12: python -I -S zygote_client.py
+Thread 12 (idle): "MainThread"
+    main (engine/train/zygote_client.py:24)
+    <module> (engine/train/zygote_client.py:38)
+"""
+DRIVER = """Process 10: python -m engine.train.grpo
+Thread 10 (idle): "MainThread"
+    get_objects (ray/_private/worker.py:1023)
+    get (ray/_private/worker.py:2961)
+    train (engine/train/grpo.py:92)
+"""
+IDLE_ACTOR = """Thread 14 (idle): "MainThread"
+    main_loop (ray/_private/worker.py:990)
+    <module> (ray/_private/workers/default_worker.py:334)
+"""
+HANGING_REWARD = (
+    IDLE_ACTOR
+    + """Thread 15 (active): "AsyncIO Thread: default"
+    compute_score (reward.py:7)
+    run_single (engine/train/reward_entry.py:80)
+    _run (asyncio/events.py:84)
+"""
+)
+ASKING_JUDGE = (
+    IDLE_ACTOR
+    + """Thread 15 (idle): "AsyncIO Thread: default"
+    read (httpcore/_backends/anyio.py:34)
+    _run (asyncio/events.py:84)
+"""
+)
+
+
+def member(pid: int, name: str, state: str = "S", busy: float = 0.0) -> Member:
+    return Member(pid, name, state, busy)
+
+
+def told(*members: Member, **stacks: str) -> str:
+    hang = find_hang(members, lambda pid: stacks.get(f"p{pid}"))
+    return "" if hang is None else hang.text
+
+
+def test_a_stopped_worker_is_named_with_the_way_on() -> None:
+    text = told(member(14, "WorkerDict", "T"), member(10, "driver"), p10=DRIVER)
+    assert text == "WorkerDict 14 is stopped (state T): kill -CONT 14"
+
+
+def test_a_disk_that_does_not_answer_holds_a_worker() -> None:
+    assert "waits for a disk" in told(member(14, "WorkerDict", "D"), member(10, "driver"))
+
+
+def test_a_worker_that_spins_is_named_with_its_place() -> None:
+    stack = 'Thread 14 (active): "MainThread"\n    loop (mine.py:3)\n'
+    text = told(member(14, "WorkerDict", "R", busy=1.0), member(10, "driver"), p14=stack)
+    assert text == "WorkerDict 14 runs at 100 % of a core, in loop (mine.py:3)"
+
+
+def test_a_worker_that_nobody_collected_is_named() -> None:
+    assert "state Z" in told(member(14, "ray::WorkerDict", "Z"), member(10, "driver"), p10=DRIVER)
+
+
+def test_code_of_the_user_is_the_place_and_not_what_waits_for_it() -> None:
+    members = member(14, "RewardLoopWorker"), member(10, "driver")
+    text = told(*members, p14=HANGING_REWARD, p10=DRIVER)
+    assert text == "RewardLoopWorker 14 is in compute_score (reward.py:7)"
+
+
+def test_a_worker_that_waits_for_the_judge_says_so() -> None:
+    members = member(14, "RewardLoopWorker"), member(10, "driver")
+    assert "answer of the judge" in told(*members, p14=ASKING_JUDGE, p10=DRIVER)
+
+
+def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
+    assert own_place(STUB) is None and own_place(DRIVER) is None and own_place(IDLE_ACTOR) is None
+    text = told(member(14, "WorkerDict"), member(10, "driver"), p14=IDLE_ACTOR, p10=DRIVER)
+    assert text == "driver and workers wait for each other (WorkerDict 14, driver 10)"
+
+
+def test_nothing_is_said_where_nothing_can_be_seen() -> None:
+    assert find_hang([member(14, "WorkerDict")], lambda pid: None) is None
+
+
+@contextmanager
+def child(code: str) -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("code", "held"), [("import time; time.sleep(60)", "T"), ("while True: pass", "spinning")]
+)
+def test_real_processes_are_looked_at_by_their_state_and_their_work(code: str, held: str) -> None:
+    with child(code) as pid:
+        wait_for(lambda: identify(pid) is not None)
+        if held == "T":
+            os.kill(pid, signal.SIGSTOP)
+            wait_for(lambda: _state(pid) == "T")
+        (one,) = look_at([found for found in (identify(pid),) if found], None)
+        assert one.pid == pid
+        if held == "T":
+            hang = find_hang([one], lambda _: None)
+            assert hang is not None and hang.kind == "stopped"
+        else:
+            assert one.busy > 0
+
+
+def _state(pid: int) -> str:
+    with Path(f"/proc/{pid}/stat").open(encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]

@@ -1,0 +1,27 @@
+"""A stalled run promises nothing that it may not keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.widgets.run_header import _times
+
+
+@pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])
+def test_an_end_is_estimated_only_while_steps_come(state: str, promised: bool) -> None:
+    row = _times(RunState(state, started=1.0), 12.0)  # type: ignore[arg-type]
+    assert any("ETA" in span.text for span in row) == promised
+
+
+@pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])
+def test_stopping_after_a_checkpoint_loses_nothing_only_while_steps_come(
+    state: str, promised: bool
+) -> None:
+    question = ConfirmStop([(RunDir(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
+    effects = [answer.consequence for answer in question._answers]
+    assert ("nothing is lost" in effects) == promised
