@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.data.rows import read_cache
 from engine.errors import UsageError, guarded
+from engine.rubrics.cache import read_cache
 from engine.rubrics.gold import finite_scores
 
 LOW_STD = 0.05

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.data.contract import FileFacts, Row, write_rows
+from engine.data.contract import FileFacts, Row, read_facts, write_rows
 from engine.data.fingerprints import fingerprints
 from engine.data.holdout import read_holdout
 from engine.data.mixing import mix
@@ -24,12 +24,12 @@ from engine.data.rows import (
     RowOptions,
     discriminates,
     has_gold,
-    read_cache,
     to_row,
     with_cached_gold,
 )
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
+from engine.rubrics.cache import read_cache
 from engine.rubrics.prompts import contrastive_enabled
 
 DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")
@@ -84,6 +84,10 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
         rows = mix(train, weights, options.total_items, options.seed)
         files = [PlannedFile(path, "train", rows)]
     files += _validation_files(preset, pools, options)
+    for file in files:
+        _note_repeats(file)
+    if not any(file.split == "val" for file in files):
+        _without_validation(_validation_path(preset, options), options)
     return [_write(file, name, preset, options) for file in files]
 
 
@@ -161,8 +165,35 @@ def _validation_files(
         return []
     total = min(options.val_items, len(rows))
     chosen = mix({"val": rows}, {"val": 1.0}, total, options.seed)
-    path = options.output_dir / f"{preset.prefix}val.parquet"
-    return [PlannedFile(path, "val", chosen)]
+    return [PlannedFile(_validation_path(preset, options), "val", chosen)]
+
+
+def _validation_path(preset: Preset, options: PrepareOptions) -> Path:
+    return options.output_dir / f"{preset.prefix}val.parquet"
+
+
+def _without_validation(path: Path, options: PrepareOptions) -> None:
+    """Say why there is no validation file, and remove one of an earlier call: its questions may be
+    training data now."""
+    if options.holdout is None:
+        why = "no hold-out list is named"
+    else:
+        why = f"no question of {options.holdout} has usable rows (scored by precompute?)"
+    print(f"note: no validation file: {why}", file=sys.stderr)
+    if path.is_file() and read_facts(path) is not None:
+        path.unlink()
+        print(f"note: removed {path}, which an earlier call wrote", file=sys.stderr)
+
+
+def _note_repeats(file: PlannedFile) -> None:
+    """Rows of a scarce data set are drawn more than once; the run will see them as often."""
+    rows = Counter((row["data_source"], row["extra_info"]["question_id"]) for row in file.rows)
+    for source in sorted({source for source, _ in rows}):
+        counts = [count for (name, _), count in rows.items() if name == source]
+        if (repeated := sum(counts) - len(counts)) > 0:
+            share = f"{repeated} of {sum(counts)} {source} rows are repeats"
+            note = f"note: {file.path.name}: {share}: it has {len(counts)} questions"
+            print(note, file=sys.stderr)
 
 
 def _write(file: PlannedFile, name: str, preset: Preset, options: PrepareOptions) -> Path:

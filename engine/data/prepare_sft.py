@@ -11,7 +11,7 @@ import json
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,8 +20,10 @@ from engine.data.holdout import write_holdout
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
 from engine.rubrics.adapters.healthbench import read_completions
+from engine.rubrics.points import has_wanted_sum, scaled_to_sum
 from engine.rubrics.prompts import rubric_messages
 
+Points = Literal["scaled", "as_given"]
 Subset = Literal["all", "no_answers", "with_answers"]
 
 
@@ -59,13 +61,25 @@ def split_for_sft(
 
 
 def sft_record(example: Example) -> dict[str, Any]:
-    """One training line: the GRPO prompt without excerpts, and the gold rubric as the reply."""
+    """One training line: the GRPO prompt without excerpts, and the gold rubric as the reply.
+
+    The prompt asks for points that sum to 10: ``with_wanted_sums`` makes them do so.
+    """
     reply = {"role": "assistant", "content": example.golden_rubric}
     return {
         "prompt_id": example.question_id,
         "messages": [*rubric_messages(example.question, example.context), reply],
         "category": example.category,
     }
+
+
+def with_wanted_sums(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """The examples with their points scaled to the sum that the prompt asks for, so that no target
+    contradicts it. Those whose points sum to 0 or less are left out."""
+    scaled = [(example, scaled_to_sum(example.golden_rubric)) for example in examples]
+    return tuple(
+        replace(example, golden_rubric=text) for example, text in scaled if text is not None
+    )
 
 
 def prepare_sft(
@@ -76,9 +90,12 @@ def prepare_sft(
     subset: Subset = "no_answers",
     holdout_size: int = 500,
     seed: int = 42,
+    points: Points = "scaled",
 ) -> SftSplit:
     """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``."""
     split = _load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed)
+    if points == "scaled":
+        split = _scaled(split)
     if not split.train:
         raise UsageError(f"{dataset}: subset '{subset}' has no questions (see --stats)")
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -89,6 +106,19 @@ def prepare_sft(
     print(f"[sft] Wrote {len(split.train)} rows -> {train}")
     print(f"[sft] Wrote {len(split.holdout_ids)} held-out ids -> {holdout}")
     return split
+
+
+def _scaled(split: SftSplit) -> SftSplit:
+    train = with_wanted_sums(split.train)
+    fitting = sum(has_wanted_sum(example.golden_rubric) for example in split.train)
+    left_out = len(split.train) - len(train)
+    if changed := len(train) - fitting:
+        print(f"[sft] Scaled the points of {changed} rubrics to the sum of 10 that prompts name")
+    if left_out:
+        print(
+            f"[sft] Left out {left_out} rubrics whose points sum to 0 or less (--points as_given)"
+        )
+    return replace(split, train=train)
 
 
 def _load_split(
@@ -110,7 +140,7 @@ def _load_split(
     if not split.holdout_ids and holdout_size:
         print(
             f"warning: {split.with_answers} questions with answers, fewer than "
-            f"--holdout_size {holdout_size}: no holdout",
+            f"--holdout_size {holdout_size}: no holdout, so that GRPO will have no validation file",
             file=sys.stderr,
         )
     return split
@@ -124,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.stats:
         _print_stats(_load_split(*given, *drawn))
     else:
-        prepare_sft(*given, args.output_dir, *drawn)
+        prepare_sft(*given, args.output_dir, *drawn, args.points)
     return 0
 
 
@@ -147,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output_dir", type=Path, default=Path("data/sft"))
     parser.add_argument(
         "--subset", choices=["all", "no_answers", "with_answers"], default="no_answers"
+    )
+    parser.add_argument(
+        "--points",
+        choices=["scaled", "as_given"],
+        default="scaled",
+        help="scale each rubric's points to the sum of 10 that its prompt asks for",
     )
     parser.add_argument("--holdout_size", type=int, default=500)
     parser.add_argument("--seed", type=int, default=42)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from engine import jsonl
 from engine.data.contract import Row
 from engine.rubrics.adapters import DomainType, Example
 from engine.rubrics.gold import finite_scores, gold_problem
@@ -20,19 +18,6 @@ class RowOptions:
 
     split: str = "train"
     use_contrastive: bool = True
-
-
-def read_cache(path: Path | None) -> dict[str, dict[str, Any]]:
-    """Cached gold scores by question id; the first usable record of an id counts.
-
-    A missing file is empty.
-    """
-    cache: dict[str, dict[str, Any]] = {}
-    for record in jsonl.read(path) if path is not None else ():
-        question_id = str(record.get("question_id", record.get("prompt_id")))
-        if question_id not in cache or not finite_scores(cache[question_id].get("gold_scores")):
-            cache[question_id] = record
-    return cache
 
 
 def with_cached_gold(

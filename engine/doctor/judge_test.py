@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import MetricContext
-from engine.doctor.metrics.run import figure, percent
+from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.outcome import finer
 from engine.doctor.rewards.remedies import remedies
@@ -23,7 +23,7 @@ from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask_url
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.credentials import find_credentials
-from engine.rubrics.judge.trial import Trial, try_judge
+from engine.rubrics.judge.trial import Trial, Verdicts, try_judge
 from engine.rubrics.settings import JudgeSettings
 
 _OFFICIAL = "https://api.openai.com"
@@ -95,7 +95,7 @@ def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
         by_kind.setdefault(_kind(error), []).append(error)
     ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
     found = [_finding(kind, same[0].message, len(same) / made, context) for kind, same in ordered]
-    return found or _constant(trial)
+    return found or _misjudged(trial)
 
 
 def _kind(error: ScoringError) -> str:
@@ -122,23 +122,81 @@ def _is_this_test(remedy: Remedy) -> bool:
     return any("judge-test" in str(change.after) for change in remedy.changes)
 
 
-def _constant(trial: Trial) -> list[Finding]:
-    """A right and a wrong answer must not have one score."""
-    scores = trial.first.scores or ()
-    if len(set(scores)) != 1:
+def _misjudged(trial: Trial) -> list[Finding]:
+    """A right answer must be scored above a wrong one, in every call and in any order."""
+    verdicts = trial.verdicts
+    if not verdicts.wrong:
         return []
-    return [
-        Finding(
-            "judge_parse_failure.constant",
-            Severity.WARNING,
-            f"The judge gives a right and a wrong answer the same score, {figure(scores[0])}",
-            "Rewards compare the judge's order of the answers with gold's: a judge that does not "
-            "tell them apart leaves no signal.",
-            remedies=(Remedy("Use a stronger model as the judge, or ask it for JSON"),),
-            confidence=0.7,
-            source="one call with the run's own settings",
-        )
-    ]
+    right, wrong = trial.first.scores or (0.0, 0.0)
+    evidence = (Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),)
+    if not any(verdicts.all):
+        found = _constant(right, evidence)
+    elif all(margin < 0 for margin in verdicts.all):
+        found = _inverted(right, wrong, evidence)
+    elif verdicts.follows_order:
+        found = _by_order(evidence)
+    else:
+        found = _unstable(verdicts, evidence)
+    return [found]
+
+
+_SOURCE = "calls with the run's own settings"
+_STRONGER = Remedy("Use a stronger model as the judge, or ask it for JSON")
+_SERVER = Remedy("Look at the server: a stand-in or a cache may give scores without reading")
+
+
+def _constant(score: float, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        "judge_parse_failure.constant",
+        Severity.WARNING,
+        f"The judge gives a right and a wrong answer the same score, {score:.2f}",
+        "Rewards compare the judge's order of the answers with gold's: a judge that does not "
+        "tell them apart leaves no signal.",
+        evidence,
+        (_STRONGER, _SERVER),
+        confidence=0.7,
+        source=_SOURCE,
+    )
+
+
+def _inverted(right: float, wrong: float, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        "judge_parse_failure.inverted",
+        Severity.CRITICAL,
+        f"The judge scores a wrong answer above a right one: {wrong:.2f} and {right:.2f}",
+        "Rewards compare the judge's order of the answers with gold's: a judge that turns them "
+        "around trains the model to write rubrics that reward wrong answers.",
+        evidence,
+        (_STRONGER, _SERVER),
+        source=_SOURCE,
+    )
+
+
+def _by_order(evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        "judge_parse_failure.order",
+        Severity.CRITICAL,
+        "The judge goes by the order of the answers, not by what they say",
+        "The same two answers in the other order get the scores of their places: such scores say "
+        "nothing of the answers.",
+        evidence,
+        (_SERVER, _STRONGER),
+        source=_SOURCE,
+    )
+
+
+def _unstable(verdicts: Verdicts, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        "judge_parse_failure.unstable",
+        Severity.WARNING,
+        f"In {percent(verdicts.wrong)} of {len(verdicts.all)} calls the judge does not score the "
+        "right answer higher",
+        "The same question and answers are scored this way and that: rewards would be noise.",
+        evidence,
+        (_STRONGER, _SERVER),
+        confidence=0.7,
+        source=_SOURCE,
+    )
 
 
 def _advice(recipe: Recipe, trial: Trial) -> Advice | None:

@@ -19,7 +19,8 @@ from typing import Any
 from engine import jsonl
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
-from engine.rubrics.gold import FEWEST_ANSWERS, finite_scores
+from engine.rubrics.cache import cached_ids, only_writer
+from engine.rubrics.gold import FEWEST_ANSWERS
 from engine.rubrics.judge import Judge, ScoringError, make_judge
 from engine.rubrics.settings import JudgeSettings
 
@@ -58,12 +59,22 @@ class PrecomputeReport:
 async def precompute(
     examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
-    """Append gold scores for every example that ``cache`` lacks, in question id order."""
+    """Append gold scores for every example that ``cache`` lacks, in question id order.
+
+    UsageError while another process fills the same cache.
+    """
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(cache):
+        return await _fill(examples, judge, cache, plan)
+
+
+async def _fill(
+    examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
     done = cached_ids(cache)
     missing = [example for example in examples if example.question_id not in done]
     usable = [example for example in missing if len(example.answers) >= FEWEST_ANSWERS]
     todo = sorted(usable, key=lambda example: example.question_id)[: plan.limit or None]
-    cache.parent.mkdir(parents=True, exist_ok=True)
     _end_torn_line(cache)
     gate = asyncio.Semaphore(plan.max_concurrent)
 
@@ -95,15 +106,6 @@ def _end_torn_line(cache: Path) -> None:
     if cache.is_file() and (text := cache.read_bytes()) and not text.endswith(b"\n"):
         with cache.open("ab") as handle:
             handle.write(b"\n")
-
-
-def cached_ids(cache: Path) -> set[str]:
-    """Ids of the questions for which ``cache`` holds usable gold scores."""
-    return {
-        str(record.get("question_id"))
-        for record in jsonl.read(cache)
-        if finite_scores(record.get("gold_scores"))
-    }
 
 
 def cache_record(example: Example, gold: Sequence[float]) -> dict[str, Any]:
@@ -175,6 +177,9 @@ def _check_numbers(args: argparse.Namespace) -> None:
 async def _with_judge(
     examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
+    if all(example.gold_scores for example in examples):
+        # Datasets that tell right from wrong themselves ask no judge, so that none is signed in to.
+        settings = settings.model_copy(update={"provider": "offline"})
     judge = make_judge(settings, None, os.environ)
     try:
         return await precompute(examples, judge, cache, plan)
@@ -196,7 +201,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dataset_path", type=Path, help="local JSONL (default: the hub)")
     parser.add_argument("--meta_eval_path", type=Path, help="HealthBench completions")
     parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
-    parser.add_argument("--provider", choices=["offline", "azure", "openai"], default="azure")
+    parser.add_argument(
+        "--provider",
+        choices=["offline", "azure", "openai"],
+        default="azure",
+        help="of the judge; datasets with gold scores of their own ask none",
+    )
     parser.add_argument("--model", default=os.environ.get("JUDGE_MODEL", "gpt-4o-mini"))
     parser.add_argument("--base_url")
     parser.add_argument("--num_evals", type=int, default=3)

@@ -12,6 +12,7 @@ from engine.rubrics.gold import gold_problem
 from engine.rubrics.judge.base import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
 from engine.rubrics.reward import RewardParts, reward_parts, total_reward
 from engine.rubrics.settings import RewardSettings
+from engine.rubrics.thoughts import without_thoughts
 
 VERIFIABLE_SOURCES = frozenset({"gsm8k", "math", "medqa", "medmcqa"})
 
@@ -82,9 +83,11 @@ async def score_rollout(
 ) -> RolloutScore:
     """Score one rubric. Never raises for bad data or a failing judge: the error is in the result.
 
-    An empty rubric names nothing to look for, so every answer scores 0 without a judge call.
+    An empty rubric names nothing to look for, so every answer scores 0 without a judge call. What
+    the model thought before the rubric is no part of it; thoughts that never end leave none.
     """
     started = time.perf_counter()
+    rubric = without_thoughts(rubric)
     blank = RolloutScore(item.question_id, rubric, item.gold_scores)
     if (problem := item.problem()) is not None:
         return replace(blank, error=ScoringError("data", problem))

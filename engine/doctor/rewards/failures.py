@@ -119,6 +119,18 @@ CLASSES = {
         "The judge answers, but its reply holds no scores that can be read: it was cut at its "
         "longest length, or the model does not keep to the format.",
     ),
+    "scale": Class(
+        "judge_parse_failure.scale",
+        "The judge scores on another scale",
+        "The judge gives totals outside of 0 to 1, such as points of 10 or percent. They are not "
+        "used: a limit at 1 would make them all equal.",
+    ),
+    "page": Class(
+        "config_error.judge_address",
+        "A web page answers in place of the judge",
+        "The judge's address is that of a web site, a login or a proxy, and not of an API: it "
+        "answers with HTML.",
+    ),
     "data": Class(
         "data_missing_or_schema.gold",
         "Rows have no usable gold",

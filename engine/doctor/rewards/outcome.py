@@ -17,13 +17,17 @@ _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORE
 _FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
 _BALANCE = re.compile(r"^Error code: 402\b|insufficient.balance", re.IGNORECASE)
 _CONTEXT = re.compile(r"context_length_exceeded|maximum context length", re.IGNORECASE)
+_SCALE = re.compile(r"scores on another scale")
+_PAGE = re.compile(r"answers with a web page, no API")
 _REQUEST = re.compile(r"^Error code: 4\d\d\b")
 _FINER: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_FILTER, "content_filter", ()),
     (_QUOTA, "quota", ("rate_limit",)),
     (_BALANCE, "balance", ("auth", "other")),
     (_CONTEXT, "context", ("other",)),
+    (_PAGE, "page", ("parse", "other")),
     (_REQUEST, "request", ("other",)),
+    (_SCALE, "scale", ("parse",)),
     (_NOT_FINITE, "nan", ("other",)),
 )
 """Messages that name a finer kind, and the kinds they are looked for in (none: in all)."""

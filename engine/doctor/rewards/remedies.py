@@ -85,6 +85,16 @@ def _parse(context: MetricContext) -> Cures:
     return (longer, _TEST, *cures.without_judge(context))
 
 
+def _scale(context: MetricContext) -> Cures:
+    model = Remedy("Use a judge model that keeps to the scale that it is asked for")
+    return (model, _TEST, *cures.without_judge(context))
+
+
+def _page(context: MetricContext) -> Cures:
+    address = Remedy("Set judge.base_url to the API; for OpenAI's protocol it mostly ends in /v1")
+    return (address, _TEST, *cures.without_judge(context))
+
+
 def _data(_: MetricContext) -> Cures:
     command = "python -m engine.data.prepare preset --only-cached"
     title = "Prepare the data again, with only rows that have gold"
@@ -140,6 +150,8 @@ _BY_KIND: dict[str, Callable[[MetricContext], Cures]] = {
     "context": _context,
     "request": _request,
     "parse": _parse,
+    "scale": _scale,
+    "page": _page,
     "data": _data,
     "nan": _nan,
     "reward_timeout": _slow_code,

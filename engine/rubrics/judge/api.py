@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import httpx
 import openai
 
 from engine.masking import mask_text
@@ -94,7 +95,11 @@ class ApiJudge:
         try:
             # The client's own limit counts silence between bytes; this one counts the whole call.
             async with asyncio.timeout(self._settings.timeout_s):
-                reply = await self._client.chat.completions.create(**self._request(messages))
+                completions = self._client.chat.completions.with_raw_response
+                raw = await completions.create(**self._request(messages))
+            if page := _page(raw.http_response):
+                return _Failure(page), None
+            reply = raw.parse()
             tokens = _tokens(reply)
             return read_scores(_content(reply), n_answers), tokens
         except (TimeoutError, openai.APITimeoutError):
@@ -192,7 +197,27 @@ def _content(reply: Any) -> str:
     return str(content)
 
 
+def _page(response: httpx.Response) -> ScoringError | None:
+    """The error of a web page that answers in place of an API; None for anything else.
+
+    Of the address only the host is shown: a path may hold a key. Servers that fail or limit calls
+    answer with pages too, and are asked again.
+    """
+    is_html = response.headers.get("content-type", "").lower().startswith("text/html")
+    if response.status_code == 429 or response.status_code >= 500:
+        return None
+    if not is_html and not response.text.lstrip("\ufeff \t\r\n").startswith("<"):
+        return None
+    where = response.url.netloc.decode(errors="replace").rpartition("@")[2]
+    status = response.status_code
+    # A page of a proxy that starts up may pass; a page for what does not exist will not.
+    kind: ErrorKind = "parse" if status < 400 else "other"
+    return ScoringError(kind, f"{where} answers with a web page, no API (status {status})")
+
+
 def _classified(error: openai.OpenAIError, model: str) -> _Failure:
+    if isinstance(error, openai.APIStatusError) and (page := _page(error.response)):
+        return _Failure(page)
     message = " ".join(str(error).split())
     code = error.code if isinstance(error, openai.APIError) else None
     if code and code not in message:  # insufficient_quota, content_filter, ...: it tells most

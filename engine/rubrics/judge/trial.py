@@ -1,12 +1,16 @@
-"""A judge tried by hand: one call with a question of its own, then several at once."""
+"""A judge tried by hand: one call with a question of its own, then several at once.
+
+Every second of the several gives the wrong answer first: a judge that goes by the order of the
+answers, and not by what they say, then contradicts itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from engine.rubrics.judge.base import Judge, JudgeResult
 from engine.rubrics.judge.factory import make_judge
@@ -22,10 +26,35 @@ RUBRIC = "Points: 2, Item: Mentions glucose"
 
 
 @dataclass(frozen=True)
+class Verdicts:
+    """By how much the right answer was scored above the wrong one, in each call that asked for the
+    right one first (``straight``) or last (``swapped``)."""
+
+    straight: tuple[float, ...]
+    swapped: tuple[float, ...] = ()
+
+    @property
+    def all(self) -> tuple[float, ...]:
+        return (*self.straight, *self.swapped)
+
+    @property
+    def wrong(self) -> float:
+        """The share of the calls in which the right answer was not scored higher."""
+        return sum(margin <= 0 for margin in self.all) / len(self.all) if self.all else 0.0
+
+    @property
+    def follows_order(self) -> bool:
+        """Whether the answer that stands first, or last, is always the better one."""
+        signs = {margin > 0 for margin in self.straight}, {margin < 0 for margin in self.swapped}
+        return 0 not in self.all and signs[0] == signs[1] and len(signs[0]) == 1
+
+
+@dataclass(frozen=True)
 class Trial:
     """``first`` alone, then ``more`` with ``at_once`` calls in flight. No call was repeated.
 
-    ``seconds`` is how long all of ``more`` took together.
+    The scores of every call are those of the right answer and of the wrong one, whatever order they
+    were asked in. ``seconds`` is how long all of ``more`` took together.
     """
 
     first: JudgeResult
@@ -36,6 +65,13 @@ class Trial:
     @property
     def failed(self) -> tuple[JudgeResult, ...]:
         return tuple(one for one in (self.first, *self.more) if one.error is not None)
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """What the calls that were scored said."""
+        straight = [self.first, *self.more[1::2]]
+        margins = [_margins(straight), _margins(self.more[::2])]
+        return Verdicts(*margins)
 
     @property
     def kinds(self) -> Counter[str]:
@@ -74,11 +110,21 @@ async def _try(judge: Judge, limit: int, calls: int) -> Trial:
         if first.error is not None or calls < 1:
             return Trial(first)
         started = time.perf_counter()
-        more = await asyncio.gather(*(_ask(judge) for _ in range(calls)))
+        asking = (_ask(judge, is_swapped=number % 2 == 0) for number in range(calls))
+        more = await asyncio.gather(*asking)
         return Trial(first, tuple(more), min(limit, calls), time.perf_counter() - started)
     finally:
         await judge.aclose()
 
 
-async def _ask(judge: Judge) -> JudgeResult:
-    return await judge.evaluate_answers_batched(QUESTION, ANSWERS, RUBRIC)
+async def _ask(judge: Judge, is_swapped: bool = False) -> JudgeResult:
+    answers = ANSWERS[::-1] if is_swapped else ANSWERS
+    result = await judge.evaluate_answers_batched(QUESTION, answers, RUBRIC)
+    if result.scores is None or not is_swapped:
+        return result
+    return replace(result, scores=result.scores[::-1])
+
+
+def _margins(results: Sequence[JudgeResult]) -> tuple[float, ...]:
+    scored = (result.scores for result in results if result.scores is not None)
+    return tuple(right - wrong for right, wrong in scored)

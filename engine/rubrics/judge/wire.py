@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
+
+from engine.rubrics.thoughts import without_thoughts
 
 SYSTEM = (
     "You grade answers with a rubric. For every answer, give each rubric item 0, 0.5 or 1 for how "
@@ -15,7 +18,13 @@ SYSTEM = (
     "the positive points, kept between 0 and 1. Reply with JSON only: "
     '{"evaluations": [{"answer_id": "a1", "total_score": 0.65}, ...]} with one entry per answer.'
 )
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_BRACKET = re.compile(r"(?<![{\[][{\[])[{\[]")
+"""A third bracket in a row begins nothing that the first two do not."""
+_GRADING = re.compile(r'\{\s*"evaluations"|\[\s*\{\s*"answer_id"')
+_MOST_STARTS, _MOST_CUT = 200, 5
+"""Every bracket may cost a scan of the rest of the reply."""
+_SLACK = 1e-3
+"""What arithmetic of a model may miss the ends of the scale by."""
 
 
 class ReplyError(ValueError):
@@ -35,29 +44,65 @@ def judge_messages(question: str, answers: Sequence[str], rubric: str) -> list[d
 
 
 def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
-    """Scores in answer order, clamped to [0, 1]; raises ReplyError when any is missing."""
-    for value in _json_values(reply):
-        scores = _scores_by_id(value)
-        if scores:
-            break
-    else:
-        raise ReplyError(f"no evaluations in {_shortened(reply)}")
+    """Scores in answer order, in [0, 1]; raises ReplyError when any is missing or on another scale.
+
+    Thoughts are no part of a reply. Of several complete gradings the last one counts: what comes
+    before it is a draft, or an example of the format. Totals below 0 become 0.
+    """
     wanted = [f"a{number}" for number in range(1, n_answers + 1)]
-    missing = [answer_id for answer_id in wanted if answer_id not in scores]
+    best = _most_complete(_json_values(without_thoughts(reply)), wanted)
+    if not best:
+        raise ReplyError(f"no evaluations in {_shortened(reply)}")
+    missing = [answer_id for answer_id in wanted if answer_id not in best]
     if missing:
         raise ReplyError(f"no score for {', '.join(missing)} in {_shortened(reply)}")
-    return tuple(min(1.0, max(0.0, scores[answer_id])) for answer_id in wanted)
+    return _on_scale([best[answer_id] for answer_id in wanted])
+
+
+def _on_scale(scores: list[float]) -> tuple[float, ...]:
+    """A clamp would turn points out of 10 or 100 into equal scores without a word."""
+    if any(not -1 - _SLACK <= score <= 1 + _SLACK for score in scores):
+        given = ", ".join(f"{score:g}" for score in scores)
+        raise ReplyError(f"scores on another scale than 0 to 1: {given}")
+    return tuple(min(1.0, max(0.0, score)) for score in scores)
+
+
+def _most_complete(values: Iterable[Any], wanted: Sequence[str]) -> dict[str, float]:
+    """The scores of the value that has most of the ``wanted``; of several the last one's."""
+    best: dict[str, float] = {}
+    for scores in map(_scores_by_id, values):
+        if sum(name in scores for name in wanted) >= sum(name in best for name in wanted):
+            best = scores or best
+    return best
 
 
 def _json_values(reply: str) -> Iterator[Any]:
-    """JSON values found in the reply: fenced blocks first, then from the first bracket on."""
-    starts = [match.start() for match in [re.search(r"[{\[]", reply)] if match]
-    for text in [*_FENCE.findall(reply), *(reply[start:] for start in starts)]:
-        for candidate in (text.strip(), _closed(text)):
-            try:
-                yield json.JSONDecoder().raw_decode(candidate)[0]
-            except ValueError:
-                continue
+    """JSON objects and lists found in the reply, in order, but none inside of another.
+
+    Brackets of the text around them are no JSON and are passed over. A grading that was cut short
+    is what it would hold if it had ended with its last whole element.
+    """
+    end, cut = 0, 0
+    for match in islice(_BRACKET.finditer(reply), _MOST_STARTS):
+        start = match.start()
+        if start < end:
+            continue
+        value, stop = _decoded(reply, start)
+        if not stop and cut < _MOST_CUT and _GRADING.match(reply, start):
+            cut += 1
+            value, stop = _decoded(_closed(reply[start:]), 0)
+            yield value
+        elif stop:
+            end = stop
+            yield value
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value at ``start`` and its end, or ``(None, 0)``."""
+    try:
+        return json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, 0
 
 
 def _closed(text: str) -> str:

@@ -194,6 +194,29 @@ def test_impossible_choices_are_one_line_and_write_nothing(
     assert not Path("out").exists()
 
 
+def test_rows_that_are_drawn_twice_are_told(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare("preset", "--total_items", "100")
+    note = "mixed_train.parquet: 84 of 100 healthbench rows are repeats: it has 16 questions"
+    assert note in capsys.readouterr().err
+    prepare("preset", "--total_items", "16")
+    assert "repeats" not in capsys.readouterr().err
+
+
+def test_a_validation_file_of_an_earlier_call_is_removed_when_no_held_out_question_is_left(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare("preset")
+    assert Path("out/mixed_val.parquet").is_file()
+    write_holdout(Path("holdout.json"), ["o27"], 42, "all")
+    assert prepare("preset") == 0
+    assert not Path("out/mixed_val.parquet").exists()
+    said = capsys.readouterr().err
+    assert "no validation file: no question of holdout.json has usable rows" in said
+    assert "removed out/mixed_val.parquet" in said
+
+
 def test_a_named_holdout_that_is_missing_says_how_to_make_it(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from engine import jsonl
 from engine.data.holdout import read_holdout
 from engine.data.prepare_sft import main, prepare_sft
 from engine.errors import UsageError
+from engine.rubrics.rubric import parse_rubric
 
 
 @pytest.fixture
@@ -65,6 +66,43 @@ def test_a_row_is_a_conversation_that_ends_with_the_gold_rubric(
     record = next(jsonl.read(tmp_path / "sft" / "train.jsonl"))
     assert [message["role"] for message in record["messages"]] == ["system", "user", "assistant"]
     assert record["messages"][2]["content"] == "Points: 10, Item: Names it"
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> Path:
+    """Questions whose points sum to 17 with a fault of -6, and to less than 0."""
+    path = tmp_path / "uneven.jsonl"
+    sets = [("Names it", 10), ("Warns", 8), ("Asks", 5), ("Misleads", -6)], [("Misleads", -6)]
+    with path.open("w") as handle:
+        for number, criteria in enumerate(sets):
+            rubrics = [{"criterion": text, "points": points} for text, points in criteria]
+            prompt = [{"role": "user", "content": f"Question {number}?"}]
+            row = {"prompt_id": f"u{number}", "prompt": prompt, "rubrics": rubrics}
+            handle.write(json.dumps(row) + "\n")
+    return path
+
+
+def targets(folder: Path) -> list[str]:
+    return [record["messages"][-1]["content"] for record in jsonl.read(folder / "train.jsonl")]
+
+
+def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
+    uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare_sft("healthbench", uneven, None, tmp_path / "sft", holdout_size=0)
+    (target,) = targets(tmp_path / "sft")
+    points = [item.points for item in parse_rubric(target)]
+    assert points == [5.9, 4.7, 2.9, -3.5]
+    assert sum(points) == pytest.approx(10.0, abs=1e-9)
+    said = capsys.readouterr().out
+    assert "Scaled the points of 1 rubrics" in said
+    assert "Left out 1 rubrics whose points sum to 0 or less" in said
+
+
+def test_points_as_given_are_left_alone(uneven: Path, tmp_path: Path) -> None:
+    arguments = ["--oss_eval_path", str(uneven), "--output_dir", str(tmp_path / "sft")]
+    assert main([*arguments, "--holdout_size", "0", "--points", "as_given"]) == 0
+    assert len(targets(tmp_path / "sft")) == 2
 
 
 def test_too_few_answered_questions_mean_no_holdout_and_a_warning(

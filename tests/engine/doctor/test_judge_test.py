@@ -9,7 +9,7 @@ import pytest
 from engine.doctor.judge_test import JudgeTest, run_test
 from engine.errors import UsageError
 from engine.launch.recipe import load_recipe
-from tests.engine.rubrics.judge.server import JudgeServer, Reply, judge_server
+from tests.engine.rubrics.judge.server import JudgeServer, Reply, judge_server, scores_of
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 KEY = "sk-test-0123456789abcdef0123456789"
@@ -35,7 +35,17 @@ FAILURES = {
     "500": (error(500, "internal"), "judge_timeout_or_connection.server"),
     "slow": (Reply(delay_s=0.6), "judge_timeout_or_connection.timeout"),
     "garbage": (Reply(content="I like them all."), "judge_parse_failure"),
-    "not JSON": (Reply(raw=b"<html>hello</html>"), "judge_parse_failure"),
+    "not JSON": (Reply(raw=b"hello"), "judge_parse_failure"),
+    "web page": (Reply(raw=b"<html>hello</html>"), "config_error.judge_address"),
+    "page of a site": (
+        Reply(raw=b"<!DOCTYPE html><p>Sign in", content_type="text/html; charset=utf-8"),
+        "config_error.judge_address",
+    ),
+    "page not found": (
+        Reply(404, raw=b"<html>nginx</html>", content_type="text/html"),
+        "config_error.judge_address",
+    ),
+    "scale": (Reply(content=scores_of(90, 20)), "judge_parse_failure.scale"),
     "filter": (error(400, "blocked", "content_filter"), "judge_content_filter"),
     "filtered reply": (
         Reply(content=None, finish_reason="content_filter"),
@@ -113,6 +123,34 @@ def test_a_judge_that_does_not_tell_right_from_wrong() -> None:
     with judge_server(every=Reply(content=f'{same}"total_score": 0}}]}}')) as server:
         found = ask(server)
     assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
+
+
+def test_a_judge_that_scores_a_wrong_answer_higher_fails() -> None:
+    with judge_server(every=Reply(content=scores_of(0.0, 1.0))) as server:
+        (one,) = ask(server).findings
+    assert (one.id, one.severity) == ("judge_parse_failure.inverted", "critical")
+    assert one.title.endswith("above a right one: 1.00 and 0.00")
+
+
+def test_a_judge_that_gives_the_same_scores_whatever_the_answers_say_fails() -> None:
+    with judge_server(every=Reply(content=scores_of(0.8, 0.2))) as server:
+        (one,) = ask(server, calls=4).findings
+    assert (one.id, one.severity) == ("judge_parse_failure.order", "critical")
+
+
+def test_a_judge_that_scores_at_random_fails() -> None:
+    ups, downs = Reply(content=scores_of(0.7, 0.4)), Reply(content=scores_of(0.3, 0.6))
+    with judge_server(ups, ups, downs, downs, ups, downs, ups, every=downs) as server:
+        (one,) = ask(server, "judge.max_concurrent=1", calls=8).findings
+    assert one.id == "judge_parse_failure.unstable"
+
+
+def test_a_web_page_is_named_with_its_host_and_without_advice_on_tokens() -> None:
+    with judge_server(every=Reply(raw=b"<html>hello</html>")) as server:
+        (one,) = ask(server).findings
+    assert server.url.removeprefix("http://") in one.evidence[0].text
+    assert "max_tokens" not in repr(one.remedies)
+    assert any("judge.base_url" in remedy.title for remedy in one.remedies)
 
 
 def test_without_credentials_the_variables_are_named() -> None:

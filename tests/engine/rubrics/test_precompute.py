@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +15,10 @@ from engine import jsonl
 from engine.errors import UsageError
 from engine.rubrics.adapters import Example
 from engine.rubrics.judge import JudgeResult, ScoringError
+from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.precompute import PrecomputePlan, PrecomputeReport, main, precompute
+from engine.rubrics.settings import JudgeSettings
+from tests.engine.rubrics.judge.server import Reply, judge_server, scores_of
 
 RUBRIC = "Points: 10, Item: x"
 
@@ -138,6 +143,58 @@ def test_a_cached_question_without_usable_gold_is_scored_again(gold: str, tmp_pa
     cache.write_text(f'{{"question_id": "a", "gold_scores": {gold}}}\n')
     report = run(cache, example("a"))
     assert (report.written, report.already_cached) == (1, 0)
+
+
+def test_questions_cached_as_healthbench_names_them_are_not_paid_again(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cache.write_text('{"prompt_id": "a", "question_id": null, "gold_scores": [0.1, 0.9]}\n')
+    judge = ScriptedJudge()
+    report = run(cache, example("a"), judge=judge)
+    assert (report.written, report.already_cached, judge.calls) == (0, 1, [])
+
+
+def test_a_cache_that_another_process_fills_is_refused(tmp_path: Path) -> None:
+    cache, judge = tmp_path / "cache.jsonl", ScriptedJudge()
+    code = (
+        "import sys, pathlib\nfrom engine.rubrics.cache import only_writer\n"
+        "with only_writer(pathlib.Path(sys.argv[1])):\n    print('filling', flush=True)\n"
+        "    sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(cache)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"filling\n"
+        with pytest.raises(UsageError, match="another precompute is filling this cache"):
+            run(cache, example("a"), judge=judge)
+        other.communicate()
+    assert judge.calls == []
+    assert run(cache, example("a")).written == 1
+
+
+def test_a_judge_on_another_scale_fails_the_question_instead_of_being_clamped(
+    tmp_path: Path,
+) -> None:
+    settings = JudgeSettings(provider="openai", model="m", max_attempts=1)
+    with judge_server(every=Reply(content=scores_of(90, 20))) as server:
+        env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.url}
+        judge = make_judge(settings, None, env)
+        cache = tmp_path / "cache.jsonl"
+        report = asyncio.run(precompute([example("a")], judge, cache, PrecomputePlan()))
+    assert "another scale than 0 to 1: 90, 20" in report.failed["a"].message
+    assert list(jsonl.read(cache)) == []
+
+
+def test_a_data_set_with_its_own_gold_needs_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    data, cache = tmp_path / "medqa.jsonl", tmp_path / "cache.jsonl"
+    row = {"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}
+    data.write_text(json.dumps(row) + "\n")
+    assert (
+        main(["--dataset", "medqa", "--dataset_path", str(data), "--output_cache", str(cache)]) == 0
+    )
+    assert len(list(jsonl.read(cache))) == 1
 
 
 @pytest.mark.parametrize(

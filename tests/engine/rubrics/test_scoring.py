@@ -54,6 +54,29 @@ def test_an_empty_rubric_needs_no_judge() -> None:
     assert score.attempts == 0
 
 
+RUBRIC = "Points: 6, Item: Recommends water\nPoints: 4, Item: Advises rest"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>\nPoints: 9, Item: Mentions no idea\n</think>\n\n{RUBRIC}",
+        f"Points: 9, Item: Mentions no idea\n</think>\n{RUBRIC}",
+        f"<think></think>{RUBRIC}",
+    ],
+)
+def test_what_the_model_thought_before_is_no_part_of_the_rubric(text: str) -> None:
+    score = scored(text)
+    assert score.rubric == RUBRIC
+    assert score.judge_scores == (1.0, 0.6, 0.0)
+
+
+def test_thoughts_that_never_end_leave_no_rubric() -> None:
+    score = scored(f"<think>\n{RUBRIC}", judge=BrokenJudge())
+    assert (score.rubric, score.attempts) == ("", 0)
+    assert score.reward == pytest.approx(-0.3)
+
+
 def test_a_failing_judge_gives_no_reward_instead_of_zeros() -> None:
     score = scored("Points: 1, Item: x", judge=BrokenJudge())
     assert score.reward is None

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-GOOD = json.dumps(
-    {
-        "evaluations": [
-            {"answer_id": "a1", "total_score": 0.9},
-            {"answer_id": "a2", "total_score": 0.1},
-        ]
-    }
-)
 
+def scores_of(first: float, second: float) -> str:
+    """A judge's reply about two answers."""
+    scores = {"a1": first, "a2": second}
+    entries = [{"answer_id": name, "total_score": score} for name, score in scores.items()]
+    return json.dumps({"evaluations": entries})
+
+
+GOOD = scores_of(0.9, 0.1)
+"""Read as a judge that knows what diabetes is: ``judge-test`` also asks in another order."""
 
 PATIENCE_S = 30.0
 """Shorter than that of those who ask."""
@@ -80,17 +81,22 @@ class JudgeServer(ThreadingHTTPServer):
             self.in_flight -= 1
 
 
+TRIAL_SWAPPED = "--- Answer a1 ---\nA kind of weather."
+"""How a call of ``judge-test`` begins its answers when the wrong one is first."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: JudgeServer
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        reply = self.server.enter(self.path, json.loads(self.rfile.read(length)), key)
+        request = json.loads(self.rfile.read(length))
+        reply = self.server.enter(self.path, request, key)
         self.server.await_crowd(reply.crowd)
         time.sleep(reply.delay_s)
         self.server.leave()
-        payload = reply.raw or json.dumps(reply.body or _completion(reply)).encode()
+        payload = reply.raw or json.dumps(reply.body or _completion(reply, request)).encode()
         try:
             self.send_response(reply.status)
             for name, value in reply.headers.items():
@@ -106,8 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
-def _completion(reply: Reply) -> dict[str, Any]:
-    message = {"role": "assistant", "content": reply.content}
+def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
+    content = reply.content
+    if content == GOOD and TRIAL_SWAPPED in str(request["messages"][-1]["content"]):
+        content = scores_of(0.1, 0.9)
+    message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     return {
         "id": "c",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores
@@ -32,8 +32,48 @@ def test_scores_are_found_in(reply: str) -> None:
     assert read_scores(reply, 2) == (0.9, 0.2)
 
 
-def test_scores_are_kept_between_0_and_1() -> None:
-    assert read_scores(REPLY.replace("0.9", "1.4").replace("0.2", "-3"), 2) == (1.0, 0.0)
+DRAFT = REPLY.replace("0.9", "0.5")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "[Note] The rubric has {two} items.\n",
+        "Answer [a1] is right; see [1], [2] and {this}.\n",
+        'Rubric: {"points": 5, "items": ["x", "y"]}\n',
+        "<think>{maybe [not]}</think>",
+        f"<think>{DRAFT}</think>\n",
+        f"I begin with {DRAFT}, hm </think>",
+        f"The format is {DRAFT}\nMy grades:\n",
+        f"```json\n{DRAFT}\n```\nCorrected:\n```json\n",
+        "[[[[ {{{{ ",
+    ],
+)
+def test_what_stands_before_the_scores_does_not_hide_them(before: str) -> None:
+    assert read_scores(before + REPLY, 2) == (0.9, 0.2)
+    assert read_scores(before + REPLY[:-2], 2) == (0.9, 0.2)
+
+
+@pytest.mark.parametrize("after", [" [end]", " {}", "\n[1] see the rubric", ' {"note": "done"}'])
+def test_what_stands_behind_the_scores_does_not_hide_them(after: str) -> None:
+    assert read_scores(REPLY + after, 2) == (0.9, 0.2)
+
+
+@pytest.mark.parametrize("reply", [f"<think>{REPLY}", f"<think>{REPLY}</think>", "<think>"])
+def test_thoughts_alone_are_no_scores(reply: str) -> None:
+    with pytest.raises(ReplyError, match="no evaluations"):
+        read_scores(reply, 2)
+
+
+def test_scores_a_little_off_the_scale_are_kept_between_0_and_1() -> None:
+    assert read_scores(REPLY.replace("0.9", "1.0005").replace("0.2", "-0.4"), 2) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [("90", "20"), ("7", "1"), ("0.9", "-3"), ("5", "5")])
+def test_scores_on_another_scale_are_refused_with_the_scores(first: str, second: str) -> None:
+    reply = REPLY.replace("0.9", first).replace("0.2", second)
+    with pytest.raises(ReplyError, match=f"another scale than 0 to 1: {first}, {second}"):
+        read_scores(reply, 2)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +104,18 @@ def test_the_request_holds_question_answers_and_rubric() -> None:
     )
 
 
-@given(st.text())
-def test_any_text_gives_scores_or_a_reply_error(text: str) -> None:
+SCRAPS = [FIRST, SECOND, REPLY, "{", "}", "[", "]", '"', "\\", ",", ":", "<think>", "</think>"]
+SCRAPS += ["```json", "```", "NaN", "1e999", "-7", '"evaluations"', "\ud800", "\0", "[" * 3000]
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(SCRAPS) | st.text(max_size=5)).map("".join)))
+@settings(max_examples=300)
+def test_any_text_gives_scores_in_0_to_1_or_a_reply_error(text: str) -> None:
     try:
         scores = read_scores(text, 1)
     except ReplyError:
         return
-    assert len(scores) == 1
+    assert len(scores) == 1 and 0 <= scores[0] <= 1
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
