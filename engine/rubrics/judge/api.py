@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import httpx
 import openai
 
 from engine.masking import mask_text
@@ -197,7 +196,7 @@ def _content(reply: Any) -> str:
     return str(content)
 
 
-def _page(response: httpx.Response) -> ScoringError | None:
+def _page(response: Any) -> ScoringError | None:
     """The error of a web page that answers in place of an API; None for anything else.
 
     Of the address only the host is shown: a path may hold a key. Servers that fail or limit calls
