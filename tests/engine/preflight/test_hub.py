@@ -105,7 +105,7 @@ CASES = {
         "has no access", "enable access", "accept",
     ),
     "wrong token": (
-        (401, "", INVALID), {"HF_TOKEN": TOKEN}, "refuses the token of HF_TOKEN", "uvwx", "HF_TOKEN",
+        (401, "", INVALID), {"HF_TOKEN": TOKEN}, "refuses the token of", "uvwx", "set HF_TOKEN",
     ),
     "no such model": (
         (404, "RepoNotFound", ""), {}, "does not exist on", "or is private", "check the spelling",
