@@ -152,7 +152,7 @@ def _whole(file: Path) -> bool:
     """torch saves a zip archive, whose directory comes last; JSON ends with its bracket."""
     try:
         if file.suffix == ".json":
-            with file.open("rb") as handle:
+            with files.open_regular(file) as handle:
                 handle.seek(max(0, file.stat().st_size - 64))
                 return handle.read().rstrip().endswith((b"}", b"]"))
         with zipfile.ZipFile(file) as archive:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
 from engine.runs.staging import remove_abandoned
 from engine.runs.state import describe, recorded_state, settled_state, this_host
-from engine.runs.trust import require
+from engine.runs.trust import is_neighbor, require
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0
@@ -169,10 +170,15 @@ def _silent_elsewhere(run: RunDir) -> float | None:
 def _move(run: RunDir, folder: Path) -> RunDir:
     if run.path.is_symlink() or folder.is_symlink():
         raise UsageError(f"{run.path}: symbolic links are not followed; nothing was moved")
+    if folder.exists() and not is_neighbor(str(folder)):
+        raise UsageError(f"{folder} is somebody else's; nothing was moved")
     target = folder / run.id
     if os.path.lexists(target):
         raise UsageError(f"{target} exists already; nothing was moved")
-    folder.mkdir(exist_ok=True)
+    if not folder.exists():
+        folder.mkdir()
+        # Whoever may add runs to a shared folder may archive theirs.
+        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
     run.path.rename(target)
     return RunDir(target)
 
@@ -188,7 +194,9 @@ def _trash(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False):
+                mine = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                is_trash = entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False)
+                if is_trash and mine:
                     yield Path(entry.path)
     except FileNotFoundError:
         return

@@ -24,6 +24,8 @@ from engine.runs.state import (
 
 _WHILE_IT_GOES_ON = ("trainer", "supervisor", "heartbeat", "beat", "host")
 """What nobody asks of a run that has ended."""
+_LONGEST = 200
+"""Characters of a name that the list keeps."""
 _NONE = Notes()
 
 
@@ -101,10 +103,14 @@ def _notes_stamp(file: str) -> str:
 def _row(run: RunDir) -> Row:
     """What the index keeps of a run: as little as the list needs."""
     manifest, state = run.read_manifest(), recorded_state(run)
-    row: Row = {key: manifest.get(key) for key in ("recipe", "kind", "created")}
+    row: Row = {key: _short(manifest.get(key)) for key in ("recipe", "kind", "created")}
     if notes := read_notes(run):
         row["notes"] = notes.to_json()
     return row if state is None else {**row, "state": _state_row(with_first_start(state, manifest))}
+
+
+def _short(value: Any) -> Any:
+    return value[:_LONGEST] if isinstance(value, str) else value
 
 
 def _state_row(state: RunState) -> Row:

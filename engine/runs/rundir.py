@@ -161,14 +161,23 @@ def find_run(root: Path, run_id: str) -> RunDir:
     """The run called ``run_id``, or one whose id starts so when only one does."""
     exact = root / run_id
     if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
-        return RunDir(exact)
+        return _bounded(RunDir(exact))
     known = run_ids(root)
     starting = [name for name in known if run_id and name.startswith(run_id)]
     if len(starting) == 1:
-        return RunDir(root / starting[0])
+        return _bounded(RunDir(root / starting[0]))
     if len(starting) > 1:
         raise UsageError(f"run '{run_id}' is not one run: {', '.join(starting[:8])}")
     raise unknown_name("run", run_id, known)
+
+
+def _bounded(run: RunDir) -> RunDir:
+    """The run; UsageError for one whose manifest nobody can have meant."""
+    size, largest = run.manifest.stat().st_size, jsonl.LARGEST_FILE
+    if size > largest:
+        text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
+        raise UsageError(f"{run.manifest}: {text}: it is damaged, or somebody else's")
+    return run
 
 
 def run_ids(root: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import re
 import shutil
@@ -10,14 +11,39 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from engine.errors import UsageError
+
+GROUP_VARIABLE = "GRUBRICS_RUNS_GROUP"
 _NAME = re.compile(r"\.launch-(?:(\d+)-)?[a-z0-9_]+")
 _OLD_S = 3600.0
 """A launch takes seconds; on another machine, where its process cannot be seen, it is over too."""
 
 
 def new_staging(root: Path) -> Path:
-    """An empty folder in ``root`` for the run that this process launches."""
-    return Path(tempfile.mkdtemp(prefix=f".launch-{os.getpid()}-", dir=root))
+    """An empty folder in ``root`` for the run that this process launches.
+
+    It is this user's alone, or may be read by the group that ``GRUBRICS_RUNS_GROUP`` names.
+    UsageError for a group that this user cannot give it to.
+    """
+    gid = _sharing_group()
+    folder = Path(tempfile.mkdtemp(prefix=f".launch-{os.getpid()}-", dir=root))
+    if gid is not None:
+        os.chown(folder, -1, gid)
+        folder.chmod(0o2750)
+    return folder
+
+
+def _sharing_group() -> int | None:
+    name = os.environ.get(GROUP_VARIABLE)
+    if not name:
+        return None
+    try:
+        gid = grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise UsageError(f"{GROUP_VARIABLE}={name}: there is no such group") from None
+    if os.geteuid() and gid not in (os.getegid(), *os.getgroups()):
+        raise UsageError(f"{GROUP_VARIABLE}={name}: you are not in that group")
+    return gid
 
 
 def remove_abandoned(root: Path) -> None:
@@ -25,7 +51,9 @@ def remove_abandoned(root: Path) -> None:
     with suppress(OSError), os.scandir(root) as entries:
         for entry in list(entries):
             match = _NAME.fullmatch(entry.name)
-            if match and entry.is_dir(follow_symlinks=False) and _is_abandoned(entry, match[1]):
+            mine = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if match and mine and is_folder and _is_abandoned(entry, match[1]):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 

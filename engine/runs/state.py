@@ -25,6 +25,8 @@ _SILENCE_S = 60.0
 """A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
 _PIDS_OF_THE_MACHINE = 0xEFFFFFFC
 """Linux's number for the process namespace outside of all containers."""
+_LONGEST_PHRASE = 2000
+"""Characters; the list keeps them for every run."""
 _REWRITE_S = 3.0
 """A live supervisor has replaced a broken state file after this."""
 
@@ -94,9 +96,14 @@ class RunState:
         return dataclasses.replace(self, **changes)
 
 
+def _phrase(value: Any) -> str | None:
+    text = jsonl.line(value)
+    return None if text is None else text[:_LONGEST_PHRASE]
+
+
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    "reason": jsonl.line,
-    "waiting_for": jsonl.line,
+    "reason": _phrase,
+    "waiting_for": _phrase,
     "trainer": Identity.from_json,
     "supervisor": Identity.from_json,
     "heartbeat": jsonl.moment,

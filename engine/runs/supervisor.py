@@ -95,6 +95,9 @@ class Supervisor:
     def supervise(self) -> int:
         """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
         processes.become_subreaper()
+        if self.run.path.stat().st_mode & 0o070:
+            # The group that may read the run must not write what the trainer's libraries create.
+            os.umask(os.umask(0o077) | 0o022)
         signal.signal(signal.SIGTERM, self._on_sigterm)
         start = Start() if self._ticket is None else self._await_turn(self._ticket)
         if start is None or not self._claim_checkpoints():
@@ -280,6 +283,7 @@ class Supervisor:
             private_ray.remove_all(self.run)
 
     def _conclude(self, exit_: Exit) -> None:
+        self._careful(lambda: files.tighten(self.attempt.path))
         evidence = Evidence(
             exit=exit_,
             stopped_by=self._stopper() if self._stopping is not None else None,

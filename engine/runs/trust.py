@@ -24,7 +24,7 @@ from pathlib import Path
 from engine import files, jsonl
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root
-from engine.runs.trust_facts import Fact, code_files, facts
+from engine.runs.trust_facts import Fact, code_files, facts, kept_code
 
 PROOF = "launch_proof.json"
 _KEY = "launch.key"
@@ -122,7 +122,7 @@ def vouch(run: RunDir) -> None:
 
 
 def is_launched_here(run: RunDir) -> bool:
-    """Whether this user vouched for the run, and its manifest and recipe are as they were then.
+    """Whether this user vouched for the run, and manifest, kept code and recipe are as they were.
 
     Nothing comes of a recipe that is not there any more.
     """
@@ -163,10 +163,11 @@ def _exposures(run: RunDir) -> Iterator[str]:
         return
     if (who := _other_writers(run.path, own)) is not None:
         yield f"{run.path} is writable by {who}"
-    yield from _inside(run.path)
+    yield from _inside(run.path, reached=bool(own.st_mode & 0o011))
 
 
-def _inside(folder: Path) -> Iterator[str]:
+def _inside(folder: Path, *, reached: bool) -> Iterator[str]:
+    """``reached``: whether others come as far as the folder's files."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -178,10 +179,10 @@ def _inside(folder: Path) -> Iterator[str]:
             continue
         if status.st_uid not in _trusted_users():
             yield f"{entry.path} is owned by {_name(status.st_uid)}"
-        elif (who := _other_writers(Path(entry.path), status)) is not None:
+        elif reached and (who := _other_writers(Path(entry.path), status)) is not None:
             yield f"{entry.path} is writable by {who}"
         elif stat.S_ISDIR(status.st_mode) and entry.name not in _DATA:
-            yield from _inside(Path(entry.path))
+            yield from _inside(Path(entry.path), reached=reached and bool(status.st_mode & 0o011))
 
 
 def _of_folder_above(run: RunDir) -> Iterator[str]:
@@ -268,6 +269,8 @@ def _digest(run: RunDir) -> str:
 def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
     """They do not depend on where the run lies: a runs folder may be moved."""
     digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
+    for path in kept_code(run):
+        digest.update(os.fsencode(path.relative_to(run.path)) + b"\0" + _content(path))
     manifest = digest.hexdigest()
     digest.update(_content(run.recipe))
     return {"manifest": manifest, "recipe": digest.hexdigest()}

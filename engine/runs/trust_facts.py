@@ -40,7 +40,7 @@ def facts(run: RunDir, owner: str) -> Iterator[Fact]:
     yield from _some("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
     variables = (manifest.get("variables") or {}).items()
     yield from _some("variable", [f"{name}={shown(name, value)}" for name, value in variables])
-    kept = [str(path.relative_to(run.path)) for path in _kept_code(run)]
+    kept = [str(path.relative_to(run.path)) for path in kept_code(run)]
     yield from _some("code", dict.fromkeys([*kept, *_code(values, commands)]))
     yield from _some("address", dict.fromkeys(_addresses(run, values, commands)))
 
@@ -51,10 +51,10 @@ def code_files(run: RunDir) -> list[Path]:
     cwd = Path(str(manifest.get("cwd") or "."))
     named = {*_code(list(_values(run)), _commands(manifest))}
     paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
-    return [path for path in (*_kept_code(run), *paths) if path.is_file()]
+    return [path for path in (*kept_code(run), *paths) if path.is_file()]
 
 
-def _kept_code(run: RunDir) -> list[Path]:
+def kept_code(run: RunDir) -> list[Path]:
     """The copies of a reward function that the run's attempts execute."""
     return sorted(islice(run.code.rglob("*.py"), _MOST_VALUES))
 

@@ -20,9 +20,9 @@ from engine.records.ownership import claim
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import vouch
+from engine.runs.trust import PROOF, is_launched_here, vouch
 from tests.engine.records.checkpoint_files import archive, save, save_step, sft_files, track
-from tests.waiting import ended
+from tests.waiting import ended, wait_for
 
 ROOT = Path(__file__).parents[3]
 RECIPE = """
@@ -334,3 +334,20 @@ def test_a_resumed_attempt_counts_from_its_checkpoint(run: RunDir, folder: Path)
     resume(run)
     ended(run)
     assert observed_state(run).reason == "exit code 0, but ended at step 2 of 8"
+
+
+def test_what_an_attempt_writes_is_private_whatever_the_umask(run: RunDir) -> None:
+    run.path.chmod(0o700)
+    before = os.umask(0)
+    try:
+        resume(run)
+        wait_for(lambda: observed_state(run).has_ended)
+    finally:
+        os.umask(before)
+    written = [*run.attempt(2).path.rglob("*"), run.attempt(2).path, run.state, run.manifest]
+    written += [run.recipe, run.events, run.path / "supervisor.log", run.path / PROOF]
+    assert run.attempt(2).console in written
+    assert {str(path): path.stat().st_mode & 0o077 for path in written} == {
+        str(path): 0 for path in written
+    }
+    assert is_launched_here(run)

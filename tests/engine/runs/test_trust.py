@@ -197,9 +197,11 @@ def test_a_run_of_ones_own_is_simply_acted_on_wherever_it_was_moved(root: Path) 
     require(moved, executes=True)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "recipe.yaml"])
+@pytest.mark.parametrize("name", ["manifest.json", "recipe.yaml", "code/reward.py"])
 def test_a_run_that_came_back_changed_is_asked_about(root: Path, name: str) -> None:
     run = make_run(root)
+    run.code.mkdir()
+    (run.code / "reward.py").write_text("def score(): ...\n")
     vouch(run)
     copy = RunDir(shutil.copytree(run.path, root / "parcel"))
     require(copy, executes=True)
@@ -323,3 +325,14 @@ def test_nobody_who_may_only_read_holds_up_notes(root: Path) -> None:
     taken = act_as(STRANGER, STRANGER, lock_all)
     assert "one" in taken and ".notes.lock" not in taken
     assert (run.path / ".notes.lock").stat().st_mode & 0o777 == 0o600
+
+
+@needs_root
+def test_files_that_nobody_else_can_reach_may_have_any_mode(root: Path) -> None:
+    run = make_run(root)
+    (run.attempt(1).path / "metrics.jsonl").touch()
+    (run.attempt(1).path / "metrics.jsonl").chmod(0o666)
+    assert exposures(run) == []
+    for folder in (run.path, run.attempt(1).path):
+        folder.chmod(0o755)
+    assert exposures(run) == [f"{run.attempt(1).path}/metrics.jsonl is writable by everybody"]

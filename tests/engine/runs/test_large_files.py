@@ -1,0 +1,41 @@
+"""Files larger than anybody writes them cost neither memory nor a screen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.runs.index import Index
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir, find_run
+from engine.runs.state import RunState, recorded_state, write_state
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    run = RunDir(tmp_path / "runs" / "one")
+    run.path.mkdir(parents=True)
+    return run
+
+
+def test_a_huge_manifest_is_refused_in_one_line(run: RunDir) -> None:
+    with run.manifest.open("wb") as file:
+        file.truncate(200 << 20)
+    with pytest.raises(UsageError, match=r"manifest\.json: 200 MiB, .* at most 16"):
+        find_run(run.path.parent, "one")
+    assert run.read_manifest() == {}
+
+
+def test_the_list_keeps_little_of_long_texts(run: RunDir, tmp_path: Path) -> None:
+    long = "x" * 1_000_000
+    run.manifest.write_text(json.dumps({"v": 1, "recipe": long, "kind": long}))
+    write_state(run, RunState("failed", reason=long))
+    index = Index(run.path.parent, tmp_path / "index.sqlite")
+    (info,) = list_runs(run.path.parent, index)
+    assert len(info.recipe) == 200
+    state = recorded_state(run)
+    assert state is not None and len(state.reason or "") == 2000
+    assert (tmp_path / "index.sqlite").stat().st_size < 100_000

@@ -1,0 +1,83 @@
+"""Files of runs are opened in one module, which follows no link out of a run and blocks nowhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("engine/runs", "engine/records", "engine/watch")
+FILES = (
+    "engine/jsonl.py",
+    "engine/locks.py",
+    "engine/launch/launcher.py",
+    "engine/launch/resume.py",
+    "engine/doctor/guard.py",
+    "engine/doctor/console.py",
+    "engine/doctor/told.py",
+)
+OPENING = frozenset(
+    {"open", "read_text", "write_text", "read_bytes", "write_bytes", "copyfile", "touch"}
+)
+ALLOWED = {
+    # The kernel's files.
+    ("engine/runs/processes.py", "read_text"),
+    ("engine/runs/marks.py", "read_bytes"),
+    ("engine/runs/system.py", "read_text"),
+    ("engine/records/environment.py", "read_text"),
+    ("engine/locks.py", "open"),
+    # Folders that are only held open or locked.
+    ("engine/runs/home.py", "os.open"),
+    ("engine/locks.py", "os.open"),
+    # Files that the person names: a token, data, a model, the experiment log.
+    ("engine/runs/ray_api.py", "read_text"),
+    ("engine/records/environment.py", "open"),
+    ("engine/records/model_folder.py", "open"),
+    ("engine/records/experiment_log.py", "read_text"),
+}
+
+
+def sources() -> list[Path]:
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    return sorted([*found, *(ROOT / name for name in FILES)])
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_opened_through_the_one_module(path: Path) -> None:
+    name = str(path.relative_to(ROOT))
+    found = {(name, call) for call in calls(ast.parse(path.read_text(encoding="utf-8")))}
+    assert found <= ALLOWED, "open it with engine.files"
+
+
+def test_what_is_allowed_is_there() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), call)
+        for path in sources()
+        for call in calls(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found >= ALLOWED
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """The calls that open a file by its path; ``LogFile.open`` and the like are our own."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id in OPENING:
+            yield called.id
+        elif isinstance(called, ast.Attribute) and called.attr in OPENING:
+            owner = called.value
+            if isinstance(owner, ast.Name) and owner.id == "os":
+                yield f"os.{called.attr}"
+            elif not _is_ours(owner):
+                yield called.attr
+
+
+def _is_ours(owner: ast.expr) -> bool:
+    """A reader's own ``open`` takes no path that is not checked."""
+    name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+    return name in {"LogFile", "found", "format"}
