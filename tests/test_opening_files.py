@@ -23,12 +23,6 @@ OPENING = frozenset(
     {"open", "read_text", "write_text", "read_bytes", "write_bytes", "copyfile", "touch"}
 )
 ALLOWED = {
-    # The kernel's files.
-    ("engine/runs/processes.py", "read_text"),
-    ("engine/runs/marks.py", "read_bytes"),
-    ("engine/runs/system.py", "read_text"),
-    ("engine/records/environment.py", "read_text"),
-    ("engine/locks.py", "open"),
     # Folders that are only held open or locked.
     ("engine/runs/home.py", "os.open"),
     ("engine/locks.py", "os.open"),
@@ -73,8 +67,15 @@ def calls(tree: ast.AST) -> Iterator[str]:
             owner = called.value
             if isinstance(owner, ast.Name) and owner.id == "os":
                 yield f"os.{called.attr}"
-            elif not _is_ours(owner):
+            elif not (_is_ours(owner) or _is_of_the_kernel(owner)):
                 yield called.attr
+
+
+def _is_of_the_kernel(owner: ast.expr) -> bool:
+    """``Path("/proc/...")``"""
+    return isinstance(owner, ast.Call) and ast.unparse(owner).startswith(
+        ("Path('/proc", "Path(f'/proc")
+    )
 
 
 def _is_ours(owner: ast.expr) -> bool:
