@@ -14,6 +14,7 @@ from engine.launch.env_file import load_env_file
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui import (
     compare_command,
+    config_command,
     diagnose_command,
     estimate_command,
     judge_command,
@@ -86,6 +87,7 @@ def cockpit(
 
 app.command()(launch_command.check)
 app.command()(launch_command.launch)
+app.command()(config_command.config)
 
 
 @app.command("queue")

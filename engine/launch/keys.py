@@ -16,7 +16,41 @@ OPEN_SECTIONS = (
     "ray_kwargs.ray_init",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision",
+    "reward.custom_reward_function.reward_kwargs",
+    "reward.reward_kwargs",
 )
+
+UNLISTED = frozenset(
+    {
+        "algorithm.gdpo_reward_keys",
+        "algorithm.gdpo_reward_weights",
+        "data.cache_dir",
+        "data.chat_template_func",
+        "data.filter_prompts",
+        "data.mm_processor_kwargs",
+        "reward.reward_kwargs",
+        "reward.custom_reward_function.reward_kwargs",
+        "trainer.remove_previous_ckpt_in_save",
+        "trainer.wandb_proxy",
+    }
+)
+"""Keys that verl reads though its YAML files do not list them."""
+
+LEGACY = {
+    "custom_reward_function": "reward.custom_reward_function",
+    "reward_model.num_workers": "reward.num_workers",
+    "reward_model.reward_manager": "reward.reward_manager.name",
+    "reward_model.reward_loop_source": "reward.reward_manager.source",
+    "reward_model.reward_loop_module_path": "reward.reward_manager.module.path",
+    "reward_model.reward_loop_class_name": "reward.reward_manager.name",
+    "reward_model.reward_kwargs": "reward.reward_kwargs",
+    "reward_model.overlong_buffer": "reward.reward_kwargs.overlong_buffer_cfg",
+    "reward_model.model.path": "reward.reward_model.model_path",
+    "reward_model": "reward.reward_model",
+    "sandbox_fusion": "reward.sandbox_fusion",
+}
+"""Sections of earlier versions of verl and where they are now. Its YAML still lists them, and its
+V1 trainer reads none: ``migrate_legacy_reward_impl`` is not called."""
 
 
 @cache
@@ -67,8 +101,21 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def moved_to(key: str) -> str | None:
+    """Where a key of an earlier version of verl is now; None for any other key."""
+    for old, new in LEGACY.items():
+        if key == old or key.startswith(f"{old}."):
+            return new + key.removeprefix(old)
+    return None
+
+
 def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
-    """Whether ``key`` lies below a leaf that accepts any mapping (null, empty, or passed on)."""
+    """Whether verl reads ``key`` though its YAML does not list it.
+
+    It lies below a leaf that accepts any mapping (null, empty, or passed on), or verl asks for it.
+    """
+    if key in UNLISTED:
+        return True
     parents = key.split(".")[:-1]
     for depth in range(1, len(parents) + 1):
         parent = ".".join(parents[:depth])

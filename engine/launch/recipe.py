@@ -14,14 +14,16 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 from yaml import YAMLError
 
-from engine.errors import UsageError, nearest, unknown_name
+from engine.errors import UsageError, unknown_name
 from engine.launch.keys import (
     flatten,
     is_open,
+    moved_to,
     type_complaint,
     unflatten,
     verl_defaults,
 )
+from engine.launch.nearest_key import nearest_key
 from engine.launch.null_defaults import null_complaint
 from engine.launch.references import following, referenced, require_short
 from engine.launch.schema import Kind, own_defaults, own_sections
@@ -248,6 +250,12 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    now_called = moved_to(key)
+    if now_called is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+        raise UsageError(
+            f"{where}: {key} is a key of earlier versions of verl, and its V1 trainer never reads "
+            f"it; set {now_called}"
+        )
     if key in defaults:
         expected = null_complaint(key, value, defaults[key]) or type_complaint(value, defaults[key])
         if expected is not None:
@@ -261,12 +269,7 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
 
 
 def _unknown_key(where: str, key: str, known: Iterable[str]) -> UsageError:
-    """Prefer a key of the same section or with the same last word to one merely spelled alike."""
-    names = list(known)
-    section, _, last = key.rpartition(".")
-    siblings = [name for name in names if name.rpartition(".")[0] == section]
-    namesakes = [name for name in names if name.rpartition(".")[2] == last]
-    close = nearest(key, siblings) or nearest(key, namesakes) or nearest(key, names)
+    close = nearest_key(key, known)
     hint = f"; did you mean '{close}'?" if close else ""
     return UsageError(f"{where}: unknown key '{key}'{hint}")
 

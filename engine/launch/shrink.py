@@ -16,6 +16,7 @@ from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrid
 from engine.errors import UsageError
 from engine.launch.compose import on_cpu
 from engine.launch.recipe import Recipe
+from engine.launch.unread import is_never_read
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import is_hub_name, local_folder, lora_rank, model_key, model_name
 from engine.records.environment import gpus
@@ -125,7 +126,7 @@ def _on_cpu(recipe: Recipe) -> Wanted:
     """What the CPU implies for values that the recipe sets itself."""
     per_process = ("trainer.n_gpus_per_node", "ray_kwargs.")
     for key, value in on_cpu(recipe).items():
-        if not key.startswith(per_process):
+        if not key.startswith(per_process) and not is_never_read(key):
             yield key, value, "the CPU platform"
     yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
 

@@ -28,6 +28,7 @@ from engine.preflight import (
     reward,
     steps,
     testsuite,
+    unused,
     values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
@@ -47,6 +48,7 @@ ITEMS = (
     Item("credentials", credentials.check),
     Item("config", config.check),
     Item("values", values.check),
+    Item("unused", unused.check),
     Item("parquet", dataset.check),
     Item("prompt", prompt.check, needs=("parquet",)),
     Item("holdout", holdout.check, needs=("parquet",)),

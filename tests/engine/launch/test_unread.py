@@ -1,0 +1,173 @@
+"""Values that a person set and that nothing reads are named, and no others."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UsageError
+from engine.launch.recipe import Recipe, load_recipe
+from engine.launch.unread import unread
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
+ACTOR = "actor_rollout_ref.actor"
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def recipe(*overrides: str, config: str = "grpo_tiny", **env: str) -> Recipe:
+    return load_recipe(str(CONFIGS / f"{config}.yaml"), overrides, env)
+
+
+def named(*overrides: str, config: str = "grpo_tiny", **env: str) -> list[str]:
+    return [one.key for one in unread(recipe(*overrides, config=config, **env))]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
+    assert unread(load_recipe(str(path), (), {})) == []
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "critic.optim.lr=1e-3",
+        f"{ACTOR}.kl_loss_coef=0.1",
+        "algorithm.kl_ctrl.kl_coef=0.1",
+        f"{ACTOR}.clip_ratio=0.3",
+        f"{ACTOR}.grad_clip=0.5",
+        f"{ACTOR}.tau_pos=2.0",
+        f"{ACTOR}.loss_scale_factor=64",
+        f"{ACTOR}.use_torch_compile=false",
+        f"{ACTOR}.optim.min_lr_ratio=0.5",
+        "actor_rollout_ref.model.lora_alpha=64",
+        "actor_rollout_ref.model.lora.rank=8",
+        f"{ROLLOUT}.gpu_memory_utilization=0.3",
+        f"{ROLLOUT}.engine_kwargs.vllm.seed=3",
+        f"{ROLLOUT}.do_sample=false",
+        f"{ROLLOUT}.val_kwargs.top_p=0.5",
+        "algorithm.gamma=0.9",
+        "algorithm.filter_groups.metric=acc",
+        "algorithm.use_pf_ppo=true",
+        "trainer.v1.separate_async.parameter_sync_step=2",
+        "trainer.v1.sampler.max_off_policy_threshold=2",
+        "trainer.use_v1=false",
+        "trainer.resume_from_path=x/global_step_3",
+        "reward.reward_model.model_path=x",
+        "reward.custom_reward_function.name=f",
+        "reward.sandbox_fusion.url=http://x",
+        "distillation.distillation_loss.topk=8",
+        "judge.model=gpt-5-mini",
+        "data.truncation=middle",
+        "guard.every_s=3",
+    ],
+)
+def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
+    (found,) = unread(recipe(override))
+    assert found.key == override.partition("=")[0]
+    assert found.origin == "cli"
+    assert found.reason
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.1"),
+        ("algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0.1"),
+        (f"{ACTOR}.clip_ratio=0.3", f"{ACTOR}.clip_ratio_low=null"),
+        (f"{ACTOR}.clip_ratio_high=0.3",),
+        (f"{ACTOR}.policy_loss.loss_mode=sapo", f"{ACTOR}.tau_pos=2.0"),
+        (f"{ACTOR}.optim.lr_scheduler_type=cosine", f"{ACTOR}.optim.min_lr_ratio=0.5"),
+        ("actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora_alpha=64"),
+        ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=acc"),
+        ("judge.provider=openai", "judge.model=gpt-5-mini"),
+        ("data.shuffle=true", "trainer.test_freq=-1", "trainer.save_freq=-1"),
+    ],
+)
+def test_a_value_that_is_read_is_not_named(overrides: tuple[str, ...]) -> None:
+    assert named(*overrides) == []
+
+
+def test_a_default_that_is_spelled_out_is_not_named() -> None:
+    assert named(f"{ACTOR}.grad_clip=1.0", "trainer.use_v1=true", "algorithm.gamma=1.0") == []
+
+
+def test_a_value_from_the_environment_is_named_as_such() -> None:
+    (found,) = unread(recipe(JUDGE_MODEL="gpt-5-mini"))
+    assert (found.key, found.origin) == ("judge.model", "environment")
+
+
+def test_a_value_that_another_one_refers_to_is_read() -> None:
+    assert named(f"{ACTOR}.grad_clip=0.5", f"{ACTOR}.optim.clip_grad=${{{ACTOR}.grad_clip}}") == []
+
+
+def test_the_judge_is_not_read_where_a_function_scores() -> None:
+    found = named("reward.custom_reward_function.path=rewards.py")
+    assert found == ["reward_config.use_contrastive"]
+
+
+def test_sft_names_adapters_without_a_rank_and_epochs_beside_steps() -> None:
+    overrides = ("lora.alpha=64", "training.logging_steps=5", "training.num_train_epochs=7")
+    expected = ["lora.alpha", "training.num_train_epochs", "training.logging_steps"]
+    assert sorted(named(*overrides, config="sft_tiny")) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("override", "new"),
+    [
+        ("custom_reward_function.path=x.py", "reward.custom_reward_function.path"),
+        ("custom_reward_function.name=f", "reward.custom_reward_function.name"),
+        ("reward_model.enable=true", "reward.reward_model.enable"),
+        ("reward_model.reward_manager=dapo", "reward.reward_manager.name"),
+        ("reward_model.rollout.name=vllm", "reward.reward_model.rollout.name"),
+        ("+reward_model.reward_kwargs.k=1", "reward.reward_kwargs.k"),
+        ("sandbox_fusion.url=http://x", "reward.sandbox_fusion.url"),
+    ],
+)
+def test_a_key_of_earlier_versions_is_refused_with_its_present_name(
+    override: str, new: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"set {re.escape(new)}$"):
+        recipe(override)
+
+
+# How verl's code would read a key that the table says nothing reads.
+EXPRESSIONS = {
+    r"(?<!\.optim)\.grad_clip\b(?! is not None)": "actor.grad_clip",
+    r"(?:actor|actor_config|ref_config)\.use_torch_compile": "actor.use_torch_compile",
+    r"\bfreeze_vision_tower\b": "actor.freeze_vision_tower",
+    r"engine_config\.dtype\b": "fsdp_config.dtype",
+    r"\buse_pf_ppo\b": "algorithm.use_pf_ppo",
+    r"rollout_config\.do_sample|rollout\.do_sample": "rollout.do_sample",
+    r"(?:config|rollout)\.repetition_penalty": "rollout.repetition_penalty",
+    r"multi_turn\.enable\b": "rollout.multi_turn.enable",
+    r"\bover_sample_rate\b": "rollout.over_sample_rate",
+    r"trainer\.ray_wait_register_center_timeout": "trainer.ray_wait_register_center_timeout",
+    r"migrate_legacy_reward_impl\(config\)": "custom_reward_function, reward_model",
+    r"self\.truncation\b(?! =)": "data.truncation",
+}
+READERS = ("trainer/main_ppo.py", "trainer/ppo/v1", "workers/engine/fsdp", "workers/engine/base.py",
+           "workers/engine_workers.py", "workers/utils", "experimental/agent_loop",
+           "experimental/reward_loop/reward_manager", "trainer/ppo/core_algos.py",
+           "trainer/ppo/utils.py", "trainer/ppo/reward.py", "utils/dataset/rl_dataset.py",
+           "workers/rollout/llm_server.py", "workers/rollout/replica.py")  # fmt: skip
+
+
+def test_the_installed_verl_never_reads_what_the_table_says_it_never_reads() -> None:
+    spec = find_spec("verl")
+    if spec is None or spec.origin is None:
+        pytest.skip("verl is not installed")
+    root = Path(spec.origin).parent
+    files = [p for name in READERS for p in ([root / name] if name.endswith(".py") else
+             (root / name).rglob("*.py")) if p.name != "ray_trainer.py"]  # fmt: skip
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    found = {
+        f"{key}: {path.relative_to(root)}"
+        for expression, key in EXPRESSIONS.items()
+        for path, text in texts.items()
+        if re.search(expression, text)
+    }
+    assert found == set()
