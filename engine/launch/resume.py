@@ -225,7 +225,7 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
     for path in edited_code(manifest.get("code") or {}, Path(manifest["cwd"])):
         yield (
             f"{path} changed since the launch; the run keeps the reward function it was launched "
-            f"with ({run.code})"
+            f"with; copy it to {run.code} to take the edit"
         )
 
 

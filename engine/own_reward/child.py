@@ -28,6 +28,7 @@ from engine.own_reward.loading import (
     load,
     one_line,
     own_line,
+    own_modules,
     where_raised,
 )
 from engine.own_reward.wire import (
@@ -68,7 +69,9 @@ def main(arguments: Sequence[str]) -> None:
             sock.sendall(pack(Refused(str(error))))
             os._exit(0)
         scorer = Scorer(function, source, busy)
-        sock.sendall(pack(Ready(scorer.together, defined_at(function, source.folder))))
+        folder = source.folder
+        ready = Ready(scorer.together, defined_at(function, folder), own_modules(folder))
+        sock.sendall(pack(ready))
         if scorer.together:
             asyncio.run(scorer.serve_together(sock, limit_s))
         else:

@@ -26,6 +26,10 @@ GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
 """What verl hands to every call, by name."""
 
 
+_INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of libraries: a virtual environment may lie beside the function."""
+
+
 class LoadError(Exception):
     """The function cannot be used. The message is one line with file and line."""
 
@@ -78,8 +82,15 @@ def where_raised(error: BaseException, folder: Path) -> str | None:
 
 def own_line(path: str, line: int | None, folder: Path) -> str | None:
     """``gsm8k.py:12``, relative to the function's own folder; None for code from elsewhere."""
-    inside = Path(path).is_relative_to(folder)
+    inside = Path(path).is_relative_to(folder) and not _INSTALLED & {*Path(path).parts}
     return f"{Path(path).relative_to(folder)}:{line}" if inside else None
+
+
+def own_modules(folder: Path) -> tuple[str, ...]:
+    """The files below ``folder`` that this process has imported, relative to it."""
+    paths = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
+    names = (own_line(path, 0, folder) for path in paths if path and path.endswith(".py"))
+    return tuple(sorted({name.removesuffix(":0") for name in names if name}))
 
 
 def one_line(error: BaseException) -> str:

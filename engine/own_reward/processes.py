@@ -68,7 +68,7 @@ class RewardProcesses:
         self._env = env
         first = self._start()
         self._together = first.ready.together
-        self.defined_at = first.ready.defined_at
+        self.ready = first.ready
         self._processes = [first]
         self._idle = [first]
         self._freed = asyncio.Event()

@@ -27,11 +27,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the samples that were tried, in their order. ``seconds`` is for all calls."""
+    """What became of the samples that were tried, in their order. ``seconds`` is for all calls;
+    ``files`` of the function's own folder were imported with it."""
 
     samples: tuple[Sample, ...]
     scores: tuple[RolloutScore, ...]
-    defined_at: str | None
+    files: tuple[str, ...]
     seconds: float
 
     @property
@@ -90,4 +91,4 @@ async def _tried(
                 break
     finally:
         processes.end()
-    return Trial(tuple(samples), tuple(scores), processes.defined_at, time.monotonic() - began)
+    return Trial(tuple(samples), tuple(scores), processes.ready.files, time.monotonic() - began)

@@ -37,10 +37,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class Ready:
-    """The function is loaded. ``together``: it is asynchronous, so calls run side by side."""
+    """The function is loaded. ``together``: it is asynchronous, so calls run side by side.
+
+    ``files`` are those of its own folder that were imported, relative to that.
+    """
 
     together: bool
     defined_at: str | None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from engine.errors import UsageError, nearest
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
+from engine.own_reward.code import code_files
 from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.processes import source_of
 from engine.own_reward.trial import Sample, Trial, try_function
@@ -60,6 +61,10 @@ def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s
         longer = f"{_LIMIT}={3 * limit_s:g}" if limit_s < call_limit_s else None
         return fail(ID, message, longer)
     message = _scored(function, trial)
+    if not trial.failures and (unseen := _unseen(function, trial)):
+        names = ", ".join(unseen[:4])
+        why = "imported by a computed name: the run keeps no copy and sees no edit"
+        return warn(ID, f"{message}; {names} {why}", "import it with an import statement")
     if not trial.failures:
         return ok(ID, message)
     sample, why = trial.failures[0]
@@ -70,6 +75,13 @@ def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s
         )
     count = f"{len(trial.failures)} of {len(trial.scores)}"
     return warn(ID, f"{message}; {count} sample answers got no reward: {place}")
+
+
+def _unseen(function: RewardFunction, trial: Trial) -> list[str]:
+    """Files that were imported, but that no import statement names."""
+    found = code_files(function)
+    known = {str(path.relative_to(found[0].parent)) for path in found}
+    return [name for name in trial.files if name not in known]
 
 
 def _scored(function: RewardFunction, trial: Trial) -> str:

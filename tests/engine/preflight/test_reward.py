@@ -103,3 +103,22 @@ def test_a_missing_file_has_a_hint_and_no_function_is_tried_when_asked_not_to(
     Path("rew.py").write_text("")
     assert "did you mean rew.py?" in answer(project, None).message
     assert answer(project, GOOD, "grubrics.reward_check_s=0").status == "skip"
+
+
+def test_a_file_that_is_imported_by_a_computed_name_is_warned_of(project: Project) -> None:
+    Path("part.py").write_text("V = 1.0\n")
+    text = "import importlib\npart = importlib.import_module('pa' + 'rt')\n"
+    check = answer(project, text + "def compute_score(**_):\n    return part.V\n")
+    assert check.status == "warn"
+    assert "part.py imported by a computed name" in check.message
+
+
+def test_a_library_in_a_virtual_environment_beside_the_function_is_not_its_own(
+    project: Project,
+) -> None:
+    library = project.root / ".venv" / "site-packages" / "lib_of_somebody.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("def fail():\n    raise ValueError('x')\n")
+    text = f"import sys\nsys.path.append({str(library.parent)!r})\nimport lib_of_somebody\n"
+    check = answer(project, text + "def compute_score(**_):\n    lib_of_somebody.fail()\n")
+    assert "ValueError: x (rw.py:5)" in check.message
