@@ -63,11 +63,17 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
     return {key: value for key, value in values.items() if not _NOT_TRAINING.match(key)}
 
 
+def code_hashes(recipe: Recipe) -> dict[str, str]:
+    """The files of the recipe's own reward function, as ``records.own_code.code_values`` names
+    those of a run."""
+    files = code_files(reward_function(recipe))
+    names = {path: path.relative_to(files[0].parent) for path in files}
+    return {f"reward function {name}": content_hash(path) for path, name in names.items()}
+
+
 def training_fingerprint(recipe: Recipe) -> str:
     """SHA-256 of ``training_values`` and of the recipe's own reward function, in hex."""
-    files = code_files(reward_function(recipe))
-    code = {str(path.relative_to(files[0].parent)): content_hash(path) for path in files}
-    values = {**training_values(recipe), **({"code": code} if code else {})}
+    values = {**training_values(recipe), **code_hashes(recipe)}
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import checkpoint_dir
-from engine.launch.pinned import training_fingerprint, training_values
+from engine.launch.pinned import code_hashes, training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.launch.scoring import asks_judge
 from engine.masking import mask, mask_url
@@ -17,6 +17,7 @@ from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
 from engine.records.model_folder import missing_parts
+from engine.records.own_code import code_values
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.records.step_folders import WantedFiles, complete_steps, written_steps
 from engine.runs.registry import RunInfo, list_runs
@@ -229,8 +230,13 @@ def _differing(recipe: Recipe, owner: RunDir) -> str:
         return ""
     now = training_values(recipe)
     keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
-    shown = ", ".join(f"{key} was {earlier.get(key)}, now {now.get(key)}" for key in keys[:3])
-    return f"{shown}, and {len(keys) - 3} more" if len(keys) > 3 else shown
+    kept, code = code_values(owner.read_manifest()), code_hashes(recipe)
+    found = [
+        *(f"{name} was edited" for name in code if kept.get(name, code[name]) != code[name]),
+        *(f"{key} was {earlier.get(key)}, now {now.get(key)}" for key in keys),
+    ]
+    shown = ", ".join(found[:3])
+    return f"{shown}, and {len(found) - 3} more" if len(found) > 3 else shown
 
 
 def _another_folder(recipe: Recipe) -> str:

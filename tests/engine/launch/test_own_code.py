@@ -13,11 +13,15 @@ from engine.launch.launcher import launch, manifest, plan
 from engine.launch.pinned import pinned_recipe, training_fingerprint
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.resume import resume_plan
+from engine.preflight import checkpoint
+from engine.preflight.check import Subject
 from engine.records.compare import Comparer
+from engine.records.ownership import claim
 from engine.records.run_record import RunRecord
 from engine.runs.drift import CodeWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
@@ -54,6 +58,7 @@ def made(name: str) -> RunDir:
     jsonl.write_json(run.manifest, contents)
     run.recipe.write_text(pinned_recipe(contents["config"]))
     write_state(run, RunState("failed"))
+    vouch(run)
     return run
 
 
@@ -72,6 +77,8 @@ def test_an_edit_of_an_imported_file_is_another_configuration() -> None:
     before = training_fingerprint(recipe())
     edit()
     assert training_fingerprint(recipe()) != before
+    edit("V = 0.1\n")
+    assert training_fingerprint(recipe()) == before
 
 
 def test_a_launch_keeps_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +126,13 @@ def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
     assert list(watch.changes()) == []
     Path("mine/rw.py").unlink()
     assert [path.name for path in watch.changes()] == ["rw.py"]
+
+
+def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_refused_by_name() -> None:
+    claim(made("a"))
+    Path("checkpoints/global_step_1").mkdir(parents=True)
+    Path("checkpoints/latest_checkpointed_iteration.txt").write_text("1")
+    edit()
+    check = checkpoint.check(Subject(recipe(), {}, Path("runs")))
+    assert "another configuration" in check.message
+    assert "reward function part.py was edited" in check.message
