@@ -31,7 +31,7 @@ from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOpti
 from grubrics_tui.options import answer as _answer
 from grubrics_tui.options import print_json as _print_json
 from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.trusting import TrustOption, require_trust
+from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
 
 app = typer.Typer(
     name="grubrics-tui",
@@ -73,6 +73,7 @@ def cockpit(
     """Open the screen; without a terminal, run the recipe headless."""
     if context.invoked_subcommand is not None:
         return
+    require_config_trust(config, trust=False)
     if on_terminal():
         from grubrics_tui.app import GrubricsApp
         from grubrics_tui.settings import load_settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,9 +36,9 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
 
 def require_config_trust(config: str, trust: bool) -> None:
     """The same for a recipe that lies in a run's folder."""
-    from engine.launch.recipe import find_config
-
-    above = (RunDir(folder) for folder in find_config(config).absolute().parents)
+    if not Path(config).is_file():
+        return  # A name in configs/, or nothing that could be read.
+    above = (RunDir(folder) for folder in Path(config).resolve().parents)
     run = next((run for run in above if run.is_one()), None)
     if run is not None:
         require_trust(run, trust, executes=True)

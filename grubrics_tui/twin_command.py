@@ -15,7 +15,7 @@ from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
 from grubrics_tui.recorded_command import reproduce_recorded
-from grubrics_tui.trusting import TrustOption, require_trust
+from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Change
@@ -82,6 +82,7 @@ def pipeline_check(
         typer.Argument(help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"),
     ] = None,
     dry_run: DryRunOption = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -90,7 +91,9 @@ def pipeline_check(
     from engine.launch.scoring import asks_judge
     from engine.watch.train_log import history, read_steps
 
-    plan, changes = small_run(config or default_config(), runs_root(runs))
+    chosen = config or default_config()
+    require_config_trust(chosen, trust)
+    plan, changes = small_run(chosen, runs_root(runs))
     if not as_json:
         say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
         _show_changes("changed for the check", changes)
