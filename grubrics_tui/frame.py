@@ -18,7 +18,7 @@ from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from grubrics_tui.actions import Action, actions_of, bindings, is_changing, keymap
+from grubrics_tui.actions import Action, actions_of, bindings, is_changing, keymap, remapped
 from grubrics_tui.ascii_text import AsciiFilter
 from grubrics_tui.settings import Loaded
 from grubrics_tui.terminal_text import clean_text
@@ -170,10 +170,13 @@ class Frame(App[None]):
         for action in actions_of(screen_name(screen)):
             if action.needs_argument or not self._offers(screen, action):
                 continue
-            title = (action.label or action.description).capitalize()
-            twin = f"  $ {action.twin}" if action.twin else ""
+            own = remapped(action, self.loaded.settings.keys or {})
+            twin = f"   $ {action.twin}" if action.twin else ""
+            about = f"{action.label.capitalize()}: " if action.label else ""
             yield SystemCommand(
-                title, f"{action.description}{twin}", partial(screen.run_action, action.name)
+                f"{about}{action.description}",
+                f"key {own.keys}{twin}",
+                partial(screen.run_action, action.name),
             )
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +14,7 @@ import typer
 from engine.errors import UsageError
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.formats import fixed
-from grubrics_tui.options import JsonOption, RunsOption, answer
+from grubrics_tui.options import JsonOption, RunsOption, answer, print_json, say
 from grubrics_tui.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from engine.watch.rollouts import Answer, Group, RolloutStore, StepRollouts, Visit
 
     Shown = tuple[int, Group, tuple[Answer, ...]]
+
+_PROGRESS_S = 2.0
 
 
 def rollouts(
@@ -197,23 +201,32 @@ def _tell_step(
 def _tell_hits(
     store: RolloutStore, split: Split, steps: tuple[int, ...], asked: _Asked, as_json: bool
 ) -> None:
-    found = [
-        (step, number, group, one)
-        for step in steps
-        for number, group in enumerate(store.load(split, step).groups, 1)
-        for one in asked.kept(group)
-    ]
-    lines = [
-        f"step {step:>6}  group {number}  answer {one.rollout}  score {fixed(one.score)}"
-        for step, number, _, one in found
-    ]
-    told = [
-        {"step": step, "group": number, "id": group.id, "rollout": one.rollout, "score": one.score}
-        for step, number, group, one in found
-    ]
-    value = {"split": split, "search": asked.search, "steps": list(steps), "found": told}
-    nothing = f"no answer of {len(steps)} steps has '{asked.search}'"
-    answer(value, "\n".join(lines) or nothing, as_json)
+    """Print each hit when it is found: all steps of a long run take a minute."""
+    hits: list[dict[str, Any]] = []
+    for step in _with_progress(steps, hits):
+        for number, group in enumerate(store.load(split, step).groups, 1):
+            for one in asked.kept(group):
+                place = {"step": step, "group": number, "id": group.id, "rollout": one.rollout}
+                hits.append({**place, "score": one.score})
+                if not as_json:
+                    found = f"answer {one.rollout}  score {fixed(one.score)}"
+                    say(f"step {step:>6}  group {number}  {found}", flush=True)
+    if as_json:
+        value = {"split": split, "search": asked.search, "steps": list(steps), "found": hits}
+        print_json(value)
+    elif not hits:
+        say(f"no answer of {len(steps)} steps has '{asked.search}'")
+
+
+def _with_progress(steps: Sequence[int], hits: Sequence[object]) -> Iterator[int]:
+    """The steps; how many were searched goes to stderr every few seconds."""
+    due = time.monotonic() + _PROGRESS_S
+    for number, step in enumerate(steps):
+        if time.monotonic() >= due:
+            text = f"searched {number} of {len(steps)} steps, {len(hits)} answers found"
+            say(text, to=sys.stderr, flush=True)
+            due = time.monotonic() + _PROGRESS_S
+        yield step
 
 
 def _tell_visits(store: RolloutStore, split: Split, groups: Sequence[Group], as_json: bool) -> None:

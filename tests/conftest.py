@@ -1,14 +1,24 @@
-"""The same examples in every run: a property test fails for everybody or for nobody. No hub is
-asked for a model."""
+"""Tests that pass or fail for everybody alike: the same examples in every run, and nothing of the
+user's shell or home: no runs folder, key, token, cache or settings. No hub is asked for a model."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from engine.preflight.testsuite import environment_of_tests
+
+# Before anything reads a variable; the folder goes with this process.
+_HOME = tempfile.TemporaryDirectory(prefix="grubrics-home-", ignore_cleanup_errors=True)
+_OWN = environment_of_tests(os.environ, Path(_HOME.name))
+for _name in [name for name in os.environ if name not in _OWN]:
+    del os.environ[_name]
+os.environ.update(_OWN)
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 
 settings.register_profile("steady", derandomize=True, deadline=None)

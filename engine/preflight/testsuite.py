@@ -3,50 +3,99 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import engine
 from engine.preflight.check import Check, Subject, fail, ok, skip
 
 ID = "tests"
-ARGUMENTS = ("-q", "-x", "tests", "-m", "not slow")
+CHECKOUT = Path(engine.__file__).resolve().parents[1]
+"""Where this program's tests are, unless it was installed without them."""
+ARGUMENTS = ("-x", "tests", "-m", "not slow")
 _PATIENCE_S = 900
 _NO_TESTS = 5  # pytest's exit code when it collected none
 _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?|skipped)\b")
+_SOURCE = ("engine", "grubrics_tui", "tests", "configs", "docs", "benchmarks")
+"""What of a checkout is the program. Other folders hold runs, data, checkpoints, environments."""
+_KEPT = re.compile(
+    r"(?:PATH|LANG|LANGUAGE|LC_.*|TERM|COLORTERM|TZ|TMPDIR|SHELL|USER|LOGNAME|CI|VIRTUAL_ENV"
+    r"|LD_.*|PYTHON.*|PYTEST_(?!ADDOPTS).*|COV.*|HYPOTHESIS_.*|UPDATE_SNAPSHOTS|SYSTEMROOT"
+    r"|OMP_.*|MKL_.*|OPENBLAS_.*|CUDA_HOME|CUDA_VISIBLE_DEVICES|XDG_RUNTIME_DIR)"
+)
+"""Variables that say where programs are and what the machine has. Others may hold a key, a token,
+the address of a service or of the user's runs."""
 
 
 def not_asked(_: Subject) -> Check:
     return skip(ID, "not asked for; grubrics-tui check CONFIG --tests runs the quick ones")
 
 
-def check(subject: Subject) -> Check:
-    """Run pytest in the project's root and report its counts."""
-    if not Path("tests").is_dir():
-        return skip(ID, "there is no tests/ here")
-    command = [sys.executable, "-m", "pytest", *ARGUMENTS]
-    try:
-        done = subprocess.run(
-            command,
-            env=dict(subject.env),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return fail(ID, f"the tests did not end within {_PATIENCE_S} s", _shown())
-    return _verdict(done.returncode, done.stdout or done.stderr)
+def check(subject: Subject, checkout: Path = CHECKOUT) -> Check:
+    """Run this program's tests on a copy of it and report their counts.
+
+    They see neither the user's variables nor runs, data, checkpoints or home.
+    """
+    if not (checkout / "tests").is_dir():
+        return skip(ID, f"{checkout} has no tests/: only a checkout of the source has them")
+    with tempfile.TemporaryDirectory(prefix="grubrics-tests-") as folder:
+        copy = _copy(checkout, Path(folder))
+        environment = environment_of_tests(subject.env, Path(folder) / "home")
+        command = [sys.executable, "-m", "pytest", *ARGUMENTS, f"--basetemp={folder}/tmp"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=copy,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return fail(ID, f"the tests did not end within {_PATIENCE_S} s", _shown(checkout))
+    return _verdict(done.returncode, done.stdout or done.stderr, checkout)
 
 
-def _verdict(code: int, output: str) -> Check:
-    counts = ", ".join(f"{count} {what}" for count, what in _COUNT.findall(_last_line(output)))
+def environment_of_tests(env: Mapping[str, str], home: Path) -> dict[str, str]:
+    """What tests get of ``env``, and a new folder ``home`` as their home."""
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {name: value for name, value in env.items() if _KEPT.fullmatch(name)}
+    return {**kept, "HOME": str(home)}
+
+
+def _copy(checkout: Path, folder: Path) -> Path:
+    """The program without what it was used for: no test can write into the user's runs."""
+    copy = folder / "checkout"
+    copy.mkdir()
+    for name in _SOURCE:
+        if (checkout / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".env*")
+            shutil.copytree(checkout / name, copy / name, ignore=ignored)
+    for file in checkout.iterdir():
+        if file.is_file() and not file.name.startswith("."):
+            shutil.copy(file, copy)
+    return copy
+
+
+def _verdict(code: int, output: str, checkout: Path) -> Check:
+    counts = _counts(output)
     if code == 0:
         return ok(ID, counts)
     if code == _NO_TESTS:
         return skip(ID, "tests/ holds no quick tests")
-    return fail(ID, f"{counts or _last_line(output)}{_first_failure(output)}", _shown())
+    return fail(ID, f"{counts or _last_line(output)}{_first_failure(output)}", _shown(checkout))
+
+
+def _counts(output: str) -> str:
+    """``1 failed, 40 passed, 2 skipped``; empty where pytest did not get that far."""
+    lines = (_COUNT.findall(line) for line in reversed(output.splitlines()))
+    return ", ".join(f"{count} {what}" for count, what in next(filter(None, lines), []))
 
 
 def _first_failure(output: str) -> str:
@@ -56,8 +105,8 @@ def _first_failure(output: str) -> str:
 
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
-    return lines[-1] if lines else "pytest said nothing"
+    return lines[-1] if lines else "pytest printed nothing"
 
 
-def _shown() -> str:
-    return " ".join(["python -m pytest", *ARGUMENTS[:4], '"not slow"'])
+def _shown(checkout: Path) -> str:
+    return f'cd {checkout} && python -m pytest {" ".join(ARGUMENTS[:3])} "{ARGUMENTS[3]}"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from threading import Event
@@ -19,6 +20,7 @@ from engine.runs.trust import vouch
 from engine.watch.growing import Cancelled
 from engine.watch.reward_records import Split
 from engine.watch.rollouts import RolloutStore, StepRollouts
+from grubrics_tui import rollouts_command
 from grubrics_tui.cli import app
 from grubrics_tui.navigation import OpenRollouts
 from grubrics_tui.screens import rollout_reading
@@ -400,3 +402,14 @@ def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None
     ]
     assert found == [(1, 1, 0), (2, 1, 0), (2, 2, 0)]
     assert "step      1  group 1  answer 0  score 0.100" in CliRunner().invoke(app, asked).stdout
+
+
+def test_a_search_through_all_steps_says_how_far_it_is(
+    runs: Path, answered: SampleRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts_command, "_PROGRESS_S", 0.0)
+    asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "nowhere", "--across-steps"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"(?m)^searched 0 of \d+ steps, 0 answers found$", done.stderr)
+    assert done.stdout.startswith("no answer of ")

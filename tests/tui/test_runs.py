@@ -145,8 +145,11 @@ async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
         assert not offered & needing and {"filter", "back"} <= offered
         await driver.press("question_mark")
         await driver.shows("What is wrong, why, and what cures it (not now)")
-        palette = {one.title for one in driver.app.get_system_commands(below)}
-        assert "Tags and a note on the run" not in palette and "Leftovers" in palette
+        palette = {one.title: one.help for one in driver.app.get_system_commands(below)}
+        assert "Tags and a note on the run" not in palette
+        leftovers = "Leftovers: Processes that ended runs left behind"
+        assert palette[leftovers] == "key p   $ grubrics-tui reap"
+        assert all(help not in title for title, help in palette.items())
 
 
 async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_path: Path) -> None:

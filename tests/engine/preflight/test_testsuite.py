@@ -7,29 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight.check import Check
-from engine.preflight.checklist import run_checks
+from engine.preflight import testsuite
+from engine.preflight.check import Check, Subject
 from tests.engine.preflight.project import Project
 
 # Plugins of the outer pytest only cost time here.
 ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 PASSING = "def test_one(): pass\ndef test_two(): pass\n"
 FAILING = "def test_one(): pass\ndef test_two(): assert False\n"
+SKIPPING = "import pytest\ndef test_one(): pass\ndef test_two(): pytest.skip()\n"
 
 
-def answer(project: Project) -> Check:
-    checks = run_checks(project.recipe(), env=ENVIRONMENT, tests=True, runs=project.root)
-    return list(checks)[-1]
+def answer(project: Project, **variables: str) -> Check:
+    """The check of a checkout in ``project.root / "checkout"``."""
+    subject = Subject(project.recipe(), {**ENVIRONMENT, **variables}, project.root / "runs")
+    return testsuite.check(subject, project.root / "checkout")
 
 
-def write_tests(source: str) -> None:
-    Path("tests").mkdir()
-    Path("tests/test_small.py").write_text(source)
+def write_tests(source: str) -> Path:
+    folder = Path("checkout/tests")
+    folder.mkdir(parents=True)
+    # As in the program's own settings: a second -q would drop the counts.
+    Path("checkout/pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "-q"\n')
+    (folder / "test_small.py").write_text(source)
+    return folder
 
 
-def test_passing_tests_are_counted(project: Project) -> None:
-    write_tests(PASSING)
-    assert answer(project) == Check("tests", "ok", "2 passed")
+@pytest.mark.parametrize(
+    ("source", "counts"), [(PASSING, "2 passed"), (SKIPPING, "1 passed, 1 skipped")]
+)
+def test_passing_tests_are_counted(project: Project, source: str, counts: str) -> None:
+    write_tests(source)
+    assert answer(project) == Check("tests", "ok", counts)
 
 
 def test_a_failing_test_is_counted_and_named(project: Project) -> None:
@@ -39,8 +48,42 @@ def test_a_failing_test_is_counted_and_named(project: Project) -> None:
     assert check.message == "1 failed, 1 passed; first: tests/test_small.py::test_two"
 
 
-def test_a_project_without_tests_is_skipped(project: Project) -> None:
-    assert answer(project).status == "skip"
+def test_a_program_without_its_source_says_so(project: Project) -> None:
+    check = answer(project)
+    assert check.status == "skip"
+    assert check.message.endswith("only a checkout of the source has them")
+
+
+def test_tests_see_no_variable_home_run_or_result_of_the_user(project: Project) -> None:
+    write_tests(
+        "import os, pathlib\n"
+        "def test_variables():\n"
+        "    secret = {n: v for n, v in os.environ.items() if 'mine' in v}\n"
+        "    assert not secret\n"
+        "def test_folders():\n"
+        "    here = pathlib.Path.cwd()\n"
+        "    assert not [n for n in ('runs', 'checkpoints', '.env') if (here / n).exists()]\n"
+        "    for place in (here / 'runs', pathlib.Path.home() / 'runs'):\n"
+        "        place.mkdir()\n"
+    )
+    for name in ("runs", "checkpoints"):
+        Path("checkout", name).mkdir()
+    Path("checkout/.env").write_text("KEY=mine")
+    check = answer(
+        project,
+        GRUBRICS_RUNS=str(project.root / "mine"),
+        HOME=str(project.root / "mine"),
+        WANDB_API_KEY="mine",
+        HF_TOKEN="mine",
+        OPENAI_API_KEY="mine",
+        MY_OWN_JUDGE="mine",
+        XDG_CACHE_HOME="mine",
+        RAY_ADDRESS="mine",
+        PYTEST_ADDOPTS="-k mine",
+    )
+    assert check == Check("tests", "ok", "2 passed")
+    assert list(Path("checkout/runs").iterdir()) == []
+    assert not (project.root / "mine").exists()
 
 
 @pytest.mark.parametrize("source", ["", "import pytest\n@pytest.mark.slow\ndef test_x(): pass\n"])
