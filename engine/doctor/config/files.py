@@ -1,14 +1,14 @@
-"""The checklist's answers about a recipe and its files, as findings.
+"""The checklist's answers about the data that a run was trained on, as findings.
 
 Nothing is checked here that ``engine.preflight`` does not check: this names the class that an
-answer belongs to. What depends on the moment (ports, disk, environment, credentials, leftover
-checkpoints) is left out, for it may have been otherwise when the run began.
+answer belongs to. What a launch refuses is left out, and what depends on the moment: it may have
+been otherwise when the run began.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
@@ -18,29 +18,17 @@ from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.errors import UsageError
 from engine.launch.effective import effective
 from engine.launch.recipe import Recipe, load_recipe
-from engine.preflight import batch, config, dataset, holdout, prompt, steps
+from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
 from engine.runs.rundir import RunDir
 
 Question = tuple[Callable[[Subject], Check], str, str]
 
-_DATA: tuple[Question, ...] = (
+QUESTIONS: tuple[Question, ...] = (
     (dataset.check, "data_missing_or_schema.file", "A data file is missing or unusable"),
     (holdout.check, "validation_is_training", "Validation questions are trained on"),
 )
-QUESTIONS: tuple[Question, ...] = (
-    (config.check, "config_error.value", "The recipe has a value that cannot work"),
-    *_DATA,
-    (prompt.check, "data_missing_or_schema.prompt", "Prompts do not reach the model whole"),
-    (batch.check, "config_error.batch", "Batch sizes do not divide each other"),
-    (steps.check, "config_error.epochs_cap", "The data gives fewer steps than asked for"),
-)
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
-
-
-def file_findings(recipe: Recipe, env: Mapping[str, str], runs: Path) -> list[Finding]:
-    """What the checklist would forbid now; its warnings are information. Never raises."""
-    return _answers(QUESTIONS, recipe, env, runs)
 
 
 def data_findings(run: RunDir) -> list[Finding]:
@@ -54,7 +42,7 @@ def data_findings(run: RunDir) -> list[Finding]:
         recipe = load_recipe(str(run.recipe), env={})
     except (UsageError, OSError):
         return []
-    return _answers(_DATA, recipe, {}, run.path.parent)
+    return _answers(recipe, run.path.parent)
 
 
 def _is_as_launched(run: RunDir) -> bool:
@@ -63,14 +51,12 @@ def _is_as_launched(run: RunDir) -> bool:
     return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
 
 
-def _answers(
-    questions: Iterable[Question], recipe: Recipe, env: Mapping[str, str], runs: Path
-) -> list[Finding]:
+def _answers(recipe: Recipe, runs: Path) -> list[Finding]:
     try:
-        subject = Subject(effective(recipe, runs / "attempt_1"), env, runs)
+        subject = Subject(effective(recipe, runs / "attempt_1"), {}, runs)
     except Exception:  # A recipe that cannot be completed has been refused with its reason.
         return []
-    return [found for ask, id, title in questions for found in _asked(subject, ask, id, title)]
+    return [found for ask, id, title in QUESTIONS for found in _asked(subject, ask, id, title)]
 
 
 def _asked(

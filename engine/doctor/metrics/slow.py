@@ -12,10 +12,11 @@ own time means that the limit is the bottleneck).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures, judge_share
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, percent
@@ -47,22 +48,39 @@ def check(run: Run) -> Iterator[Finding]:
     if step is None or step <= _SLOW_S or any(judge_share.check(run)):
         return
     phase, cost = _largest_phase(run)
-    wait, call = _median(run, metrics.SEMAPHORE_WAIT), _median(run, metrics.JUDGE_LATENCY)
-    if cost <= _MOST * step:
-        return
-    told = f"{seconds(cost)} of it, {percent(min(1.0, cost / step))}, are {_WORDS[phase]}."
+    if cost > _MOST * step:
+        yield _slow(run, step, phase, cost)
+
+
+def _slow(run: Run, step: float, phase: str, cost: float) -> Finding:
+    return Finding(
+        f"slow_step.{_kind(run, phase)}",
+        Severity.WARNING,
+        f"A step takes {seconds(step)}",
+        f"The median step takes {seconds(step)}, from the start; more than 5 minutes is slow for "
+        f"a run that one watches. {seconds(cost)} of it, {percent(min(1.0, cost / step))}, are "
+        f"{_WORDS[phase]}.{_calls(run, phase)}",
+        (run.seen(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),),
+        _remedies(run, phase),
+        confidence=0.6,
+        source="debug guide of GRubrics: more than 5 min a step",
+    )
+
+
+def _kind(run: Run, phase: str) -> Literal["judge", "judge_queue", "long"]:
     if phase != metrics.REWARD_DURATION:
-        yield _finding(run, "slow_step.long", step, told, phase, cost, _remedies(run, phase))
-    elif wait is not None and call is not None and wait >= call:
-        slots = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
-        yield _finding(
-            run, "slow_step.judge_queue", step, told + slots, phase, cost, (more_calls(run),)
-        )
-    else:
-        each = "" if call is None else f" A call takes {seconds(call)}."
-        yield _finding(
-            run, "slow_step.judge", step, told + each, phase, cost, _remedies(run, phase)
-        )
+        return "long"
+    wait, call = _median(run, metrics.SEMAPHORE_WAIT), _median(run, metrics.JUDGE_LATENCY)
+    return "judge_queue" if wait is not None and call is not None and wait >= call else "judge"
+
+
+def _calls(run: Run, phase: str) -> str:
+    wait, call = _median(run, metrics.SEMAPHORE_WAIT), _median(run, metrics.JUDGE_LATENCY)
+    if phase != metrics.REWARD_DURATION or call is None:
+        return ""
+    if wait is None:
+        return f" A call takes {seconds(call)}."
+    return f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
 
 
 def step_seconds(run: Run) -> float | None:
@@ -90,35 +108,12 @@ def _largest_phase(run: Run) -> tuple[str, float]:
     return phase, costs[phase]
 
 
-def _finding(
-    run: Run,
-    id: str,
-    step: float,
-    told: str,
-    phase: str,
-    cost: float,
-    remedies: tuple[Remedy, ...],
-) -> Finding:
-    seen: tuple[Evidence, ...] = (
-        run.seen(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, step_seconds=step),
-    )
-    return Finding(
-        id,
-        Severity.WARNING,
-        f"A step takes {seconds(step)}",
-        f"The median step takes {seconds(step)}, from the start; more than 5 minutes is slow for "
-        f"a run that one watches. {told}",
-        seen,
-        remedies,
-        confidence=0.6,
-        source="debug guide of GRubrics: more than 5 min a step",
-    )
-
-
 def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
     context = run.context
     if phase in (metrics.REWARD_DURATION, "timing_s/reward"):
-        return (Remedy("Test the judge alone: its latency may be its server's"), more_calls(run))
+        tested = Remedy("Test the judge alone: its latency may be its server's")
+        queued = _kind(run, phase) == "judge_queue"
+        return (more_calls(run), tested) if queued else (tested, more_calls(run))
     if phase == "timing_s/gen":
         return (
             cures.scaled(context, cures.RESPONSE, 0.5, "Shorter responses", "less to generate"),

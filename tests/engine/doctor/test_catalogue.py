@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.catalogue.__main__ import markdown
-from engine.doctor.catalogue.collect import entries
+from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.source import Source
 from engine.doctor.families import FAMILIES
 from engine.doctor.finding import Finding
 from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics.findings import RULES
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.text.rules import Role, load_rules
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
@@ -89,6 +90,26 @@ def test_every_rule_has_a_symptom_and_a_cause() -> None:
         assert one.symptom.strip("… ") and one.cause.strip("… "), one
         assert one.severity, one
         assert one.evidence or one.shape, one
+
+
+def test_every_file_of_rules_is_asked_by_the_product() -> None:
+    """A rule that nothing asks finds nothing, whatever the table promises."""
+    asked = {rule.__module__ for rule in RULES}
+    root = TABLE.parents[1]
+    files = [*(root / "engine").rglob("*.py"), *(root / "grubrics_tui").rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in files if "catalogue" not in path.parts]
+    for shape in shapes():
+        module = "engine.doctor." + shape.name.removeprefix("doctor/").replace("/", ".")
+        leaf = module.rpartition(".")[2]
+        uses = (f"from {module} import", f"({leaf}.")
+        users = [text for text in texts if any(use in text for use in uses)]
+        assert module in asked or users, f"nothing asks {module}"
+
+
+def test_every_rule_on_numbers_is_in_the_table() -> None:
+    known = {shape.name for shape in shapes()}
+    for rule in RULES:
+        assert "metrics/" + rule.__module__.rpartition(".")[2] in known, rule.__module__
 
 
 def test_what_a_person_reads_begins_as_a_sentence() -> None:
