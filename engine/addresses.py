@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+ALLOWED_VARIABLE = "GRUBRICS_ALLOW_HTTP"
 
 
 def is_loopback(host: str) -> bool:
@@ -20,7 +23,26 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_cleartext(url: str) -> bool:
-    """Whether what is sent to ``url`` crosses a network unencrypted: http to another machine."""
-    parts = urlsplit(url)
-    return parts.scheme.lower() == "http" and not is_loopback(parts.hostname or "")
+def is_cleartext(url: str, env: Mapping[str, str]) -> bool:
+    """Whether a credential sent to ``url`` could be read on its way: http to another machine.
+
+    ``GRUBRICS_ALLOW_HTTP`` of ``env`` names, with commas, hosts behind a network that is trusted.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host = (parts.hostname or "").lower()
+    except ValueError:  # no address that anything could be sent to
+        return False
+    allowed = {name.strip().lower() for name in env.get(ALLOWED_VARIABLE, "").split(",")}
+    return parts.scheme.lower() == "http" and not is_loopback(host) and host not in allowed
+
+
+def cleartext_complaint(what: str, url: str, env: Mapping[str, str]) -> str | None:
+    """Why ``what``, a credential, must not be sent to ``url``; None when it may."""
+    if not is_cleartext(url, env):
+        return None
+    host = urlsplit(url.strip()).hostname
+    return (
+        f"{what} would cross the network in the clear to {host}: use https, or, on a network that "
+        f"you trust, set {ALLOWED_VARIABLE}={host}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -39,8 +40,12 @@ def unknown_name(what: str, given: str, options: Iterable[str]) -> UsageError:
 def guarded(main: Callable[[], int]) -> int:
     """Run a command's ``main``; what its user or disk caused becomes one line and exit code 2.
 
-    A reader of a pipe that has seen enough is no error.
+    A reader of a pipe that has seen enough is no error. What the terminal's encoding lacks is
+    replaced.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         return main()
     except BrokenPipeError:

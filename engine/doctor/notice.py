@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from engine.addresses import cleartext_complaint
 from engine.doctor.finding import Finding
 from engine.doctor.guard_settings import GuardSettings
 from engine.masking import mask_text
@@ -58,8 +59,18 @@ def _post(variable: str, told: str) -> None:
     address = os.environ.get(variable, "")
     if not address.startswith(("http://", "https://")):
         raise ValueError(f"{variable} holds no address")
+    complaint = cleartext_complaint(variable, address, os.environ)
+    if complaint:
+        raise ValueError(complaint)
     request = urllib.request.Request(
         address, data=told.encode(), headers={"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=_PATIENCE_S):
+    with urllib.request.build_opener(_NoRedirect).open(request, timeout=_PATIENCE_S):
         pass
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: the notice is for the address that the person named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.errors import UsageError
+from engine.launch.cleartext import cleartext_complaints
 from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask, mask_url
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.rubrics.judge.credentials import Credentials, find_credentials
+from engine.rubrics.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.rubrics.settings import JudgeSettings
 
 ID = "credentials"
@@ -21,6 +24,7 @@ _KEYS = {
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SET = "write NAME=value into .env, which is read without being sourced; the environment wins"
+_PRIVATE = "chmod 600 .env"
 _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
 
@@ -32,7 +36,8 @@ def check(subject: Subject) -> Check:
         judge = [ok(ID, f"no judge is asked: {scorer(subject.recipe)}")]
     else:
         judge = _judge(subject)
-    return summary(ID, [*judge, *_wandb(subject)], judge[0].message)
+    others = [*_wandb(subject), *_cleartext(subject), *_env_file(Path(".env"))]
+    return summary(ID, [*judge, *others], judge[0].message)
 
 
 def _judge(subject: Subject) -> list[Check]:
@@ -41,6 +46,8 @@ def _judge(subject: Subject) -> list[Check]:
         return [ok(ID, "the offline judge needs none")]
     try:
         found = find_credentials(settings, subject.env)
+    except CleartextError as error:
+        return [fail(ID, str(error), "an https:// address")]
     except UsageError as error:
         if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
             return [warn(ID, f"{error}, unless the cluster's nodes have it in their environment")]
@@ -87,6 +94,26 @@ def _line_ends(subject: Subject, found: Credentials) -> Iterator[Check]:
         if name.startswith(found.family) and subject.env[name].endswith("\r"):
             message = f"{name} ends in a carriage return: .env was sourced with Windows line ends"
             yield warn(ID, message, _UNIX_LINES.format(name=name))
+
+
+def _cleartext(subject: Subject) -> Iterator[Check]:
+    """Credentials that other programs of the run would send to any address."""
+    for complaint in cleartext_complaints(subject.recipe, subject.env):
+        yield fail(ID, complaint, "an https:// address")
+
+
+def _env_file(path: Path) -> Iterator[Check]:
+    """Whoever may write it decides what the run's processes load; who may read it has the keys."""
+    try:
+        status = path.stat()
+    except OSError:
+        return
+    if status.st_mode & 0o022:
+        yield warn(ID, f"other users can write {path}, and so choose what is run", _PRIVATE)
+    elif status.st_mode & 0o044:
+        yield warn(ID, f"other users can read the keys in {path}", _PRIVATE)
+    if status.st_uid not in (os.getuid(), 0):
+        yield warn(ID, f"{path} belongs to another user, who chooses what is run", "make your own")
 
 
 def _wandb(subject: Subject) -> Iterator[Check]:

@@ -82,7 +82,7 @@ def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> An
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return Answer("invalid", f"HF_ENDPOINT={mask_url(base)} is not an http(s) address")
-    if token and is_cleartext(base):
+    if token and is_cleartext(base, env):
         detail = f"HF_ENDPOINT={mask_url(base)} is plain http, which would show the token to others"
         return Answer("exposed", detail)
     request = urllib.request.Request(f"{base}/{name}/resolve/main/config.json", method="HEAD")

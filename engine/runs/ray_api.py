@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from engine import jsonl
+from engine.addresses import cleartext_complaint
 from engine.errors import UsageError
 
 DEFAULT_PORT = 8265
@@ -126,7 +127,11 @@ class Cluster:
     def _request(self, method: str, path: str, body: object) -> tuple[int, bytes]:
         parts = urlsplit(self.address)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        headers = {"Content-Type": "application/json", **_authorization(os.environ)}
+        token = _authorization(os.environ)
+        complaint = cleartext_complaint("Ray's token", self.address, os.environ)
+        if token and complaint:
+            raise RefusedError(complaint)
+        headers = {"Content-Type": "application/json", **token}
         connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
         try:
             data = None if body is None else json.dumps(body)

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine import jsonl
 from engine.errors import UsageError
+from engine.launch.cleartext import require_encrypted
 from engine.launch.compose import last_step, verl_config
 from engine.launch.env_file import load_env_file
 from engine.launch.recipe import Recipe, load_recipe
@@ -71,6 +72,7 @@ def read_recipe(kind: str, arguments: Sequence[str]) -> Recipe:
     given = parser.parse_intermixed_args(list(arguments))
     load_env_file(os.environ)
     recipe = load_recipe(given.config, given.overrides, {} if given.no_env else None)
+    require_encrypted(recipe, os.environ)
     if recipe.kind != kind:
         raise UsageError(f"{recipe.path}: grubrics.kind is {recipe.kind}, not {kind}")
     return recipe

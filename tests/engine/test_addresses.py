@@ -32,4 +32,11 @@ def test_an_address_that_others_may_reach(host: str) -> None:
     ],
 )
 def test_only_http_to_another_host_crosses_a_network_in_the_clear(url: str, crosses: bool) -> None:
-    assert is_cleartext(url) is crosses
+    assert is_cleartext(url, {}) is crosses
+
+
+def test_a_network_that_is_trusted_is_named_by_its_hosts() -> None:
+    env = {"GRUBRICS_ALLOW_HTTP": "head, judge.lan"}
+    assert not is_cleartext("http://HEAD:8265", env)
+    assert not is_cleartext("http://judge.lan/v1", env)
+    assert is_cleartext("http://judge.lan.example.org/v1", env)

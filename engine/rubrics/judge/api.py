@@ -168,6 +168,8 @@ def make_api_judge(
 
 
 def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOpenAI:
+    # A redirect to another host would take Azure's key along.
+    http = openai.DefaultAsyncHttpxClient(follow_redirects=False)
     if settings.provider == "azure":
         return openai.AsyncAzureOpenAI(
             azure_endpoint=credentials.endpoint or "",
@@ -175,12 +177,14 @@ def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOp
             api_version=credentials.api_version,
             timeout=settings.timeout_s,
             max_retries=0,
+            http_client=http,
         )
     return openai.AsyncOpenAI(
         base_url=credentials.endpoint,
         api_key=credentials.key,
         timeout=settings.timeout_s,
         max_retries=0,
+        http_client=http,
     )
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.addresses import cleartext_complaint
 from engine.errors import UsageError
 from engine.rubrics.settings import JudgeSettings
 
+NO_KEY = "unused"
 DEFAULT_API_VERSION = "2024-12-01-preview"
 _AZURE_FAMILIES = (
     ("AZURE_OPENAI", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_API_VERSION"),
     ("AZURE_API", "AZURE_API_BASE", "AZURE_API_KEY", "AZURE_API_VERSION"),
 )
+
+
+class CleartextError(UsageError):
+    """A key would be sent over plain http to another host."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +34,20 @@ class Credentials:
 def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credentials:
     """The credentials of ``settings.provider``; UsageError names the variables that are missing.
 
+    CleartextError where the key could be read on its way to the judge.
+
     Values are stripped: a .env file with Windows line ends leaves a carriage return on each.
     """
     values = {name: value.strip() for name, value in env.items() if value.strip()}
-    if settings.provider == "azure":
-        return _azure(settings, values)
-    return _openai(settings, values)
+    azure = settings.provider == "azure"
+    found = _azure(settings, values) if azure else _openai(settings, values)
+    if found.key != NO_KEY:
+        name = "AZURE_API_KEY" if found.family == "AZURE_API" else f"{found.family}_API_KEY"
+        what = f"judge.provider={settings.provider}: {name}"
+        complaint = cleartext_complaint(what, found.endpoint or "", values)
+        if complaint:
+            raise CleartextError(complaint)
+    return found
 
 
 def _azure(settings: JudgeSettings, values: Mapping[str, str]) -> Credentials:
@@ -64,4 +78,4 @@ def _openai(settings: JudgeSettings, values: Mapping[str, str]) -> Credentials:
     if key is None and endpoint is None:
         raise UsageError("judge.provider=openai: OPENAI_API_KEY not set")
     # Servers of one's own seldom check the key, but the client insists on one.
-    return Credentials("OPENAI", endpoint, key or "unused")
+    return Credentials("OPENAI", endpoint, key or NO_KEY)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+import urllib.error
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine import jsonl
 from engine.doctor.finding import Finding, Severity
 from engine.doctor.guard import LOCK
 from engine.doctor.guard_settings import GuardSettings, fires
+from engine.doctor.notice import message, notify
 from engine.doctor.told import ToldBefore
 from engine.errors import UsageError
 from engine.launch.launcher import start_supervisor
@@ -83,7 +85,7 @@ def written(run: RunDir) -> str:
 class Inbox:
     """A server that keeps what is posted to it and answers with ``status``."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, location: str | None = None) -> None:
         self.letters: list[dict[str, Any]] = []
         inbox = self
 
@@ -92,6 +94,13 @@ class Inbox:
                 size = int(self.headers["Content-Length"])
                 inbox.letters.append(json.loads(self.rfile.read(size)))
                 self.send_response(status)
+                if location:
+                    self.send_header("Location", location)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                inbox.letters.append({"method": "GET"})
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *words: object) -> None:
@@ -249,6 +258,32 @@ def test_an_address_is_posted_to_and_written_nowhere(
     assert [letter["id"] for letter in inbox.letters] == ["judge_auth"]
     assert inbox.letters[0]["text"].startswith(f"{run.id}: error since step 1: ")
     assert "sesame-open" not in written(run)
+
+
+def test_a_notice_follows_no_redirect(
+    stage: Stage, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = Inbox(302, inbox.address)
+    monkeypatch.setenv(ADDRESS, moved.address)
+    settings = GuardSettings(webhook_variable=ADDRESS)
+    ways = dict(notify(RunDir(stage.root / "r"), finding(), settings))
+    with pytest.raises(urllib.error.HTTPError, match="302"):
+        ways["webhook"]()
+    moved.close()
+    assert inbox.letters == []
+
+
+def test_a_notice_holds_no_secret_that_a_log_quoted(stage: Stage) -> None:
+    quoted = finding_that_quotes(
+        "cannot reach https://u:S3cretPw@db/x with sk-proj-Q7w8E9r0T1y2U3i4"
+    )
+    told = message(RunDir(stage.root / "r"), quoted)["text"]
+    assert "S3cretPw" not in told and "Q7w8" not in told
+    assert "cannot reach https://…@db/x" in told
+
+
+def finding_that_quotes(text: str) -> Finding:
+    return Finding("other.error", Severity.ERROR, "title", f"It says: {text}")
 
 
 @pytest.mark.waits

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from engine.preflight.check import Check
 from tests.engine.preflight.project import Project
 
@@ -91,3 +95,59 @@ def test_wandb_without_a_login_is_a_warning(project: Project) -> None:
     check = answer(project, {}, "trainer.logger=[console,wandb]")
     assert check.status == "warn"
     assert answer(project, {"WANDB_MODE": "offline"}, "trainer.logger=[wandb]").status == "ok"
+
+
+FAR = "http://203.0.113.5:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("env", "overrides"),
+    [
+        ({"OPENAI_API_KEY": SECRET}, ["judge.provider=openai", f"judge.base_url={FAR}"]),
+        ({"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": FAR}, ["judge.provider=openai"]),
+        (
+            {"AZURE_OPENAI_ENDPOINT": FAR, "AZURE_OPENAI_API_KEY": SECRET},
+            ["judge.provider=azure"],
+        ),
+        ({"AZURE_API_BASE": FAR, "AZURE_API_KEY": SECRET}, ["judge.provider=azure"]),
+        ({"HF_ENDPOINT": FAR, "HF_TOKEN": SECRET}, []),
+        ({"WANDB_BASE_URL": FAR, "WANDB_API_KEY": SECRET}, ["trainer.logger=[console,wandb]"]),
+        ({"GUARD_WEBHOOK": FAR}, ["guard.webhook_variable=GUARD_WEBHOOK"]),
+    ],
+)
+def test_a_credential_over_plain_http_to_another_host_is_refused_unless_the_host_is_trusted(
+    project: Project, env: dict[str, str], overrides: list[str]
+) -> None:
+    check = answer(project, env, *overrides)
+    assert check.status == "fail"
+    assert "would cross the network in the clear to 203.0.113.5: use https" in check.message
+    assert SECRET not in check.message
+    trusted = answer(project, {**env, "GRUBRICS_ALLOW_HTTP": "203.0.113.5"}, *overrides)
+    assert "in the clear" not in trusted.message
+
+
+def test_a_cluster_is_no_excuse_for_a_key_in_the_clear(project: Project) -> None:
+    env = {"OPENAI_API_KEY": SECRET, "RAY_ADDRESS": "head:6379"}
+    check = answer(project, env, "judge.provider=openai", f"judge.base_url={FAR}")
+    assert check.status == "fail"
+
+
+def test_a_server_without_a_key_and_one_on_this_host_may_use_http(project: Project) -> None:
+    far = answer(project, {}, "judge.provider=openai", f"judge.base_url={FAR}")
+    assert "in the clear" not in far.message
+    near = ["judge.provider=openai", "judge.base_url=http://127.0.0.1:8000/v1"]
+    assert answer(project, {"OPENAI_API_KEY": SECRET}, *near).status == "ok"
+
+
+@pytest.mark.parametrize(("mode", "says"), [(0o666, "can write"), (0o640, "can read the keys")])
+def test_a_file_of_keys_that_others_may_open_is_named_with_the_way_to_close_it(
+    project: Project, mode: int, says: str
+) -> None:
+    path = Path(".env")
+    path.write_text("A=1\n")
+    path.chmod(mode)
+    check = answer(project, {})
+    assert check.status == "warn" and says in check.message
+    assert check.fix == "chmod 600 .env"
+    path.chmod(0o600)
+    assert answer(project, {}).status == "ok"

@@ -141,3 +141,11 @@ def test_a_port_that_speaks_something_else_is_unreachable() -> None:
         with pytest.raises(UnreachableError, match="HTTP"):
             Cluster(f"http://127.0.0.1:{listener.getsockname()[1]}").version()
         thread.join()
+
+
+def test_the_token_is_not_sent_in_the_clear_to_another_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "right")
+    with pytest.raises(RefusedError, match=r"Ray's token would cross the network in the clear"):
+        Cluster("http://192.0.2.1:8265").version()

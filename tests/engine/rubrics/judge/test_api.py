@@ -232,3 +232,18 @@ def test_a_server_that_counts_no_tokens_leaves_them_unknown() -> None:
     with judge_server(counted(GOOD, 1, 1), Reply()) as server:
         ask(server)
         assert ask(server).tokens is None
+
+
+def test_a_redirect_is_an_error_and_takes_no_key_to_another_address() -> None:
+    with judge_server() as elsewhere:
+        away = Reply(302, body={}, headers={"Location": f"{elsewhere.url}/v1/chat/completions"})
+        with judge_server(every=away) as server:
+            result = ask(server)
+    assert result.error is not None
+    assert elsewhere.paths == []
+
+
+def test_a_key_is_not_sent_in_the_clear_to_another_host() -> None:
+    settings = JudgeSettings(provider="openai", model="m", base_url="http://192.0.2.1/v1")
+    with pytest.raises(UsageError, match="would cross the network in the clear"):
+        make_judge(settings, None, ENV)
