@@ -30,7 +30,8 @@ def code_files(function: RewardFunction | None) -> list[Path]:
         top = top.parent
     roots = tuple(dict.fromkeys([top, file.parent, _relative_cwd(file)]))
     found: dict[Path, None] = {}
-    waiting = [file]
+    package = file.parent / "__init__.py"
+    waiting = [file, *([package] if function.module and package.is_file() else [])]
     while waiting and len(found) < _MOST_FILES:
         path = waiting.pop(0)
         if path in found:
@@ -51,9 +52,10 @@ def kept_copies(function: RewardFunction, folder: Path) -> Mapping[str, str]:
     file = function.find_file()
     if file is None or not folder.is_dir():
         return {}
-    own = file.resolve().parent
+    own = file.absolute().parent
     return {
-        str(own / copy.relative_to(folder)): str(copy.resolve()) for copy in folder.rglob("*.py")
+        str((own / copy.relative_to(folder)).resolve()): str(copy.resolve())
+        for copy in folder.rglob("*.py")
     }
 
 

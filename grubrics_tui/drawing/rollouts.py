@@ -135,7 +135,7 @@ def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -
     if answer.parts is None:
         return []
     if not NAMES.keys() <= answer.parts.keys():
-        return _terms("beside  ", answer.parts)
+        return _terms("parts  ", answer.parts)
     if weights is None or answer.score is None or not _explains(answer, weights):
         return _terms("terms  ", {name: answer.parts[key] for key, name in NAMES.items()})
     every = [(weights[key] * answer.parts[key], weights[key] < 0, NAMES[key]) for key in NAMES]

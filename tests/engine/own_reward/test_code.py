@@ -59,6 +59,11 @@ def test_the_own_folder_may_be_imported_as_a_package_of_the_project(
     assert names(tmp_path, "rewards/rw.py") == {"rewards/rw.py", "rewards/parts.py"}
     found = code_files(RewardFunction("pkg://rewards.rw"))
     assert [each.name for each in found] == ["rw.py", "parts.py"]
+    write(tmp_path, rewards__more="")
+    (tmp_path / "rewards" / "__init__.py").write_text("import rewards.more\n")
+    assert {each.name for each in code_files(RewardFunction("pkg://rewards.rw"))} == {
+        "rw.py", "parts.py", "__init__.py", "more.py",
+    }  # fmt: skip
 
 
 def test_a_file_that_cannot_be_parsed_is_still_part_of_it(tmp_path: Path) -> None:
@@ -75,12 +80,35 @@ def test_the_copies_are_executed_and_the_originals_place_stays(tmp_path: Path) -
     (tmp_path / "run").mkdir()
     keep_code(function, tmp_path / "run" / "code")
     write(tmp_path, rw="def compute_score(**_):\n    return 9\n", part="VALUE = 9\n")
-    source = source_of(function, tmp_path / "run" / "code")
+    assert scored(function, tmp_path / "run" / "code") == 2.5
+
+
+def test_copies_of_a_package_and_behind_links_are_executed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, mine__rw="from mine import V\nfrom .part import W\n", mine__part="W = 2\n")
+    with (tmp_path / "mine" / "rw.py").open("a") as file:
+        file.write("def compute_score(**_):\n    return V + W\n")
+    (tmp_path / "mine" / "__init__.py").write_text("V = 0.5\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "mine" / "part.py").rename(tmp_path / "elsewhere" / "part.py")
+    (tmp_path / "mine" / "part.py").symlink_to(tmp_path / "elsewhere" / "part.py")
+    function = RewardFunction("pkg://mine.rw")
+    (tmp_path / "run").mkdir()
+    keep_code(function, tmp_path / "run" / "code")
+    for name in ("rw", "part", "__init__"):
+        (tmp_path / "mine" / f"{name}.py").write_text("1 / 0\n")
+    assert scored(function, tmp_path / "run" / "code") == 2.5
+
+
+def scored(function: RewardFunction, copies: Path) -> float:
+    """What the function returns when the copies are executed."""
 
     async def score() -> float:
-        processes = RewardProcesses(source, 30.0, 30.0)
+        processes = RewardProcesses(source_of(function, copies), 30.0, 30.0)
         found: float = await processes.score(**as_arguments("x", "mine", "", {}))
         processes.end()
         return found
 
-    assert asyncio.run(score()) == 2.5
+    return asyncio.run(score())
