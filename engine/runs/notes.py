@@ -13,7 +13,7 @@ from typing import Any
 
 from engine import jsonl, locks
 from engine.errors import UsageError, unknown_name
-from engine.masking import mask_text
+from engine.masking import holds_secret, mask_text
 from engine.runs.rundir import RunDir
 from engine.runs.trust import require
 
@@ -50,6 +50,8 @@ def check_tag(tag: str) -> str:
     """``tag`` when it can be one; UsageError otherwise."""
     if not _is_tag(tag):
         raise UsageError(f"tag {tag!r} must be letters, digits, '.', '_', '-', at most 40 of them")
+    if holds_secret(tag):
+        raise UsageError(f"tag {tag!r} looks like a secret, and tags are kept with the run")
     return tag
 
 

@@ -1,7 +1,7 @@
 """A stand-in trainer: writes the files that verl and our reward write, in seconds.
 
-``python standin.py STEPS [--sleep S] [--fail-at N] [--ignore-signals] [--orphan] [--family]
-[--hang-at N] [--patient] [--say N TEXT]``
+``python standin.py STEPS [--sleep S] [--fail-at N] [--fail-with TEXT] [--ignore-signals]
+[--orphan] [--family] [--hang-at N] [--patient] [--say N TEXT]``
 
 ``--save-to DIR --save-every N`` saves steps as verl does, and goes on from one with the overrides
 that a resume appends; ``--worker`` trains with a worker process, which has a process of its own.
@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("steps", type=int)
     parser.add_argument("--sleep", type=float, default=0.02)
     parser.add_argument("--fail-at", type=int)
+    parser.add_argument("--fail-with", default="the loss went for a walk")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--ignore-signals", action="store_true")
     parser.add_argument("--orphan", action="store_true")
@@ -52,7 +53,7 @@ def main() -> int:
         if step == int(options.say[0]):
             print(options.say[1], flush=True)
         if step == options.fail_at:
-            raise RuntimeError("the loss went for a walk")
+            raise RuntimeError(options.fail_with)
         if step == options.hang_at:
             hang_until(attempt / "go")
         if worker is not None and worker.poll() is not None:
