@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ from engine.errors import UsageError, nearest
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
-from engine.preflight.check import Check, Subject, fail, ok, summary
+from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.preflight.conversations import describe_other, name_numbers, read_conversations
 
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")
@@ -46,8 +45,8 @@ def _file(recipe: Recipe, path: Path) -> Check:
     if not path.is_file():
         where = f"{recipe.path}: {_key(recipe, path)}={path}"
         return fail(ID, f"{where} does not exist{_neighbour(path)}", _prepare(recipe, path))
-    if path.suffix in (".json", ".jsonl"):
-        return _jsonl(recipe, path)
+    if recipe.kind == "sft":
+        return _conversations(recipe, path)
     if wild := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
         return fail(ID, f"{absolute}: verl would take the {wild[0]!r} for a pattern of names")
@@ -118,8 +117,9 @@ def _row_problems(path: Path, file: pq.ParquetFile) -> Iterator[str]:
                 broken.append((number, problem))
             number += 1
     if broken:
-        first, problem = broken[0]
-        yield f"{path}: {len(broken)} of {number} rows cannot be used; row {first}: {problem}"
+        (first, problem), *others = broken
+        also = f"; also {name_numbers('row', [row for row, _ in others])}" if others else ""
+        yield f"{path}: {len(broken)} of {number} rows cannot be used; row {first}: {problem}{also}"
 
 
 def _row_problem(row: Row) -> str | None:
@@ -127,41 +127,17 @@ def _row_problem(row: Row) -> str | None:
     return f"{null} is null" if null is not None else row_problem(row)
 
 
-def _jsonl(recipe: Recipe, path: Path) -> Check:
-    """An SFT file: one object with a list of messages per line."""
-    reasons: Counter[str] = Counter()
-    first: tuple[int, str] | None = None
-    rows = 0
-    with path.open("rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            if not line.strip():
-                continue
-            rows += 1
-            reason = _example_problem(line)
-            if reason is not None:
-                reasons[reason] += 1
-                first = first or (number, reason)
-    if first is not None:
-        broken = f"{reasons.total()} of {rows} lines cannot be used; line {first[0]}: {first[1]}"
-        return fail(ID, f"{path}: {broken}", _prepare(recipe, path))
-    if not rows:
+def _conversations(recipe: Recipe, path: Path) -> Check:
+    if path.suffix not in (".json", ".jsonl"):
+        return fail(ID, *describe_other(path))
+    found = read_conversations(path)
+    if found.complaint:
+        return fail(ID, f"{path}: {found.complaint}", _prepare(recipe, path))
+    if not found.rows:
         return fail(ID, f"{path} has no rows", _prepare(recipe, path))
-    return ok(ID, f"{path}: {rows} rows")
-
-
-def _example_problem(line: bytes) -> str | None:
-    try:
-        record: Any = json.loads(line)
-    except ValueError:
-        return "not JSON"
-    messages = record.get("messages") if isinstance(record, dict) else None
-    if not isinstance(messages, list) or not messages:
-        return "no list 'messages'"
-    if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
-        return "a message without role or content"
-    if messages[-1]["role"] != "assistant":
-        return f"the last message is by '{messages[-1]['role']}', so there is nothing to learn"
-    return None
+    if found.contradiction:
+        return warn(ID, f"{path}: {found.contradiction}", _prepare(recipe, path))
+    return ok(ID, f"{path}: {found.rows} rows")
 
 
 def _key(recipe: Recipe, path: Path) -> str:
@@ -184,13 +160,23 @@ def _prepare(recipe: Recipe, path: Path) -> str:
     """The command that makes the file, or what it must be."""
     if path.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
+    key = _key(recipe, path)
+    is_val = key.startswith("data.val")
     if recipe.kind == "sft":
-        return f"{_PREPARE_SFT} {path.parent}"
+        if is_val:
+            return f"write it, or {key}=null: prepare_sft makes no validation file"
+        return _naming(f"{_PREPARE_SFT} {path.parent}", key, path, "train.jsonl")
     if not asks_judge(recipe):
         return _OWN_DATA
     contrastive = recipe.get("reward_config.use_contrastive")
     prefix = "" if contrastive else "USE_CONTRASTIVE=0 "
-    return f"{prefix}{_PREPARE} {path.parent}"
+    name = "mixed_val.parquet" if is_val else "mixed_train.parquet"
+    return _naming(f"{prefix}{_PREPARE} {path.parent}", key, path, name)
+
+
+def _naming(command: str, key: str, path: Path, written: str) -> str:
+    """The command, and the key to set where it writes a file of another name."""
+    return command if path.name == written else f"{command}, then {key}={path.parent / written}"
 
 
 def _text(flag: Any) -> str:

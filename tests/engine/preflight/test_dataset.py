@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.preflight.check import Check
-from tests.engine.preflight.project import Project, row
+from tests.engine.preflight.project import Project, example, row
 
 
 def answer(project: Project, *overrides: str) -> Check:
@@ -32,7 +32,8 @@ def test_a_missing_file_names_its_neighbour_and_the_command(project: Project) ->
         "configs/grpo.yaml: data.train_files=data/trian.parquet does not exist; "
         "did you mean data/train.parquet?"
     )
-    assert check.fix == "python -m engine.data.prepare preset --only-cached --output_dir data"
+    command = "python -m engine.data.prepare preset --only-cached --output_dir data"
+    assert check.fix == f"{command}, then data.train_files=data/mixed_train.parquet"
 
 
 def test_a_file_that_is_not_parquet_is_told_so(project: Project) -> None:
@@ -124,3 +125,74 @@ def test_an_sft_line_that_teaches_nothing_is_named(
     check = project.checks("sft")["parquet"]
     assert "1 of 9 lines cannot be used; line 9" in check.message
     assert reason in check.message
+
+
+def write_lines(*lines: str) -> None:
+    Path("data/sft/train.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def test_every_bad_line_of_an_sft_file_is_named_by_reason_and_within_bounds(
+    project: Project,
+) -> None:
+    good, bare = json.dumps(example(0)), '{"prompt": "a", "response": "b"}'
+    write_lines(good, "{torn", bare, good, *[bare] * 30, "]")
+    message = project.checks("sft")["parquet"].message
+    assert "33 of 35 lines cannot be used" in message
+    assert "lines 2, 35: not JSON" in message
+    assert "no list 'messages' (it has prompt, response)" in message
+    assert "lines 3, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 21 more" in message
+
+
+def test_every_bad_row_of_a_parquet_file_is_named_within_bounds(project: Project) -> None:
+    rows = [row(number) for number in range(20)]
+    for entry in rows[2:18]:
+        entry["extra_info"]["gold_scores"] = []
+    project.write("data/train.parquet", rows)
+    message = answer(project).message
+    assert "16 of 20 rows cannot be used; row 2: no answers" in message
+    assert "also rows 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 5 more" in message
+
+
+@pytest.mark.parametrize(
+    ("columns", "way_on"),
+    [
+        ({"prompt": ["a"], "response": ["b"]}, '"content": <prompt>}, {"role": "assistant"'),
+        ({"question": ["a"], "answer": ["b"]}, '"assistant", "content": <answer>}'),
+        ({"messages": [[{"role": "user", "content": "a"}]]}, "the column messages"),
+        ({"text": ["a"]}, "for each row"),
+    ],
+)
+def test_a_parquet_file_for_sft_is_told_what_it_holds_and_what_sft_reads(
+    columns: dict[str, Any], way_on: str, project: Project
+) -> None:
+    pq.write_table(pa.table(columns), "data/sft/rows.parquet")
+    check = project.checks("sft", "data.train_file=data/sft/rows.parquet")["parquet"]
+    assert check.status == "fail"
+    assert f"is a parquet file with the columns {next(iter(columns))}" in check.message
+    assert "SFT reads JSONL" in check.message
+    assert "reward_model" not in check.message
+    assert way_on in str(check.fix)
+
+
+def test_answers_that_contradict_the_sum_their_prompt_asks_for_are_a_warning(
+    project: Project,
+) -> None:
+    records = [example(number) for number in range(8)]
+    for record in records:
+        record["messages"][0]["content"] += " The points must sum to exactly 10.0."
+    records[3]["messages"][-1]["content"] = "Points: 17, Item: a\nPoints: -6, Item: b"
+    write_lines(*map(json.dumps, records))
+    check = project.checks("sft")["parquet"]
+    assert check.status == "warn"
+    assert "1 of 8 answers contradict their prompt" in check.message
+    assert "line 4 sums to 11" in check.message
+    assert check.fix == "python -m engine.data.prepare_sft --output_dir data/sft"
+
+
+def test_the_fix_says_which_name_the_command_writes(project: Project) -> None:
+    check = answer(project, "data.val_files=data/gone.parquet")
+    assert check.fix is not None and check.fix.endswith(
+        "--output_dir data, then data.val_files=data/mixed_val.parquet"
+    )
+    check = project.checks("sft", "data.train_file=data/sft/mine.jsonl")["parquet"]
+    assert str(check.fix).endswith("then data.train_file=data/sft/train.jsonl")
