@@ -119,7 +119,9 @@ app.command()(show_command.show)
 @app.command()
 def series(
     run: Annotated[str, typer.Argument(help="A run's id, or a path")],
-    metrics: Annotated[list[str] | None, typer.Argument(help="Names; none lists them")] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Argument(help="Names; omit them to list the names")
+    ] = None,
     as_format: FormatOption = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,

@@ -65,7 +65,9 @@ def compare(
 
 def tag(
     run: RunArgument,
-    tags: Annotated[list[str] | None, typer.Argument(help="None: print those it has")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Argument(help="Tags to add; omit them to print the tags")
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
@@ -85,7 +87,9 @@ def tag(
 
 def note(
     run: RunArgument,
-    text: Annotated[str | None, typer.Argument(help="None: print it; empty: remove it")] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="Omit it to print the note; '' removes it")
+    ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -118,7 +122,7 @@ def _place(root_run: RunDir | None, among: Sequence[RunDir]) -> int:
     if root_run is None:
         return 0
     if root_run.id not in ids:
-        raise UsageError(f"baseline '{root_run.id}' is none of the compared runs")
+        raise UsageError(f"baseline '{root_run.id}' is not among the compared runs")
     return ids.index(root_run.id)
 
 

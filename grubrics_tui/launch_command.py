@@ -60,7 +60,8 @@ def launch(
     wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
     after: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Start when this run has finished")
+        str | None,
+        typer.Option(metavar="RUN", help="Start when RUN has finished; fail if RUN fails"),
     ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Wait for a turn: free GPUs; on a CPU no other run")

@@ -57,10 +57,12 @@ def _archived(root: Path, name: str) -> RunDir:
 def delete(
     run: Annotated[list[str], typer.Argument(help="Whole ids of runs")],
     checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Their checkpoints too, where nobody needs them")
+        bool, typer.Option("--checkpoints", help="Delete checkpoints too that no other run uses")
     ] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="Archived runs")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Delete runs of the archive")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,

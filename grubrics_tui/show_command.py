@@ -26,7 +26,9 @@ _EXAMINE_S = 1.0
 
 
 def list_runs(
-    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive")] = False,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="List the archived runs instead")
+    ] = False,
     chosen: Annotated[
         str | None,
         typer.Option("--filter", metavar="EXPR", help="state:failed tag:x reward/mean>0.5 ..."),

@@ -30,12 +30,12 @@ def watch(
         bool, typer.Option("--log", help="On the screen: open the log itself, without charts")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Without a screen: go on while a foreign file grows")
+        bool, typer.Option("--follow", help="Without a terminal: keep printing while a log grows")
     ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a run, another trainer's log or a W&B folder on the screen; nothing of it is changed.
+    """Open a run, another trainer's log or a W&B folder on the screen. Opening changes no file.
 
     Without a terminal and with --json: one JSON object per new step, until the run ends.
     """

@@ -277,7 +277,7 @@ def _sft(recipe: Recipe, folder: Path) -> Iterator[Check]:
 
 def _moved_away(recipe: Recipe, folder: Path) -> Check:
     steps = ", ".join(str(step) for step in written_steps(folder))
-    message = f"{folder} holds steps {steps} of an earlier run, which will be moved aside in it"
+    message = f"{folder} holds steps {steps} of an earlier run; they will be moved to a subfolder"
     return warn(ID, message, _another_folder(recipe))
 
 

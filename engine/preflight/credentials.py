@@ -31,7 +31,7 @@ _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 def check(subject: Subject) -> Check:
     """Credentials of the judge the recipe names, and of wandb when it logs there."""
     if subject.recipe.kind == "sft":
-        judge = [ok(ID, "supervised training asks no judge")]
+        judge = [ok(ID, "SFT uses no judge")]
     elif not asks_judge(subject.recipe):
         judge = [ok(ID, f"no judge is asked: {scorer(subject.recipe)}")]
     else:
@@ -43,7 +43,7 @@ def check(subject: Subject) -> Check:
 def _judge(subject: Subject) -> list[Check]:
     settings = JudgeSettings(**subject.recipe.section("judge"))
     if settings.provider == "offline":
-        return [ok(ID, "the offline judge needs none")]
+        return [ok(ID, "offline judge: no credentials needed")]
     try:
         found = find_credentials(settings, subject.env)
     except CleartextError as error:
@@ -83,7 +83,7 @@ def _key(subject: Subject, found: Credentials) -> Iterator[Check]:
     name = _KEYS[found.family]
     if not subject.env.get(name):
         if urlsplit(found.endpoint or "").hostname not in _LOOPBACK:
-            yield warn(ID, f"{name} is not set; the judge's server must not ask for it", _SET)
+            yield warn(ID, f"{name} is not set; calls fail if the judge needs a key", _SET)
     elif not found.key.isprintable() or not found.key.isascii() or " " in found.key:
         yield fail(ID, f"{name} holds characters that no key has", _SET)
 

@@ -73,7 +73,7 @@ def check(subject: Subject) -> Check:
         *_copied(recipe, trained, list(_questions(validation, key))),
         *_listed(recipe, trained, held_out),
     ]
-    return summary(ID, found, f"{len(trained):,} training questions, none of them in {against}")
+    return summary(ID, found, f"{len(trained):,} training questions, no overlap with {against}")
 
 
 def _copied(
@@ -94,7 +94,7 @@ def _copied(
         return
     examples = ", ".join(_pair(*pair) for pair in pairs[:_NAMED])
     more = f" and {len(pairs) - _NAMED:,} more" if len(pairs) > _NAMED else ""
-    message = f"{len(pairs):,} of {len(measured):,} validation questions are trained on"
+    message = f"{len(pairs):,} of {len(measured):,} validation questions are also trained on"
     renamed = all(twin.id not in (None, each.id) and each.id is not None for each, twin in pairs)
     is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
     status = warn if is_chance else fail
@@ -115,7 +115,7 @@ def _listed(
     if common:
         yield fail(
             ID,
-            f"{len(common)} of {len(listed)} ids of {_names(held_out)} are trained on, "
+            f"{len(common)} of {len(listed)} ids of {_names(held_out)} are also trained on, "
             f"e.g. '{min(common)}'",
             _split(recipe),
         )

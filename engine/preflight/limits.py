@@ -78,7 +78,7 @@ def _budgets(recipe: Recipe) -> Iterator[Check]:
     ):
         tokens = recipe.get(key)
         if recipe.get(dynamic) and tokens is not None and tokens * parallel < longest:
-            message = f"{key}={tokens} holds no sample of {longest} tokens"
+            message = f"{key}={tokens} is smaller than the longest sample ({longest} tokens)"
             yield fail(ID, message, f"{key}={-(-longest // parallel)}")
 
 

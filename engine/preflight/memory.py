@@ -35,7 +35,7 @@ def check(subject: Subject) -> Check:
     """The peak of the worst phase against the smallest GPU, with its largest parts."""
     recipe = subject.recipe
     if recipe.get("grubrics.device") == "cpu":
-        return skip(ID, "grubrics.device=cpu: there is no GPU to fit into")
+        return skip(ID, "not applicable: grubrics.device=cpu uses no GPU")
     card = smallest_gpu()
     sizes = sizes_of(recipe, subject.env, card)
     if sizes is None:

@@ -27,7 +27,9 @@ def check(subject: Subject) -> Check:
     ports = list(fixed_ports(subject))
     busy = [_busy(port, problem) for port in ports if (problem := obstacle(port.number))]
     named = ", ".join(f"{port.source}={port.number}" for port in ports)
-    return summary(ID, busy, f"free: {named}" if ports else "no fixed port; free ones are taken")
+    return summary(
+        ID, busy, f"free: {named}" if ports else "no fixed port; the launch chooses free ones"
+    )
 
 
 def fixed_ports(subject: Subject) -> Iterator[FixedPort]:

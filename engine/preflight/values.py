@@ -20,7 +20,7 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
     found = [warn(ID, _told(one), _fix(one)) for one in value_findings(context)]
-    return summary(ID, found, "none breaks the model or leaves nothing to learn from")
+    return summary(ID, found, "no value is known to break the training")
 
 
 def _told(finding: Finding) -> str:

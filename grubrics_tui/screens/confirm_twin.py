@@ -59,7 +59,7 @@ class ConfirmTwin(Confirm):
         consequence = "if it fails too, the cause is infrastructure"
         if message.causes:
             lines += ["", clean_text(must_fail(message.causes)), "Its remedy (a) is the cure."]
-            consequence = "it fails too, whatever the infrastructure"
+            consequence = "it will fail, whatever the infrastructure"
         lines += ["", "Made small:", *(f"  {told(change)}" for change in message.shrunk)]
         self.ask("\n".join(lines), [Answer("y", "launch the twin", consequence)])
 

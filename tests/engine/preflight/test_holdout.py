@@ -40,7 +40,7 @@ def test_rows_that_differ_are_fine_with_and_without_ids(project: Project) -> Non
     for make in (row, unnamed):
         found = answer(project, [make(n) for n in HELD_OUT], [make(n) for n in range(12)])
         assert found.status == "ok"
-        assert "12 training questions, none of them in val.parquet" in found.message
+        assert "12 training questions, no overlap with val.parquet" in found.message
 
 
 def test_a_copy_of_the_training_file_without_ids_is_refused(project: Project) -> None:
@@ -48,7 +48,8 @@ def test_a_copy_of_the_training_file_without_ids_is_refused(project: Project) ->
     found = answer(project, rows, rows)
     assert found.status == "fail"
     assert found.message.startswith(
-        "12 of 12 validation questions are trained on: val.parquet row 0 is train.parquet row 0"
+        "12 of 12 validation questions are also trained on: "
+        "val.parquet row 0 is train.parquet row 0"
     )
     assert "and 7 more" in found.message
 
@@ -96,6 +97,7 @@ def test_a_copied_sft_file_without_ids_is_refused(project: Project) -> None:
         Path(f"data/sft/{name}.jsonl").write_text("\n".join(lines) + "\n")
     found = project.checks("sft", "data.val_file=data/sft/val.jsonl")["holdout"]
     assert found.status == "fail"
-    assert "8 of 8 validation questions are trained on: val.jsonl line 1 is train.jsonl line 8" in (
-        found.message
+    assert (
+        "8 of 8 validation questions are also trained on: val.jsonl line 1 is train.jsonl line 8"
+        in (found.message)
     )
