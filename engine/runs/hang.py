@@ -10,9 +10,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import psutil
 
 from engine.runs.processes import Identity
 
@@ -29,9 +31,13 @@ _APART_S = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STUB = "zygote_client"
 _SERVICES = re.compile(
-    r"raylet|gcs_server|/ray/(?:dashboard|_private|autoscaler)/|ray::IDLE|log_monitor"
-    r"|engine\.train\.zygote\b|resource_tracker|forkserver"
+    r"raylet|gcs_server|/ray/(?:dashboard|_private|autoscaler)/|ray::(?:IDLE|\w*Agent\b)|log_monitor"
+    r"|engine\.train\.zygote\b|resource_tracker|forkserver|wandb-core"
+    r"|ray::(?:TransferQueueController|SimpleStorageUnit|GlobalRequestLoadBalancer)"
 )
+_COORDINATES = re.compile(r"driver|TaskRunner|train$")
+"""These wait for all others: they are looked at last."""
+_SCORES = re.compile(r"Reward|AgentLoop|Judge")
 _TITLE = re.compile(r"ray::(\w+)")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:ray|asyncio|concurrent|threading\.py|multiprocessing|selectors\.py|queue\.py"
@@ -56,6 +62,8 @@ class Member:
     state: str
     busy: float = 0.0
     """Share of a core that it used while it was looked at."""
+    connected: str = ""
+    """An address outside of the run that it has a connection to."""
 
     @property
     def label(self) -> str:
@@ -98,7 +106,10 @@ def look_at(processes: Iterable[Identity], driver: int | None) -> list[Member]:
         else:
             state, busy = second[0], (second[1] - first[1]) / _TICKS / _APART_S
         members.append(Member(pid, _name(pid, driver), state, busy))
-    return sorted((one for one in members if one.name), key=lambda one: one.name == "driver")
+    own = _addresses(pids)
+    named = (one for one in members if one.name)
+    found = [replace(one, connected=_outside(one, own)) for one in named]
+    return sorted(found, key=lambda one: bool(_COORDINATES.match(one.name)))
 
 
 def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
@@ -120,12 +131,18 @@ def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) 
     for one in members:
         if one.state == "Z":
             return _held(one)
-    for one in members:
-        if one.name != "driver" and _JUDGE.search(stacks.get(one.pid, "")):
+    workers = [one for one in members if not _COORDINATES.match(one.name)]
+    for one in workers:
+        if _SCORES.search(one.name) and _JUDGE.search(stacks.get(one.pid, "")):
             return Hang("judge", f"{one.label} waits for an answer of the judge", one)
-    for one in members:
+    for one in workers or members:
         if (place := places.get(one.pid)) is not None:
             return Hang("code", f"{one.label} is in {place}", one, place)
+    for one in workers:
+        # What is asked by an event loop leaves no frame; its connection is all that shows.
+        if one.connected:
+            text = f"{one.label} waits for an answer from {one.connected}"
+            return Hang("judge", text, one)
     if not any(stacks.values()):
         return None
     names = ", ".join(one.label for one in members[:4])
@@ -166,6 +183,32 @@ def _threads(stack: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
         frames = [match for line in lines if (match := _FRAME.match(line))]
         if frames:
             yield name, frames
+
+
+def _addresses(pids: Iterable[int]) -> set[tuple[str, int]]:
+    """The local ends of all connections of the run's processes."""
+    return {tuple(found.laddr) for pid in pids for found in _connections(pid)}
+
+
+def _outside(one: Member, own: set[tuple[str, int]]) -> str:
+    """Where a process that scores is connected to, outside of the run."""
+    if not _SCORES.search(one.name):
+        return ""
+    for found in _connections(one.pid):
+        if (
+            found.status == psutil.CONN_ESTABLISHED
+            and found.raddr
+            and tuple(found.raddr) not in own
+        ):
+            return f"{found.raddr.ip}:{found.raddr.port}"
+    return ""
+
+
+def _connections(pid: int) -> list[Any]:
+    try:
+        return [one for one in psutil.Process(pid).net_connections("inet") if one.laddr]
+    except (psutil.Error, OSError):
+        return []
 
 
 def _held(one: Member) -> Hang:
@@ -216,11 +259,10 @@ def _name(pid: int, driver: int | None) -> str:
     command = _command(pid)
     if pid == driver:
         return "driver"
-    if title := _TITLE.search(command):
-        return "" if title[1] == "IDLE" else title[1]
-    if _STUB in command or _SERVICES.search(command):
-        return "" if _state(pid) not in ("T", "t", "D") else _short(command)
-    return _short(command)
+    title = _TITLE.search(command)
+    name = title[1] if title else _short(command)
+    serves = _STUB in command or _SERVICES.search(command)
+    return name if not serves or _state(pid) in ("T", "t", "D") else ""
 
 
 def _state(pid: int) -> str:

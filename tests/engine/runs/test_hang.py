@@ -87,6 +87,18 @@ def test_a_worker_that_waits_for_the_judge_says_so() -> None:
     assert "answer of the judge" in told(*members, p14=ASKING_JUDGE, p10=DRIVER)
 
 
+def test_a_connection_that_no_frame_shows_is_the_judges() -> None:
+    waits = Member(14, "RewardLoopWorker", "S", connected="203.0.113.5:443")
+    text = told(waits, member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=DRIVER)
+    assert text == "RewardLoopWorker 14 waits for an answer from 203.0.113.5:443"
+
+
+def test_who_coordinates_is_no_place_while_workers_are_there() -> None:
+    polls = 'Thread 10 (active): "MainThread"\n    poll (verl/buffer.py:409)\n'
+    text = told(member(14, "WorkerDict"), member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=polls)
+    assert text.startswith("driver and workers wait for each other")
+
+
 def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
     assert own_place(STUB) is None and own_place(DRIVER) is None and own_place(IDLE_ACTOR) is None
     text = told(member(14, "WorkerDict"), member(10, "driver"), p14=IDLE_ACTOR, p10=DRIVER)
