@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from engine.jsonl import number
+
+
+_REWARDS_AT_ONCE = 2.0
+"""A step that waits for a reward that hangs, or for two in turn, goes on by itself: no stall."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,16 @@ class Supervision:
             if (key := f"supervision.{field.name}") in config
             and _is_like(config[key]["value"], field.default)
         }
-        return cls(**given)
+        found = cls(**given)
+        patience_s = _REWARDS_AT_ONCE * _reward_limit(config)
+        return replace(found, stall_floor_s=max(found.stall_floor_s, patience_s))
+
+
+def _reward_limit(config: Mapping[str, Any]) -> float:
+    """The limit of a call of the recipe's own reward function; 0 where it has none."""
+    keys = ("reward.custom_reward_function.path", "grubrics.reward_timeout_s")
+    path, limit_s = (config.get(key, {}).get("value") for key in keys)
+    return (number(limit_s) or 0.0) if path else 0.0
 
 
 def _is_like(value: Any, default: Any) -> bool:

@@ -55,3 +55,11 @@ def test_a_run_that_hangs_after_its_first_step_is_stalled() -> None:
     stall, clock = watch(step_s=1, steps=1)
     clock.now += 1801
     assert stall.complaint() == "no second step for 1801 s"
+
+
+def test_waiting_for_an_own_reward_that_hangs_is_no_stall() -> None:
+    keys = {"reward.custom_reward_function.path": "rw.py", "grubrics.reward_timeout_s": 120.0}
+    config = {key: {"value": value} for key, value in keys.items()}
+    assert Supervision.from_manifest({"config": config}).stall_floor_s == 240.0
+    config["reward.custom_reward_function.path"] = {"value": None}
+    assert Supervision.from_manifest({"config": config}).stall_floor_s == 60.0
