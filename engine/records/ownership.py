@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from engine.records.step_folders import TRACKER, WantedFiles, complete_steps, st
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
+from engine.runs.trust import is_own_folder, is_signed, sign
 
 STAMP = "grubrics_run.json"
 _REPLACED = "replaced-by-"
@@ -131,10 +132,57 @@ def claim(run: RunDir) -> str | None:
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
             inherited = _inherited(folder, step, stamp)
-            jsonl.write_json(folder / STAMP, {"v": 1, **asdict(stamp), "inherited": inherited})
+            origin = _origin(folder, run, step)
+            stamped = {"v": 1, **asdict(stamp), "inherited": inherited, **origin}
+            jsonl.write_json(folder / STAMP, stamped)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
     return moved
+
+
+def loaded_checkpoint(manifest: Manifest) -> Path | None:
+    """The step that the newest attempt begins with; None when it begins with a model alone."""
+    attempt, values = manifest["attempts"][-1], values_of(manifest)
+    cwd, folder = Path(str(manifest.get("cwd") or ".")), checkpoint_folder(manifest)
+    given = attempt.get("from") or values.get("training.resume_from")
+    if given is None and values.get("trainer.resume_mode") == "resume_path":
+        given = values.get("trainer.resume_from_path")
+    if given is None and values.get("trainer.resume_mode") == "auto" and folder is not None:
+        steps = complete_steps(folder, wanted=WantedFiles.by_config(values))
+        return steps[max(steps)] if steps else None
+    return cwd / str(given) if given else None
+
+
+def is_known(checkpoint: Path, run: RunDir) -> bool:
+    """Whether a step was saved by a run of this user, and nobody else could have changed it.
+
+    Loading any other may execute what is in it.
+    """
+    step = step_of(checkpoint) or 0
+    return step > _unknown_steps(checkpoint.parent, run, step) and is_own_folder(checkpoint)
+
+
+def _origin(folder: Path, run: RunDir, step: int) -> dict[str, Any]:
+    """Up to which step nobody knows who saved what is in the folder, signed."""
+    unknown = _unknown_steps(folder, run, step)
+    return {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
+
+
+def _unknown_steps(folder: Path, run: RunDir, step: int) -> int:
+    """Of the steps up to ``step``. Folders of earlier versions are not signed; they count where
+    they name ``run`` in its place."""
+    raw, found = jsonl.read_json(folder / STAMP) or {}, read_stamp(folder)
+    if "signature" not in raw:
+        own = Stamp.of(run, run.read_manifest())
+        return 0 if found == replace(own, inherited=found.inherited if found else 0) else step
+    unknown = jsonl.integer(raw.get("unknown"))
+    if unknown is None or not is_signed(_claim(folder, unknown), raw["signature"]):
+        return step
+    return min(unknown, step)
+
+
+def _claim(folder: Path, unknown: int) -> str:
+    return f"{folder.resolve()} {unknown}"
 
 
 def _refuse_copy(run: RunDir, folder: Path, stamp: Stamp) -> None:

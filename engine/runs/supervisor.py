@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from engine import files
 from engine.errors import UsageError
 from engine.records.checkpoints import check_checkpoint
-from engine.records.ownership import claim
+from engine.records.ownership import claim, is_known, loaded_checkpoint
 from engine.records.step_folders import tracked_step
 from engine.runs import private_ray, processes, requests, stacks
 from engine.runs.books import Books
@@ -56,6 +56,8 @@ SAMPLE_S = 2.0
 QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
 LAST_WORDS_S = 600.0
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""torch's own variable: no load of the process unpickles anything but tensors and plain values."""
 
 T = TypeVar("T")
 
@@ -170,9 +172,18 @@ class Supervisor:
             self.books.event("warning", message=moved)
         return True
 
+    def _loading(self) -> dict[str, str]:
+        """What keeps torch from executing what is in a checkpoint of unknown origin."""
+        checkpoint = loaded_checkpoint(self.run.read_manifest())
+        if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
+            return {}
+        message = f"{checkpoint}: not known to be saved by a run of yours; loaded as weights only"
+        self.books.event("warning", message=message)
+        return {WEIGHTS_ONLY: "1"}
+
     def _begin(self, start: Start) -> None:
         """Say that the run has started, and with which GPUs, before anything of it runs."""
-        added = {**self._variables, **start.environment}
+        added = {**self._variables, **start.environment, **(self._careful(self._loading) or {})}
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
         waiting_for = "trainer process"

@@ -121,6 +121,30 @@ def vouch(run: RunDir) -> None:
             agree(Case(run, (), (), _digest(run)))
 
 
+def sign(text: str) -> str | None:
+    """The user's signature of a text; None without a place for their key."""
+    try:
+        return hmac.new(_key(create=True), text.encode(), hashlib.sha256).hexdigest()
+    except OSError:
+        return None
+
+
+def is_signed(text: str, signature: object) -> bool:
+    """Whether the signature of a text is this user's."""
+    own = sign(text)
+    return own is not None and hmac.compare_digest(str(signature).encode(), own.encode())
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Whether a folder and all in it are this user's, and nobody else may write there."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    foreign = status.st_uid not in _trusted_users() or _other_writers(folder, status)
+    return not foreign and next(_inside(folder, reached=bool(status.st_mode & 0o011)), None) is None
+
+
 def is_launched_here(run: RunDir) -> bool:
     """Whether this user vouched for the run, and manifest, kept code and recipe are as they were.
 

@@ -11,7 +11,14 @@ import pytest
 
 from engine import jsonl
 from engine.errors import UsageError
-from engine.records.ownership import Stamp, claim, moved_aside, read_stamp
+from engine.records.ownership import (
+    Stamp,
+    claim,
+    is_known,
+    loaded_checkpoint,
+    moved_aside,
+    read_stamp,
+)
 from engine.records.step_folders import complete_steps, tracked_step
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
@@ -195,3 +202,34 @@ def test_a_copy_of_a_run_does_not_save_beside_the_original(tmp_path: Path, folde
         claim(copy)
     write_state(run, RunState("failed"))
     claim(copy)
+
+
+def test_steps_that_a_run_of_ones_own_saved_are_known(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "runs" / "one")
+    run.path.mkdir(parents=True)
+    folder = tmp_path / "ck"
+    contents = {"id": "one", "created": 1.0, "cwd": str(tmp_path), "checkpoint_dir": "ck"}
+    jsonl.write_json(run.manifest, {**contents, "attempts": [{"number": 1}]})
+    claim(run)
+    (folder / "global_step_3").mkdir()
+    assert is_known(folder / "global_step_3", run)
+    (folder / "global_step_3" / "model.pt").touch()
+    (folder / "global_step_3" / "model.pt").chmod(0o666)
+    assert not is_known(folder / "global_step_3", run)
+
+
+def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "runs" / "one")
+    run.path.mkdir(parents=True)
+    folder = tmp_path / "ck"
+    (folder / "global_step_3").mkdir(parents=True)
+    contents = {"id": "one", "created": 1.0, "cwd": str(tmp_path), "checkpoint_dir": "ck"}
+    attempt = {"number": 1, "from": str(folder / "global_step_3"), "from_step": 3}
+    jsonl.write_json(run.manifest, {**contents, "attempts": [attempt]})
+    assert loaded_checkpoint(run.read_manifest()) == folder / "global_step_3"
+    claim(run)
+    (folder / "global_step_4").mkdir()
+    assert not is_known(folder / "global_step_3", run)
+    assert is_known(folder / "global_step_4", run)
+    folder.rename(tmp_path / "parcel")
+    assert not is_known(tmp_path / "parcel" / "global_step_4", run)
