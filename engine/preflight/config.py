@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from engine.launch.exposure import exposure_complaint
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, summary, warn
@@ -43,6 +44,8 @@ def _grpo(recipe: Recipe) -> Iterator[Check]:
     yield from _one_of(recipe, f"{_ROLLOUT}.mode", ("async",))
     yield from _rollout(recipe)
     yield from _strategy(recipe)
+    if (exposed := exposure_complaint(recipe)) is not None:
+        yield fail(ID, exposed, "remove it")
     if recipe.get("algorithm.adv_estimator") == "gae":
         yield _wrong(
             recipe,

@@ -19,6 +19,7 @@ from engine.errors import UsageError
 from engine.launch.cleartext import require_encrypted
 from engine.launch.compose import last_step, verl_config
 from engine.launch.env_file import load_env_file
+from engine.launch.exposure import require_private
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.secret_references import into_environment, require_none
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         recipe = read_recipe("grpo", arguments)
         if ray_attach.wanted(os.environ, str(recipe.get("grubrics.device"))):
             require_none(recipe, "RAY_ADDRESS")
+        else:
+            require_private(recipe)
         recipe = into_environment(recipe, os.environ)
     except UsageError as error:
         print(error, file=sys.stderr)
