@@ -208,4 +208,9 @@ def followed(run: RunDir, as_json: bool) -> RunState:
 
 
 def _outcome(run: RunDir, state: RunState) -> str:
-    return f"{run.id}  {describe(state)}\n{run.path}"
+    """The state; of a run that was followed to its end with the doctor's verdict."""
+    from engine.doctor.health import health_of
+
+    health = health_of(run, state)
+    trouble = f", {health.phrase}" if health and health.phrase else ""
+    return f"{run.id}  {describe(state)}{trouble}\n{run.path}"

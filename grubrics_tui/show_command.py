@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from engine.doctor.health import Health
 
 
-_EXAMINE_S = 1.0
-"""``runs`` lets the doctor examine new runs for so long; the next call continues."""
+_EXAMINE_S = 2.0
+"""``runs`` lets the doctor examine new runs for so many seconds of CPU; the next call continues."""
 
 
 def list_runs(
