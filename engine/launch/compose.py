@@ -13,6 +13,10 @@ ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
 REF = "actor_rollout_ref.ref"
 SAMPLER = "trainer.v1.sampler"
+MANAGER = "reward.reward_manager"
+
+RECORDING_MANAGER = "RecordingRewardManager"
+VERL_MANAGERS = ("naive", "dapo")
 
 # verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
 CPUS_PER_WORKER = 3
@@ -23,9 +27,9 @@ CPUS_FOR_ACTORS = 9
 def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     """verl's configuration tree: the recipe, plus what follows from it.
 
-    A value the recipe sets in file, command line or environment is never changed, but for
-    ``trainer.val_before_train`` of a run that only validates: verl would train it. Our own
-    sections stay in the tree: verl ignores them and the reward manager reads them.
+    A value the recipe sets in file, command line or environment is never changed, but for those
+    that ``consequences`` names. Our own sections stay in the tree: verl ignores them and the reward
+    manager reads them.
     """
     return unflatten({**recipe.values, **consequences(recipe, attempt_dir)})
 
@@ -33,20 +37,21 @@ def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
 def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     """The values that follow from the recipe's own, by dotted key.
 
-    A person may have set two of them: ``file`` is added to the loggers, and a run that only
-    validates does so before it would train.
+    A person may have set some of them: ``file`` is added to the loggers, our reward manager stands
+    for verl's, and a run that only validates does so before it would train.
     """
     found = recording(recipe, attempt_dir)
     if recipe.get("grubrics.device") == "cpu":
         found |= on_cpu(recipe)
     found = {key: value for key, value in found.items() if not recipe.is_chosen(key)}
+    found |= rewarding(recipe)
     if recipe.get("trainer.val_only"):  # verl looks at it only while it validates before training
         found["trainer.val_before_train"] = True
     return found | {"trainer.logger": with_file_logger(recipe.values["trainer.logger"])}
 
 
 def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """What makes a run watchable: dumps, our reward manager, our sampler.
+    """What makes a run watchable: dumps and our sampler.
 
     verl's V1 trainer switches its TransferQueue on by itself.
     """
@@ -54,10 +59,20 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
         "transfer_queue.enable": True,
         "trainer.rollout_data_dir": str(attempt_dir / "rollouts"),
         "trainer.validation_data_dir": str(attempt_dir / "validation"),
-        "reward.reward_manager.source": "importlib",
-        "reward.reward_manager.name": "RecordingRewardManager",
-        "reward.reward_manager.module.path": "pkg://engine.train.reward_entry",
         **sampling(recipe),
+    }
+
+
+def rewarding(recipe: Recipe) -> dict[str, Any]:
+    """Our reward manager in the place of verl's ``naive`` and ``dapo``, whose rewards it gives;
+    none for any other manager, which stays as the recipe has it."""
+    own_module = recipe.get(f"{MANAGER}.module.path") is not None
+    if own_module or recipe.get(f"{MANAGER}.name") not in (*VERL_MANAGERS, RECORDING_MANAGER):
+        return {}
+    return {
+        f"{MANAGER}.source": "importlib",
+        f"{MANAGER}.name": RECORDING_MANAGER,
+        f"{MANAGER}.module.path": "pkg://engine.train.reward_entry",
     }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
-# Any key may stand below these: the first is passed on to Ray untouched, the others are fields of
-# verl's engine dataclass that its YAML files do not list.
+# Any key may stand below these: the first is passed on to Ray untouched, the others are read by
+# verl and not listed in its YAML files.
 OPEN_SECTIONS = (
     "ray_kwargs.ray_init",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",

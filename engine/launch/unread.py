@@ -152,6 +152,7 @@ _LOSS = f"{ACTOR}.policy_loss.loss_mode"
 _A, _R, _M = (re.escape(name) for name in (ACTOR, ROLLOUT, MODEL))
 _FSDP = r"actor_rollout_ref\.(?:actor|ref)\.fsdp_config"
 _MODE = "trainer.v1.trainer_mode"
+_OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 _ESTIMATOR = "algorithm.adv_estimator"
 
 NEVER_READ = (
@@ -520,9 +521,15 @@ GRPO_RULES: tuple[Rule, ...] = (
     ),
     _where(
         _own_manager,
-        r"reward\.reward_kwargs(?:\..+)?",
-        "verl's managers read it, and here GRubrics' own manager scores",
+        r"reward\.reward_kwargs(?!\.overlong_buffer_cfg\.|\.max_resp_len$)(?:\..+)?",
+        "of them GRubrics' own manager reads overlong_buffer_cfg and max_resp_len only",
         "reward.custom_reward_function.reward_kwargs",
+    ),
+    _where(
+        lambda recipe: not recipe.get(f"{_OVERLONG}.enable"),
+        r"reward\.reward_kwargs\.(?:overlong_buffer_cfg\.(?!enable$).+|max_resp_len)",
+        "the overlong buffer is off",
+        f"{_OVERLONG}.enable=true",
     ),
     _where(
         _own_manager,

@@ -28,6 +28,7 @@ from engine.preflight import (
     reward,
     steps,
     testsuite,
+    trainer,
     unused,
     values,
 )
@@ -48,6 +49,7 @@ ITEMS = (
     Item("credentials", credentials.check),
     Item("config", config.check),
     Item("values", values.check),
+    Item("trainer", trainer.check),
     Item("unused", unused.check),
     Item("parquet", dataset.check),
     Item("prompt", prompt.check, needs=("parquet",)),

@@ -11,6 +11,7 @@ from engine.records.own_code import code_values
 _MAKES_REWARDS = re.compile(
     r"reward_config\..*|judge\.(?:provider|model|base_url|max_tokens|temperature)"
     r"|(?:reward\.)?custom_reward_function\..*|reward\.reward_manager\..*"
+    r"|reward\.reward_kwargs\..*"
     r"|reward\.reward_model\.(?:enable|model_path)"
 )
 

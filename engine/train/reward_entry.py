@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
+from engine.train import overlong
+from engine.train.overlong import Overlong
 
 RECORD_VERSION = 1
 HELD_OUT_SPLITS = frozenset({"val", "valid", "validation", "test", "holdout"})
@@ -46,6 +48,8 @@ class Rollout:
     group: str
     rollout: int | None
     step: int | None
+    length: Any
+    """Its tokens, as a tensor."""
 
     @property
     def split(self) -> str:
@@ -55,12 +59,17 @@ class Rollout:
 
 
 class RecordingRewardManager(RewardManagerBase):
-    """Scores with GRubrics, or with ``reward.custom_reward_function`` where a recipe names one."""
+    """Scores with GRubrics, or with ``reward.custom_reward_function`` where a recipe names one.
+
+    In the place of verl's ``naive`` manager, and of its ``dapo`` manager: with
+    ``reward.reward_kwargs.overlong_buffer_cfg`` long responses lose a part of their reward.
+    """
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         attempt = os.environ.get("GRUBRICS_ATTEMPT_DIR")
         self.record_path = Path(attempt) / "reward.jsonl" if attempt else None
+        self.overlong = Overlong.of(_section(config.reward, "reward_kwargs"))
         self.custom: Any = compute_score if config.reward.custom_reward_function.path else None
         if self.custom is None:
             self.settings = RewardSettings.model_validate(_section(config, "reward_config"))
@@ -73,19 +82,26 @@ class RecordingRewardManager(RewardManagerBase):
         rollout = self._rollout(data)
         score, numbers = await self._score(rollout)
         if self.custom is None:
-            self._record(rollout, score.to_record())
-        else:
-            self._record(rollout, own_record(score, numbers, rollout.ground_truth))
+            told, result = numbers, score.to_record()
+        else:  # verl's managers give a bare number a name
+            told = numbers or {"acc": score.reward or 0.0}
+            result = own_record(score, numbers, rollout.ground_truth)
+        if self.overlong is not None and score.reward is not None:
+            reward, taken = self.overlong.shape(score.reward, rollout.length)
+            score, told = replace(score, reward=reward), {**told, **self.overlong.numbers(taken)}
+            parts = {**(result["parts"] or {}), overlong.NAME: taken}
+            result = {**result, "reward": reward, "parts": parts}
+        self._record(rollout, result)
         if score.reward is None:
             why = score.error or ScoringError("other", "the reward function returned no number")
             raise NoRewardError(f"{why.kind}: {why.message} (question '{score.question_id}')")
-        return {"reward_score": score.reward, "reward_extra_info": numbers}
+        return {"reward_score": score.reward, "reward_extra_info": told}
 
     def _rollout(self, data: DataProto) -> Rollout:
         item = data[-1:][0]  # of a multi-turn rollout verl scores the last output
         row = item.non_tensor_batch
         tokens = item.batch["responses"]
-        length = int(item.batch["attention_mask"][-tokens.shape[-1] :].sum())
+        length = item.batch["attention_mask"][-tokens.shape[-1] :].sum()
         return Rollout(
             text=self.tokenizer.decode(tokens[:length], skip_special_tokens=True),
             data_source=str(row["data_source"]),
@@ -94,6 +110,7 @@ class RecordingRewardManager(RewardManagerBase):
             group=str(row.get("uid", "")),
             rollout=_whole(row.get("session_id")),
             step=_whole(row.get("global_steps")),
+            length=length,
         )
 
     async def _score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:

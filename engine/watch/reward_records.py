@@ -15,6 +15,8 @@ Key = tuple[str, int | None]
 """Group and rollout: what joins a record and a dumped row."""
 
 PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
+OVERLONG = "overlong_reward"
+"""What a long response loses of any reward (``engine.train.overlong``); 0 or less."""
 
 # How the recorder's own lines begin: their step is known without parsing the texts after it.
 _HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
@@ -124,10 +126,12 @@ def own_parts(record: dict[str, Any]) -> dict[str, float]:
 
 
 def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
-    """The reward's terms where a record has all of them."""
-    found = {name: jsonl.number(record.get(name)) for name in PARTS}
+    """The reward's terms where a record has all of them, and what its length took."""
+    found = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
     known = {name: value for name, value in found.items() if value is not None}
-    return known if len(known) == len(PARTS) else None
+    if not all(name in known for name in PARTS):
+        known = {name: value for name, value in known.items() if name == OVERLONG}
+    return known or None
 
 
 def _verdict(line: bytes, place: Place) -> Verdict | None:

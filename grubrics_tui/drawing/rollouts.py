@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.watch.agreement import Agreement, agreement, out_of_order
+from engine.watch.reward_records import OVERLONG
 from engine.watch.rollouts import Answer, Group
 from engine.watch.word_diff import Piece
 from grubrics_tui.drawing.spans import Row, Span, width_of
@@ -16,8 +17,10 @@ from grubrics_tui.terminal_text import clean_text
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {
     "alignment": "alignment", "info_value": "info",
-    "length_penalty": "length", "defense_penalty": "defense",
+    "length_penalty": "length", "defense_penalty": "defense", OVERLONG: "overlong",
 }  # fmt: skip
+_TERMS = NAMES.keys() - {OVERLONG}
+"""What every record of the GRubrics reward has."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _DIFF = {
@@ -134,11 +137,13 @@ def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -
     """
     if answer.parts is None:
         return []
-    if not NAMES.keys() <= answer.parts.keys():
-        return _terms("parts  ", answer.parts)
+    if not answer.parts.keys() >= _TERMS:
+        return _named("parts  ", answer.parts)
+    parts = {key: answer.parts[key] for key in NAMES if key in answer.parts}
     if weights is None or answer.score is None or not _explains(answer, weights):
-        return _terms("terms  ", {name: answer.parts[key] for key, name in NAMES.items()})
-    every = [(weights[key] * answer.parts[key], weights[key] < 0, NAMES[key]) for key in NAMES]
+        return _named("terms  ", {NAMES[key]: value for key, value in parts.items()})
+    counts = {OVERLONG: 1.0, **weights}
+    every = [(counts[key] * part, counts[key] < 0, NAMES[key]) for key, part in parts.items()]
     row = _sum(every)
     return row if width_of(row) <= width else _sum([one for one in every if round(one[0], 3)])
 
@@ -151,7 +156,7 @@ def truth_row(truth: str, width: int) -> Row:
     return [Span("truth".ljust(_LABEL), "quiet"), Span(text)] if line else []
 
 
-def _terms(label: str, numbers: Mapping[str, float]) -> Row:
+def _named(label: str, numbers: Mapping[str, float]) -> Row:
     named = ((name, fixed(value, 2)) for name, value in numbers.items())
     terms = [(Span(f"{clean_text(name)} ", "quiet"), Span(f"{value}   ")) for name, value in named]
     return [Span(label, "quiet"), *(span for term in terms for span in term)]
@@ -169,7 +174,9 @@ def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
 
 def _explains(answer: Answer, weights: Mapping[str, float]) -> bool:
     parts = answer.parts or {}
-    total = sum(weight * parts[key] for key, weight in weights.items())
+    if not all(key in parts for key in weights):
+        return False
+    total = parts.get(OVERLONG, 0.0) + sum(weight * parts[key] for key, weight in weights.items())
     return abs(total - (answer.score or 0.0)) < 1e-3
 
 

@@ -24,4 +24,16 @@ def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
         return None
     by_length, by_info, by_defense, threshold = (float(value or 0) for value in values)
     longest = max(0.0, _CHARS_A_TOKEN * float(tokens or 0) - threshold) / max(threshold, 1.0)
-    return -1.0 - by_defense - by_length * longest, 1.0 + by_info
+    overlong = _overlong(recipe, float(tokens or 0))
+    return -1.0 - by_defense - by_length * longest - overlong, 1.0 + by_info
+
+
+def _overlong(recipe: Mapping[str, Any], tokens: float) -> float:
+    """What the longest response loses by its length (see ``engine.train.overlong``)."""
+    section = "reward.reward_kwargs.overlong_buffer_cfg"
+    names = (f"{section}.len", f"{section}.penalty_factor", "reward.reward_kwargs.max_resp_len")
+    values = [recipe.get(name) for name in names]
+    if not recipe.get(f"{section}.enable") or not all(isinstance(v, int | float) for v in values):
+        return 0.0
+    buffer, factor, limit = (float(value or 0) for value in values)
+    return max(0.0, (tokens - limit + buffer) / max(buffer, 1.0) * factor)

@@ -10,7 +10,7 @@ from engine import jsonl
 from engine.doctor.finding import Evidence
 from engine.rubrics.rubric import parse_rubric
 from engine.watch.foreign.names import all_bounded
-from engine.watch.reward_records import PARTS, is_own, text_of
+from engine.watch.reward_records import OVERLONG, PARTS, is_own, text_of
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
@@ -72,7 +72,8 @@ class Rollout(NamedTuple):
 
     def evidence(self, path: str) -> Evidence:
         """The rollout as a person would look at it."""
-        known = {name: jsonl.number(self.parts.get(name)) for name in PARTS if self.parts}
+        names = (name for name in (*PARTS, OVERLONG) if name in self.parts)
+        known = {name: jsonl.number(self.parts[name]) for name in names}
         said = self.message or f"reward {_number(self.reward)}, judge {_row(self.judge)}, " + (
             f"gold {_row(self.gold)}"
         )

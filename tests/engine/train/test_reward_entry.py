@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from tensordict import TensorDict
 from transformers import AutoTokenizer
 from verl import DataProto
+from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
 from engine import jsonl
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
@@ -26,11 +27,17 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def manager(world: SmallWorld, compute_score: Any = None) -> RecordingRewardManager:
+OVERLONG = {
+    "max_resp_len": 40,
+    "overlong_buffer_cfg": {"enable": True, "len": 13, "penalty_factor": 0.7, "log": True},
+}
+
+
+def manager(world: SmallWorld, compute_score: Any = None, **kwargs: Any) -> RecordingRewardManager:
     path = "scores.py" if compute_score else None
     config = OmegaConf.create(
         {
-            "reward": {"custom_reward_function": {"path": path}},
+            "reward": {"custom_reward_function": {"path": path}, "reward_kwargs": kwargs},
             "judge": {"provider": "offline"},
             "reward_config": {"lambda_info": 0.3},
         }
@@ -118,3 +125,48 @@ async def test_nan_and_exceptions_of_a_reward_function_are_failures(
     with pytest.raises(NoRewardError):
         await manager(world, broken).run_single(sample(world, "x"))
     assert record(attempt)["reward"] is None
+
+
+def one(**_: Any) -> float:
+    return 0.7
+
+
+def rollout_of(tokens: int) -> DataProto:
+    """A rollout of so many tokens in a batch that is padded to 64."""
+    mask = torch.cat([torch.ones(tokens), torch.zeros(64 - tokens)]).long()
+    batch = TensorDict({"responses": torch.zeros(1, 64).long(), "attention_mask": mask[None]}, [1])
+    row = {"data_source": "x", "reward_model": {"ground_truth": ""}, "extra_info": {}, "uid": "g"}
+    return DataProto(batch, {key: np.array([value], dtype=object) for key, value in row.items()})
+
+
+async def test_long_responses_lose_what_verls_dapo_manager_takes(world: SmallWorld) -> None:
+    ours = manager(world, one, **OVERLONG)
+    verls = DAPORewardManager(ours.config, ours.tokenizer, one)
+    lengths = np.random.default_rng(7).integers(1, 65, 1000).tolist()
+    differences, shaped = [], 0
+    for length in lengths:
+        mine = await ours.run_single(rollout_of(length))
+        theirs = await verls.run_single(rollout_of(length))
+        differences.append(abs(mine["reward_score"] - float(theirs["reward_score"])))
+        shaped += mine["reward_score"] < 0.7
+        for name, value in theirs["reward_extra_info"].items():
+            assert mine["reward_extra_info"][name] == pytest.approx(float(value), abs=1e-9)
+    assert max(differences) <= 1e-9 and 300 < shaped < 700
+
+
+async def test_what_the_length_took_is_recorded(world: SmallWorld, attempt: Path) -> None:
+    await manager(world, one, **OVERLONG).run_single(rollout_of(40))
+    line = record(attempt)
+    assert line["reward"] == pytest.approx(0.0) and line["parts"] == {
+        "overlong_reward": pytest.approx(-0.7)
+    }
+
+
+async def test_without_a_buffer_a_length_takes_nothing(world: SmallWorld, attempt: Path) -> None:
+    await manager(world, one).run_single(rollout_of(64))
+    assert (record(attempt)["reward"], record(attempt)["parts"]) == (0.7, None)
+
+
+async def test_a_bare_number_has_the_name_that_verl_gives_it(world: SmallWorld) -> None:
+    result = await manager(world, one).run_single(rollout_of(5))
+    assert result["reward_extra_info"] == {"acc": 0.7}

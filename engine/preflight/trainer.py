@@ -1,0 +1,187 @@
+"""Does the trainer read what the recipe says about rewards, sampling and its mode?
+
+What verl reads only together with other values, or not at all with the reward manager and the
+sampler of this project, is refused here with what to set instead: verl itself says nothing, or
+stops after its workers have started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import nearest
+from engine.launch.compose import MANAGER, RECORDING_MANAGER, ROLLOUT, SAMPLER, VERL_MANAGERS
+from engine.launch.recipe import Recipe
+from engine.preflight.check import Check, Subject, fail, skip, summary, warn
+from engine.watch.reward_records import OVERLONG, PARTS
+
+ID = "trainer"
+
+_FILTER = "algorithm.filter_groups"
+_KWARGS = "reward.reward_kwargs"
+_BUFFER = f"{_KWARGS}.overlong_buffer_cfg"
+_OVERLONG_KEYS = (
+    *(f"{_BUFFER}.{name}" for name in ("enable", "len", "penalty_factor", "log")),
+    f"{_KWARGS}.max_resp_len",
+)
+_MODE = "trainer.v1.trainer_mode"
+_MODES = ("sync", "colocate_async", "separate_async")
+_OWN_FUNCTION = "reward.custom_reward_function.path"
+_RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
+_THRESHOLD = f"{SAMPLER}.max_off_policy_threshold"
+_STRATEGY = f"{SAMPLER}.max_off_policy_strategy"
+
+
+def check(subject: Subject) -> Check:
+    """One line about reward manager, shaping, filter and trainer mode."""
+    recipe = subject.recipe
+    if recipe.kind == "sft":
+        return skip(ID, "supervised training has one trainer")
+    found = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_modes(recipe)]
+    return summary(ID, found, _fine(recipe))
+
+
+def _managers(recipe: Recipe) -> Iterator[Check]:
+    name = recipe.get(f"{MANAGER}.name")
+    if recipe.get("reward.reward_model.enable"):
+        yield fail(
+            ID,
+            "reward.reward_model.enable=true: no reward model is asked here; rewards come from the "
+            "judge, or from the recipe's own function, which can ask a server itself",
+            f"reward.reward_model.enable=false {_OWN_FUNCTION}=FILE",
+        )
+    if recipe.get("trainer.use_v1") is False:
+        yield fail(ID, "trainer.use_v1=false: only the V1 trainer runs here", "trainer.use_v1=true")
+    if name == RECORDING_MANAGER:
+        return
+    if recipe.get(f"{MANAGER}.module.path") is not None:
+        yield warn(
+            ID,
+            f"{MANAGER}.name={name} is the recipe's own: nothing is recorded in reward.jsonl, and "
+            f"neither the judge nor {_OWN_FUNCTION} is asked unless it does so",
+        )
+        return
+    known = ", ".join(VERL_MANAGERS)
+    yield fail(
+        ID,
+        f"{MANAGER}.name={name} cannot record its rewards here; known: {known}"
+        + (" (calls are limited by judge.max_concurrent)" if name == "rate_limited" else ""),
+        f"{MANAGER}.name=naive",
+    )
+
+
+def _overlong(recipe: Recipe) -> Iterator[Check]:
+    """verl asserts the same in its ``dapo`` manager, in a worker."""
+    for key in sorted(key for key in recipe.values if key.startswith(f"{_KWARGS}.")):
+        if key not in _OVERLONG_KEYS:
+            close = nearest(key, _OVERLONG_KEYS) or _OVERLONG_KEYS[0]
+            yield fail(ID, f"{key}: nothing reads this key", f"{close}={recipe.get(key)}")
+    if not recipe.get(f"{_BUFFER}.enable"):
+        return
+    longest = recipe.get("data.max_response_length")
+    given = {key: recipe.get(key) for key in (*_OVERLONG_KEYS[1:3], _OVERLONG_KEYS[4])}
+    usual = {f"{_KWARGS}.max_resp_len": longest, f"{_BUFFER}.len": max(1, longest // 5)}
+    for key, value in given.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or value < 0 or (value == 0 and key != f"{_BUFFER}.penalty_factor"):
+            told = "is missing" if value is None else f"={value} must be a number above 0"
+            fix = f"{key}={usual.get(key, 1.0)}"
+            yield fail(ID, f"{key}{' ' if value is None else ''}{told}", fix)
+            return
+    length, limit = given[f"{_BUFFER}.len"], given[f"{_KWARGS}.max_resp_len"]
+    if length > limit:
+        message = f"{_BUFFER}.len={length} is more than {_KWARGS}.max_resp_len={limit}"
+        yield fail(ID, message, f"{_BUFFER}.len={max(1, limit // 5)}")
+    elif limit - length >= longest:
+        message = (
+            f"{_BUFFER} begins after {limit - length} tokens, and no response is longer than "
+            f"data.max_response_length={longest}"
+        )
+        yield warn(ID, message, f"{_KWARGS}.max_resp_len={longest}")
+
+
+def _filters(recipe: Recipe) -> Iterator[Check]:
+    refills = recipe.get(f"{SAMPLER}.sync_refill_failed_groups")
+    filters, mode = recipe.get(f"{_FILTER}.enable"), recipe.get(_MODE)
+    size, batch = recipe.get("data.gen_batch_size"), recipe.get("data.train_batch_size")
+    if size not in (None, 1) and (filters or refills or mode != "sync"):
+        why = "a step that replaces groups fetches single prompts"
+        yield warn(ID, f"data.gen_batch_size={size} has no effect: {why}", "data.gen_batch_size=1")
+    elif size and batch % size:
+        message = f"data.gen_batch_size={size} does not divide data.train_batch_size={batch}"
+        yield fail(ID, message, f"data.gen_batch_size={batch}")
+    own = recipe.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
+    if own and (filters or refills):
+        key = f"{_FILTER}.enable" if filters else f"{SAMPLER}.sync_refill_failed_groups"
+        yield warn(ID, f"{key}=true reaches a sampler of the recipe's own in sampler_kwargs only")
+    if not filters:
+        return
+    inflight = recipe.get(f"{_FILTER}.max_inflight_gen_batches")
+    if not isinstance(inflight, int) or inflight < 1:
+        key = f"{_FILTER}.max_inflight_gen_batches"
+        yield fail(ID, f"{key}={inflight} must be at least 1", f"{key}=1")
+    if recipe.get(f"{ROLLOUT}.n") < 2:
+        yield fail(ID, f"{_FILTER}.enable=true compares the rollouts of a prompt", f"{ROLLOUT}.n=8")
+    yield from _metric(recipe)
+
+
+def _metric(recipe: Recipe) -> Iterator[Check]:
+    """The number that groups are compared by; of an own function only its calls tell the names."""
+    metric = recipe.get(f"{_FILTER}.metric")
+    shaped = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
+    known = (*_RUBRIC_METRICS, *shaped)
+    if not metric or metric in ("seq_reward", "seq_final_reward"):
+        yield fail(ID, f"{_FILTER}.metric={metric} names no number", f"{_FILTER}.metric=reward")
+    elif metric not in known and not recipe.get(_OWN_FUNCTION):
+        message = f"{_FILTER}.metric={metric} is no number of the GRubrics reward"
+        close = nearest(str(metric), known) or "reward"
+        yield fail(ID, f"{message}; known: {', '.join(known)}", f"{_FILTER}.metric={close}")
+
+
+def _modes(recipe: Recipe) -> Iterator[Check]:
+    mode = recipe.get(_MODE)
+    if mode not in _MODES:
+        yield fail(ID, f"{_MODE}={mode} is not one of {', '.join(_MODES)}", f"{_MODE}=sync")
+    if mode == "sync":
+        return
+    threshold = recipe.get(_THRESHOLD)
+    whole = isinstance(threshold, int) and not isinstance(threshold, bool)
+    if threshold is not None and (not whole or threshold < 1):
+        yield fail(ID, f"{_THRESHOLD}={threshold} must be at least 1, or null", f"{_THRESHOLD}=8")
+    if recipe.get(_STRATEGY) not in ("drop", "wait"):
+        message = f"{_STRATEGY}={recipe.get(_STRATEGY)} is not one of drop, wait"
+        yield fail(ID, message, f"{_STRATEGY}=drop")
+    if mode == "separate_async":
+        yield from _separate(recipe)
+
+
+def _separate(recipe: Recipe) -> Iterator[Check]:
+    """verl asserts these when its trainer is made (``trainer_separate_async.py``)."""
+    if recipe.get(f"{ROLLOUT}.name") == "hf":
+        message = f"{_MODE}=separate_async needs a rollout engine on GPUs of its own, not 'hf'"
+        yield fail(ID, message, f"{_MODE}=colocate_async")
+        return
+    batch, every = "data.train_batch_size", "trainer.v1.separate_async.parameter_sync_step"
+    mini = "actor_rollout_ref.actor.ppo_mini_batch_size"
+    if recipe.get(batch) != recipe.get(every) * recipe.get(mini):
+        message = f"{batch}={recipe.get(batch)} must be {every} x {mini}"
+        yield fail(ID, message, f"{batch}={recipe.get(every) * recipe.get(mini)}")
+    for key in (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node"):
+        if not (recipe.get(key) or 0) > 0:
+            message = f"{key}={recipe.get(key)}: separate_async generates on GPUs of its own"
+            yield fail(ID, message, f"{key}=1")
+    backend = f"{ROLLOUT}.checkpoint_engine.backend"
+    if recipe.get(backend) == "naive":
+        yield fail(ID, f"{backend}=naive cannot reach another GPU", f"{backend}=nccl")
+
+
+def _fine(recipe: Recipe) -> str:
+    parts = [f"{recipe.get(_MODE)}"]
+    if recipe.get(f"{_FILTER}.enable"):
+        most = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
+        metric = recipe.get(f"{_FILTER}.metric")
+        parts.append(f"groups of equal {metric} are replaced, at most {most} batches a step")
+    if recipe.get(f"{_BUFFER}.enable"):
+        buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
+        parts.append(f"the last {buffer} of {limit} tokens cost reward")
+    return "; ".join(parts)

@@ -1,0 +1,111 @@
+"""What the trainer reads of reward manager, shaping, filter and mode; the rest is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.launch.compose import verl_config
+from engine.launch.effective import effective
+from engine.launch.recipe import load_recipe
+from engine.preflight.check import Check, Subject
+from engine.preflight.trainer import check
+
+ROOT = Path(__file__).parents[3]
+FILTER = "algorithm.filter_groups.enable=true"
+BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
+ON = f"{BUFFER}.enable=true"
+SHAPED = (ON, f"{BUFFER}.len=16", f"{BUFFER}.penalty_factor=1.0")
+LIMIT = "reward.reward_kwargs.max_resp_len"
+
+
+def line(*overrides: str, recipe: str = "grpo_tiny") -> Check:
+    loaded = load_recipe(str(ROOT / "configs" / f"{recipe}.yaml"), overrides, env={})
+    return check(Subject(effective(loaded, Path("attempt")), {}, Path("runs")))
+
+
+@pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo", "verl_grpo_debug", "sft_tiny"])
+def test_shipped_recipes_are_fine(recipe: str) -> None:
+    assert line(recipe=recipe).status in ("ok", "skip")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words", "fix"),
+    [
+        (["reward.reward_manager.name=gdpo"], "gdpo", "reward.reward_manager.name=naive"),
+        (["reward.reward_manager.name=remote"], "remote", "reward.reward_manager.name=naive"),
+        (["reward.reward_model.enable=true"], "no reward model", "reward.reward_model.enable"),
+        (["trainer.use_v1=false"], "only the V1 trainer", "trainer.use_v1=true"),
+        ([ON], "len is missing", f"{BUFFER}.len=12"),
+        (SHAPED, "max_resp_len is missing", f"{LIMIT}=64"),
+        ([*SHAPED, f"{LIMIT}=8"], "is more than", f"{BUFFER}.len=1"),
+        ([*SHAPED, f"{LIMIT}=64", f"{BUFFER}.len=0"], "above 0", f"{BUFFER}.len=12"),
+        ([f"{BUFFER}.lenn=3"], "nothing reads", f"{BUFFER}.len=3"),
+        ([FILTER, "algorithm.filter_groups.metric=acc"], "no number", "metric=reward"),
+        ([FILTER, "algorithm.filter_groups.metric=seq_reward"], "names no", "metric=reward"),
+        ([FILTER, "algorithm.filter_groups.metric=aligment"], "known", "metric=alignment"),
+        ([FILTER, "algorithm.filter_groups.max_inflight_gen_batches=0"], "at least 1", "=1"),
+        (["data.gen_batch_size=3"], "does not divide", "data.gen_batch_size=4"),
+        (["trainer.v1.trainer_mode=async"], "not one of", "trainer.v1.trainer_mode=sync"),
+        (["trainer.v1.trainer_mode=separate_async"], "GPUs of its own", "colocate_async"),
+    ],
+)
+def test_what_would_have_no_effect_or_end_the_run_is_refused(
+    overrides: Sequence[str], words: str, fix: str
+) -> None:
+    answer = line(*overrides)
+    assert answer.status == "fail" and words in answer.message
+    assert answer.fix is not None and fix in answer.fix
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("max_off_policy_threshold=0", "at least 1"),
+        ("max_off_policy_strategy=evict", "drop, wait"),
+    ],
+)
+def test_staleness_is_checked_where_it_counts(setting: str, words: str) -> None:
+    key = f"trainer.v1.sampler.{setting}"
+    assert line(key).status == "ok"
+    assert words in line("trainer.v1.trainer_mode=colocate_async", key).message
+
+
+def test_separate_gpus_need_what_verl_asserts() -> None:
+    answer = line("trainer.v1.trainer_mode=separate_async", recipe="verl_grpo")
+    assert answer.status == "fail"
+    for words in ("parameter_sync_step", "rollout.nnodes=0", "naive"):
+        assert words in answer.message
+
+
+def test_a_fetch_size_without_effect_is_a_warning() -> None:
+    assert line("data.gen_batch_size=2").status == "ok"
+    assert line(FILTER, "data.gen_batch_size=2").status == "warn"
+
+
+def test_of_an_own_reward_function_any_metric_may_come() -> None:
+    own = "reward.custom_reward_function.path=mine.py"
+    assert line(FILTER, "algorithm.filter_groups.metric=acc", own).status == "ok"
+
+
+def test_the_line_tells_what_is_on() -> None:
+    message = line(FILTER, *SHAPED, f"{LIMIT}=64").message
+    assert "at most 10 batches a step" in message and "the last 16 of 64 tokens" in message
+
+
+@pytest.mark.parametrize("name", ["naive", "dapo"])
+def test_verls_managers_are_replaced_by_the_one_that_records(name: str) -> None:
+    overrides = [f"reward.reward_manager.name={name}", "reward.reward_manager.source=register"]
+    recipe = load_recipe(str(ROOT / "configs" / "grpo_tiny.yaml"), overrides, env={})
+    manager = verl_config(recipe, Path())["reward"]["reward_manager"]
+    assert (manager["source"], manager["name"]) == ("importlib", "RecordingRewardManager")
+    assert line(*overrides).status == "ok"
+
+
+def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
+    section = "reward.reward_manager"
+    own = (f"{section}.source=importlib", f"{section}.name=Mine", f"{section}.module.path=mine.py")
+    answer = line(*own)
+    assert answer.status == "warn" and "nothing is recorded" in answer.message
