@@ -76,7 +76,8 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
     token = f"the token of {found[1]} ({mask(found[0])})" if found else "HF_TOKEN is not set"
     access = f"accept its terms at {host}/{name}, then {_SET_TOKEN}"
     key = model_key(subject.recipe)
-    get = f"hf download {name} --local-dir models/{Path(name).name}, then {key}=models/..."
+    folder = f"models/{Path(name).name}"
+    get = f"hf download {name} --local-dir {folder}, then {key}={folder}"
     messages = {
         "gated": (
             f"is gated on {host}, and {token}{f' has no access ({said.detail})' if found else ''}",

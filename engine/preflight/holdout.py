@@ -69,6 +69,10 @@ def check(subject: Subject) -> Check:
         return skip(ID, "there is no validation file and no held-out list to compare with")
     key = str(recipe.get("data.prompt_key", "prompt"))
     trained = list(_questions(train, key))
+    if held_out and not any(question.id for question in trained):
+        if not validation:
+            return skip(ID, f"the training rows have no question ids to compare with {against}")
+        against = f"{_names(validation)}; without question ids {_names(held_out)} says nothing"
     found = [
         *_copied(recipe, trained, list(_questions(validation, key))),
         *_listed(recipe, trained, held_out),

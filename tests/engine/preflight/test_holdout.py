@@ -101,3 +101,12 @@ def test_a_copied_sft_file_without_ids_is_refused(project: Project) -> None:
         "8 of 8 validation questions are also trained on: val.jsonl line 1 is train.jsonl line 8"
         in (found.message)
     )
+
+
+def test_a_held_out_list_says_nothing_of_rows_without_ids(project: Project) -> None:
+    Path("data/sft/holdout_ids.json").write_text('{"holdout_ids": ["s2"]}')
+    lines = [json.dumps({"messages": example(number)["messages"]}) for number in range(8)]
+    Path("data/sft/train.jsonl").write_text("\n".join(lines) + "\n")
+    found = project.checks("sft")["holdout"]
+    assert found.status == "skip"
+    assert "no question ids to compare with holdout_ids.json" in found.message
