@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,7 +37,7 @@ def not_asked(_: Subject) -> Check:
     return skip(ID, "not asked for; grubrics-tui check CONFIG --tests runs the quick ones")
 
 
-def check(subject: Subject, checkout: Path = CHECKOUT) -> Check:
+def check(subject: Subject, checkout: Path = CHECKOUT, patience_s: float = _PATIENCE_S) -> Check:
     """Run this program's tests on a copy of it and report their counts.
 
     They see neither the user's variables nor runs, data, checkpoints or home.
@@ -46,20 +48,25 @@ def check(subject: Subject, checkout: Path = CHECKOUT) -> Check:
         copy = _copy(checkout, Path(folder))
         environment = environment_of_tests(subject.env, Path(folder) / "home")
         command = [sys.executable, "-m", "pytest", *ARGUMENTS, f"--basetemp={folder}/tmp"]
+        process = subprocess.Popen(
+            command,
+            cwd=copy,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                command,
-                cwd=copy,
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_PATIENCE_S,
-                check=False,
-            )
+            output, _ = process.communicate(timeout=patience_s)
         except subprocess.TimeoutExpired:
-            return fail(ID, f"the tests did not end within {_PATIENCE_S} s", _shown(checkout))
-    return _verdict(done.returncode, done.stdout or done.stderr, checkout)
+            # With what the tests have started: the folder goes, too.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return fail(ID, f"the tests did not end within {patience_s:g} s", _shown(checkout))
+    return _verdict(process.returncode, output, checkout)
 
 
 def environment_of_tests(env: Mapping[str, str], home: Path) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.preflight import testsuite
@@ -46,6 +47,24 @@ def test_a_failing_test_is_counted_and_named(project: Project) -> None:
     check = answer(project)
     assert check.status == "fail"
     assert check.message == "1 failed, 1 passed; first: tests/test_small.py::test_two"
+
+
+@pytest.mark.waits
+def test_tests_that_do_not_end_are_killed_with_what_they_started(project: Project) -> None:
+    started = project.root / "pid"
+    write_tests(
+        "import pathlib, subprocess\n"
+        "def test_hangs():\n"
+        "    child = subprocess.Popen(['sleep', '600'])\n"
+        f"    pathlib.Path({str(started)!r}).write_text(str(child.pid))\n"
+        "    child.wait()\n"
+    )
+    subject = Subject(project.recipe(), ENVIRONMENT, project.root / "runs")
+    found = testsuite.check(subject, project.root / "checkout", patience_s=4)
+    assert (found.status, found.message) == ("fail", "the tests did not end within 4 s")
+    # On a machine that is too busy for a start within that time there is nothing to kill.
+    for child in [int(started.read_text())] if started.exists() else []:
+        assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
 
 
 def test_a_program_without_its_source_says_so(project: Project) -> None:
