@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from engine.watch.reward_records import is_own, own_parts
 Record = dict[str, Any]
 
 _ZERO_STD = 1e-9
+_AT_ONCE_S = 0.01
+"""A reward that starts so soon after another's end has waited in line for it."""
 
 
 def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
@@ -35,6 +38,7 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.ZERO_STD_SHARE: _mean([float(std < _ZERO_STD) for std in stds]),
         metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
         metrics.REWARD_DURATION: _wall(records),
+        metrics.REWARD_WAIT: _wait(records),
         **_judge_metrics([record for record in records if not is_own(record)]),
     }
 
@@ -120,14 +124,45 @@ def _groups(records: Iterable[Record]) -> list[list[float]]:
 
 def _wall(records: Sequence[Record]) -> float | None:
     """Seconds from the first rollout that asked for its reward to the last that got it."""
-    spans = [
-        (record["t"] - record["duration_s"], record["t"])
+    spans = _spans(records)
+    if not spans:
+        return None
+    return max(end for _, end, _ in spans) - min(start for start, _, _ in spans)
+
+
+def _wait(records: Sequence[Record]) -> float | None:
+    """Seconds from the last rollout that was generated to the last reward.
+
+    A rollout asks for its reward when it is generated: until the last one asks, rewards run beside
+    generation and nothing waits for them. One that starts where another of its process ends was
+    generated before, and says nothing of when.
+    """
+    spans = sorted(_spans(records))
+    if not spans:
+        return None
+    ends: dict[Any, list[float]] = defaultdict(list)
+    for _, end, worker in spans:
+        ends[worker].append(end)
+    for times in ends.values():
+        times.sort()
+    asked = [start for start, _, worker in spans if not _follows_an_end(start, ends[worker])] or [
+        spans[0][0]
+    ]
+    return max(end for _, end, _ in spans) - asked[-1]
+
+
+def _follows_an_end(start: float, ends: Sequence[float]) -> bool:
+    before = bisect_right(ends, start)
+    return before > 0 and start - ends[before - 1] < _AT_ONCE_S
+
+
+def _spans(records: Iterable[Record]) -> list[tuple[float, float, Any]]:
+    """When each reward was asked for, when it came, and the process that scored it."""
+    return [
+        (float(record["t"] - record["duration_s"]), float(record["t"]), record.get("pid"))
         for record in records
         if _is_number(record.get("t")) and _is_number(record.get("duration_s"))
     ]
-    if not spans:
-        return None
-    return float(max(end for _, end in spans) - min(start for start, _ in spans))
 
 
 def _numbers(records: Iterable[Record], key: str) -> list[float]:

@@ -147,8 +147,11 @@ def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:
 
 
 def _add_gpu_phase(values: Metrics) -> None:
-    """Seconds of the step that neither waited for rewards nor saved: forward, backward, sync."""
-    step, reward = values.get(metrics.STEP_TIME), values.get(metrics.REWARD_DURATION)
+    """Seconds of the step that neither waited for rewards nor saved: generation, training, sync.
+
+    Rewards that are computed while other rollouts are generated keep nothing waiting.
+    """
+    step, reward = values.get(metrics.STEP_TIME), values.get(metrics.REWARD_WAIT)
     if step is None or reward is None:
         return
     save = values.get("timing_s/save_checkpoint") or 0.0

@@ -2,7 +2,8 @@
 
 Shape: over the last 3 steps and more rewards take more than half of a step, and a call waits a
 second and longer than it then takes (the queue); or rewards take four fifths of a step with calls
-of a second and more (the judge). Ruled out: judges that are slow beside generation that is slower.
+of a second and more (the judge). Ruled out: judges that are slow beside generation that is slower,
+rewards that come in while other rollouts are generated.
 Source: seed guide (a high ``semaphore_wait`` means that the limit is the bottleneck).
 """
 
@@ -30,11 +31,27 @@ def check(run: Run) -> Iterator[Finding]:
     call, total = run.series(metrics.JUDGE_LATENCY), run.series(metrics.REWARD_DURATION)
     if min(len(call), len(step), len(total)) < _STEPS:
         return
-    share = _now(total) / max(_now(step), 1e-9)
+    waiting = _waiting(run, total)
+    share = _now(waiting) / max(_now(step), 1e-9)
     if share > _QUEUE_SHARE and _now(wait) >= max(_NOTICEABLE_S, _now(call)):
-        yield _queue(run, wait, share, _onset(total, step, _QUEUE_SHARE))
+        yield _queue(run, wait, share, _onset(waiting, step, _QUEUE_SHARE))
     elif share > _JUDGE_SHARE and _now(call) >= _NOTICEABLE_S:
-        yield _judge(run, call, share, _onset(total, step, _JUDGE_SHARE))
+        yield _judge(run, call, share, _onset(waiting, step, _JUDGE_SHARE))
+
+
+def _waiting(run: Run, total: Series) -> Series:
+    """Seconds of a step in which nothing but rewards is done.
+
+    Where a log has only the time from the first to the last reward, generation may lie within it:
+    after the last rollout no reward takes longer than a call and its wait for a slot.
+    """
+    measured = run.series(metrics.REWARD_WAIT)
+    if len(measured) >= _STEPS or not len(run.series("timing_s/gen")):
+        return measured if len(measured) >= _STEPS else total
+    calls = (metrics.JUDGE_LATENCY, metrics.JUDGE_LATENCY_P95)
+    longest = max(_now(run.series(name)) for name in calls)
+    bound = longest + _now(run.series(metrics.SEMAPHORE_WAIT))
+    return Series(total.name, total.steps, np.minimum(total.values, bound))
 
 
 def _onset(total: Series, step: Series, share: float) -> int:

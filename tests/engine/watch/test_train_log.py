@@ -49,6 +49,26 @@ def test_reward_duration_spans_first_request_to_last_answer() -> None:
     assert reward_metrics(records)["reward_total_duration_s"] == pytest.approx(5.0)
 
 
+def test_rewards_that_come_in_beside_generation_keep_nothing_waiting() -> None:
+    """A rollout is done every 2 s for 80 s; its reward takes 2 s."""
+    streaming = [
+        rollout("a", 0.1, t=102.0 + 2.0 * n + 0.3 * (n % 3), duration_s=2.0) for n in range(40)
+    ]
+    found = reward_metrics(streaming)
+    assert found["reward_total_duration_s"] == pytest.approx(80.0)
+    assert found["reward_wait_s"] == pytest.approx(2.0)
+
+
+def test_rewards_that_follow_each_other_in_one_process_have_waited_in_line() -> None:
+    in_line = [rollout("a", 0.1, t=10.0 + n, duration_s=0.999, pid=7) for n in range(8)]
+    assert reward_metrics(in_line)["reward_wait_s"] == pytest.approx(8.0, abs=0.01)
+
+
+def test_rewards_that_start_together_are_waited_for_whole() -> None:
+    records = [rollout("a", 0.1, t=10.0 + n, duration_s=1.0 + n) for n in range(5)]
+    assert reward_metrics(records)["reward_wait_s"] == pytest.approx(5.0)
+
+
 def test_percentile_is_a_value_that_occurred() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.95) == 4.0
     assert percentile([], 0.95) is None

@@ -75,6 +75,18 @@ def test_a_judge_that_takes_most_of_every_step() -> None:
     assert alarmed({**curves, "reward_total_duration_s": np.full(5, 12.0)}) == []
 
 
+def test_rewards_that_come_in_during_generation_are_no_wait_for_the_judge() -> None:
+    curves = {
+        "timing_s/step": np.full(9, 100.0),
+        "timing_s/gen": np.full(9, 85.0),
+        "reward_total_duration_s": np.full(9, 84.0),
+        "judge_api_latency_s": np.full(9, 2.0),
+    }
+    assert alarmed(curves) == []
+    assert alarmed({**curves, "reward_wait_s": np.full(9, 2.1)}) == []
+    assert alarmed({**curves, "reward_wait_s": np.full(9, 83.0)}) == ["slow_step.judge"]
+
+
 def test_a_slow_first_step_is_information() -> None:
     (one,) = metric_findings(columns({"timing_s/step": [11.0, 0.8, 0.9, 0.8, 0.7, 0.8]}))
     assert (one.id, one.severity) == ("slow_step.warm_up", "info")
