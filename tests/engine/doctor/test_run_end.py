@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+import pytest
+
 from engine.doctor.finding import Finding, Severity
-from engine.doctor.run_end import with_end
-from engine.runs.state import RunState
+from engine.doctor.run_end import with_end, with_resume
+from engine.runs.state import RunState, write_state
+from tests.engine.records.checkpoint_files import save
+from tests.engine.records.runs import make_run
 
 INTERRUPTED = Finding("job_cancelled_or_interrupted.keyboard", Severity.ERROR, "stopped", "Ctrl-C")
 
@@ -40,3 +47,24 @@ def test_a_kill_that_left_no_word_behind_is_told() -> None:
     [one] = with_end([], RunState("failed", reason=reason, step=7))
     assert (one.id, one.onset_step) == ("job_cancelled_or_interrupted.killed", 7)
     assert one.evidence[0].text == reason
+
+
+@pytest.mark.parametrize(
+    ("id", "state", "offered"),
+    [
+        ("host_oom.worker_killed", "failed", True),
+        ("job_cancelled_or_interrupted.killed", "lost", True),
+        ("loss_nan", "failed", False),
+        ("host_oom.worker_killed", "running", False),
+    ],
+)
+def test_what_failed_from_outside_is_resumed_from_its_last_checkpoint(
+    tmp_path: Path, id: str, state: str, offered: bool
+) -> None:
+    run = make_run(tmp_path)
+    save(tmp_path / "checkpoints", 20)
+    write_state(run, RunState("failed", ended=time.time()))
+    root = Finding(id, Severity.CRITICAL, "It broke", "because")
+    (one,) = with_resume([root], run, RunState(state))  # type: ignore[arg-type]
+    titles = [remedy.title for remedy in one.remedies]
+    assert ("Resume from step 20" in titles) == offered
