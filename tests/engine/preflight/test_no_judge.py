@@ -35,7 +35,7 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
     assert "16 rewards a step" in checks["batch"].message
     assert "16 rewards a step" in checks["steps"].message
     others = [checks[name].message for name in checks if name not in ("judge", "credentials")]
-    assert not [message for message in others if "judge" in message]
+    assert not [message for message in others if "judge call" in message]
 
 
 def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
