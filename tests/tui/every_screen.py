@@ -22,6 +22,7 @@ from engine.launch.recipe import load_recipe
 from engine.launch.steps import step_plan
 from engine.preflight.check import ok
 from engine.runs.rundir import RunDir
+from engine.runs.trust import Case
 from grubrics_tui.marks import Marks
 from grubrics_tui.navigation import (
     OpenCompare,
@@ -44,6 +45,7 @@ from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
 from grubrics_tui.screens.confirm_removal import ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.screens.confirm_trust import ConfirmTrust
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.dialog import Dialog
 from grubrics_tui.screens.end import EndScreen
@@ -252,6 +254,13 @@ async def confirm_remedy(driver: Driver, world: World) -> None:
     await arrive(driver, ConfirmRemedy, "Fewer rollouts of a prompt")
 
 
+async def confirm_trust(driver: Driver, world: World) -> None:
+    facts = (("owner", "'ada'"), ("command", "python -m engine.train.grpo"), ("code", "steal.py"))
+    reasons = ("runs/grpo-day is owned by 'ada'", "it was not launched here by you")
+    driver.app.push_screen(ConfirmTrust(Case(world.day, reasons, facts, "")))
+    await arrive(driver, ConfirmTrust, "trust the run?")
+
+
 async def confirm_twin(driver: Driver, world: World) -> None:
     driver.app.push_screen(ConfirmTwin(world.day))
     await arrive(driver, ConfirmTwin)
@@ -328,6 +337,7 @@ WAYS: dict[str, Way] = {
     "notes": Way(NotesScreen, notes),
     "confirm": Way(Confirm, confirm),
     "confirm-resume": Way(ConfirmResume, confirm_resume),
+    "confirm-trust": Way(ConfirmTrust, confirm_trust),
     "confirm-removal": Way(ConfirmRemoval, confirm_removal),
     "leftovers": Way(LeftoversScreen, leftovers),
     "checklist": Way(ChecklistScreen, checklist),
