@@ -192,10 +192,13 @@ def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
 def _tell_step(
     store: RolloutStore, read: StepRollouts, head: dict[str, Any], asked: _Asked, as_json: bool
 ) -> None:
-    groups = [(1 + read.groups.index(one), one) for one in _named(read, asked.group)]
+    numbers = {group.id: number for number, group in enumerate(read.groups, 1)}
+    groups = [(numbers[group.id], group) for group in _named(read, asked.group)]
     shown = [(number, one, kept) for number, one in groups if (kept := asked.kept(one))]
-    value = {**head, **_step_json(read, store, shown)}
-    answer(value, "\n".join(_step_lines(read, store, shown, asked)), as_json)
+    if as_json:
+        print_json({**head, **_step_json(read, store, shown)})
+    else:
+        say("\n".join(_step_lines(read, store, shown, asked)))
 
 
 def _tell_hits(
