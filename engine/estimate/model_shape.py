@@ -6,6 +6,7 @@ and a gated (SwiGLU) feed-forward part. They differ in biases and in the norm of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,10 +83,34 @@ class ModelShape:
 
         ``all-linear`` adapts every linear map but the output head, as PEFT does.
         """
-        names = list(self.linears) if targets == "all-linear" else targets
-        chosen = [names] if isinstance(names, str) else names
-        sizes = [self.linears[name] for name in chosen if name in self.linears]
+        sizes = [self.linears[name] for name in self.adapted(targets)]
         return self.layers * rank * sum(rows + columns for rows, columns in sizes)
+
+    def adapted(self, targets: str | list[str]) -> list[str]:
+        """The linear maps of a layer that PEFT adapts for ``target_modules``.
+
+        A list names the ends of modules' names; a text is a pattern of whole names. Of a pattern
+        the first layer stands for all.
+        """
+        if targets == "all-linear":
+            return list(self.linears)
+        if isinstance(targets, str):
+            try:
+                pattern = re.compile(targets)
+            except re.error:
+                return []
+            return [name for name in self.linears if pattern.fullmatch(_module(name))]
+        return [name for name in self.linears if any(_ends(name, target) for target in targets)]
+
+
+def _module(name: str) -> str:
+    """Where a linear map is in the families that are known here."""
+    part = "mlp" if name in ("gate_proj", "up_proj", "down_proj") else "self_attn"
+    return f"model.layers.0.{part}.{name}"
+
+
+def _ends(name: str, target: str) -> bool:
+    return f".{_module(name)}".endswith(f".{target}")
 
 
 def from_config(config: Mapping[str, Any]) -> ModelShape | None:

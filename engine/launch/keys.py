@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -76,6 +77,12 @@ def verl_sft_defaults() -> dict[str, Any]:
     return defaults
 
 
+def verl_choices() -> dict[str, list[str]]:
+    """The names that verl's code lists for some keys, by the last word of the key."""
+    choices: dict[str, list[str]] = _snapshot()["choices"]
+    return choices
+
+
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
     for key, value in tree.items():
@@ -126,11 +133,18 @@ def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
     return False
 
 
-def type_complaint(value: Any, default: Any) -> str | None:
+TAKES_LISTS = re.compile(r"(?:.+\.)?(?:target_modules|train_files|val_files|logger)")
+"""Keys whose default is one text and that verl takes a list for, too."""
+
+
+def type_complaint(key: str, value: Any, default: Any) -> str | None:
     """What ``value`` should have been to stand in for ``default``, or None when it fits.
 
     A null default or an interpolation says nothing about the type, so it accepts anything.
     """
+    if isinstance(default, str) and isinstance(value, list) and TAKES_LISTS.fullmatch(key):
+        fits = value and all(isinstance(item, str) for item in value)
+        return None if fits else "a text or a list of texts"
     if default is None or value is None or _is_reference(default) or _is_reference(value):
         return None
     if isinstance(default, bool):

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from yaml import YAMLError
 
 from engine.errors import UsageError, unknown_name
+from engine.launch import allowed
 from engine.launch.keys import (
     flatten,
     is_open,
@@ -161,6 +162,7 @@ def _merge(
     values |= references
     # What a mapping or a list of the command line holds came from there too.
     origins |= {key: _origin(key, origins) for key in values if key not in origins}
+    _check_allowed(path, values, origins)
     _check_sections(path, kind, values, origins)
     changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
     named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
@@ -257,7 +259,9 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
             f"it; set {now_called}"
         )
     if key in defaults:
-        expected = null_complaint(key, value, defaults[key]) or type_complaint(value, defaults[key])
+        expected = null_complaint(key, value, defaults[key]) or type_complaint(
+            key, value, defaults[key]
+        )
         if expected is not None:
             raise UsageError(f"{where}: {key}={value!r} must be {expected}")
         return
@@ -285,6 +289,16 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"{path}: its ${{...}} references form too long a chain") from error
     assert isinstance(tree, dict)
     return dict(flatten({str(key): value for key, value in tree.items()}))
+
+
+def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
+    """Of the values that a person set, with their references filled in."""
+    for key, origin in origins.items():
+        if origin not in CHOSEN or key not in values or values[key] == "???":
+            continue
+        expected = allowed.complaint(key, values[key])
+        if expected is not None:
+            raise UsageError(f"{_where(path, origin)}: {key}={values[key]!r} must be {expected}")
 
 
 def _check_sections(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.estimate.model_shape import shape_of
+from engine.estimate.model_shape import ModelShape, shape_of
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, summary
 from engine.preflight.models import lora_rank
@@ -19,6 +19,7 @@ _REF = "actor_rollout_ref.ref"
 _LONGEST = f"{_ROLLOUT}.max_model_len"
 _PROMPT = "data.max_prompt_length"
 _RESPONSE = "data.max_response_length"
+_MODULES = "actor_rollout_ref.model.target_modules"
 _SFT_LENGTH = "data.max_seq_length"
 
 
@@ -26,13 +27,14 @@ def check(subject: Subject) -> Check:
     """Every limit at once, with the numbers that meet there."""
     recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
     positions = shape.positions if shape else 0
+    targets = list(_targets(recipe, shape))
     if recipe.kind == "sft":
         length = int(recipe.get(_SFT_LENGTH))
-        return summary(ID, _sft(length, positions), _fine(length, positions))
+        return summary(ID, [*_sft(length, positions), *targets], _fine(length, positions))
     if min(_lengths(recipe)) < 1:
         return fail(ID, f"{_PROMPT} and {_RESPONSE} must be at least 1", f"{_RESPONSE}=512")
     found = [*_positions(recipe, positions), *_engine(recipe, positions), *_budgets(recipe)]
-    return summary(ID, [*found, *_lora(recipe)], _fine(sum(_lengths(recipe)), positions))
+    return summary(ID, [*found, *targets, *_lora(recipe)], _fine(sum(_lengths(recipe)), positions))
 
 
 def _lengths(recipe: Recipe) -> tuple[int, int]:
@@ -80,6 +82,20 @@ def _budgets(recipe: Recipe) -> Iterator[Check]:
         if recipe.get(dynamic) and tokens is not None and tokens * parallel < longest:
             message = f"{key}={tokens} is smaller than the longest sample ({longest} tokens)"
             yield fail(ID, message, f"{key}={-(-longest // parallel)}")
+
+
+def _targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
+    """PEFT refuses targets that match no module, after every worker has loaded the model."""
+    key = "lora.target_modules" if recipe.kind == "sft" else _MODULES
+    targets = recipe.get(key)
+    if shape is None or not lora_rank(recipe) or not targets:
+        return
+    names = targets if isinstance(targets, list) else [targets]
+    wrong = [name for name in names if not shape.adapted(name if name is targets else [name])]
+    if wrong:
+        known = ",".join(shape.linears)
+        message = f"{key}={', '.join(wrong)} matches no module of the model, which has {known}"
+        yield fail(ID, message, f"{key}=[{known}]")
 
 
 def _lora(recipe: Recipe) -> Iterator[Check]:

@@ -6,8 +6,10 @@ The snapshot exists so that a recipe is checked in milliseconds and without verl
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
+from collections.abc import Iterable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,11 +37,92 @@ def compose_defaults(config_name: str) -> dict[str, Any]:
     return {str(key): value for key, value in tree.items()}
 
 
+def choices(verl: Path) -> dict[str, list[str]]:
+    """The names that verl's source lists for some keys. It is parsed, not imported (9 s)."""
+    algorithms = ast.parse((verl / "trainer/ppo/core_algos.py").read_text(encoding="utf-8"))
+    trainers = [
+        ast.parse(path.read_text()) for path in sorted((verl / "trainer/ppo/v1").glob("*.py"))
+    ]
+    workers = verl / "workers/config"
+    return {
+        "adv_estimator": _members(algorithms, "AdvantageEstimator"),
+        "loss_mode": _registered([algorithms], "register_policy_loss"),
+        "kl_penalty": _compared(algorithms, "kl_penalty_forward"),
+        "trainer_mode": _registered(trainers, "register_trainer"),
+        "logger": _listed(verl / "utils/tracking.py", "supported_backend"),
+        "loss_agg_mode": _listed(workers / "actor.py", "valid_loss_agg_modes"),
+        "lr_scheduler_type": _asserted(
+            workers / "optimizer.py", "FSDPOptimizerConfig", "lr_scheduler_type"
+        ),
+        "strategy": _asserted(workers / "engine.py", "FSDPEngineConfig", "strategy"),
+    }
+
+
+def _named(tree: ast.AST, name: str) -> ast.AST:
+    """The class or function of that name."""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return next(node for node in ast.walk(tree) if isinstance(node, kinds) and node.name == name)
+
+
+def _texts(node: ast.AST) -> list[str]:
+    values = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+    return [value for value in values if isinstance(value, str)]
+
+
+def _members(tree: ast.AST, enum: str) -> list[str]:
+    body = ast.walk(_named(tree, enum))
+    return [text for node in body if isinstance(node, ast.Assign) for text in _texts(node.value)]
+
+
+def _registered(trees: Iterable[ast.AST], decorator: str) -> list[str]:
+    """What ``@decorator("name")`` registers."""
+    calls = (
+        call
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for call in node.decorator_list
+        if isinstance(call, ast.Call) and getattr(call.func, "id", None) == decorator
+    )
+    return [text for call in calls for text in _texts(call)]
+
+
+def _compared(tree: ast.AST, function: str) -> list[str]:
+    """What a function's conditions compare with, without the branches that only raise."""
+    branches = [
+        node
+        for node in ast.walk(_named(tree, function))
+        if isinstance(node, ast.If) and not isinstance(node.body[-1], ast.Raise)
+    ]
+    return [text for branch in branches for text in _texts(branch.test)]
+
+
+def _listed(path: Path, name: str) -> list[str]:
+    """The texts that are assigned to ``name``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    return next(
+        _texts(node.value) for node in assigned if getattr(node.targets[0], "id", None) == name
+    )
+
+
+def _asserted(path: Path, config: str, field: str) -> list[str]:
+    """The texts of ``assert self.field in [...]``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tests = (node.test for node in ast.walk(_named(tree, config)) if isinstance(node, ast.Assert))
+    return next(
+        _texts(test.comparators[0])
+        for test in tests
+        if isinstance(test, ast.Compare) and getattr(test.left, "attr", None) == field
+    )
+
+
 def snapshot() -> dict[str, Any]:
     return {
         "verl": version("verl"),
         "ppo": compose_defaults("ppo_trainer"),
         "sft": compose_defaults("sft_trainer_engine"),
+        "choices": choices(verl_config_dir().parents[1]),
     }
 
 

@@ -66,3 +66,13 @@ def test_every_known_model_has_as_many_weights_as_transformers_builds(name: str)
 def test_the_shape_of_a_folder_is_read_from_its_config(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(KNOWN["qwen3-8b"] | {"x": 1}))
     assert from_config(json.loads((tmp_path / "config.json").read_text())) == known("Qwen3-8B")
+
+
+def test_lora_targets_are_found_as_peft_finds_them() -> None:
+    shape = known("Qwen/Qwen3-8B")
+    assert shape is not None
+    assert shape.adapted(["q_proj", "self_attn.o_proj"]) == ["q_proj", "o_proj"]
+    assert shape.adapted(r".*\.(q|v)_proj") == ["q_proj", "v_proj"]
+    assert shape.adapted("q_proj,v_proj") == []
+    assert shape.adapted("q_proj") == []
+    assert shape.adapted("(") == []
