@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.doctor.finding import Finding
 from engine.doctor.metrics import (
     broken,
+    canary,
     collapse,
     components,
     course,
@@ -29,6 +30,7 @@ from engine.watch.columns import Columns
 
 RULES: tuple[Rule, ...] = (
     inputs.check,
+    canary.check,
     broken.check,
     flat_reward.check,
     components.check,
