@@ -1,0 +1,70 @@
+"""Engine and trainer side by side: what a sync that never arrives looks like to the doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from engine.doctor.metrics import MetricContext, metric_findings
+from tests.engine.doctor.metrics.curves import columns
+from tests.engine.train.test_hf_server import STEP, make_server, rollouts_of
+
+__all__ = ["make_server"]
+
+RECIPE = {
+    "actor_rollout_ref.rollout.dtype": "float32",
+    "actor_rollout_ref.rollout.top_p": 1.0,
+    "actor_rollout_ref.rollout.top_k": -1,
+    "trainer.v1.trainer_mode": "sync",
+}
+RANK = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "init_lora_weights": True}
+
+
+def train_a_step(trainer: Any) -> None:
+    """As large as the updates of a small learning rate."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in trainer.parameters():
+            if parameter.requires_grad:
+                parameter += 5e-3 * torch.randn_like(parameter)
+
+
+def difference(trainer: Any, server: Any, step: int) -> float:
+    """verl's ``training/rollout_probs_diff_mean`` of one step's rollouts."""
+    found = []
+    for prompt, tokens, log_probs in rollouts_of(server, STEP, step):
+        row = torch.tensor([[*prompt, *tokens]])
+        with torch.no_grad():
+            every = torch.log_softmax(trainer(row).logits[0, len(prompt) - 1 : -1], -1)
+        chosen = every.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+        found.append((chosen.exp() - torch.tensor(log_probs).exp()).abs())
+    return float(torch.cat(found).mean())
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "adapter"])
+@pytest.mark.parametrize("delivered", [True, False], ids=["synced", "ignored"])
+def test_a_sync_that_is_ignored_is_found_within_two_steps(
+    make_server: Any, lora: bool, delivered: bool
+) -> None:
+    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+
+    server = make_server()
+    trainer = copy.deepcopy(server.model)
+    if lora:
+        trainer = get_peft_model(trainer, LoraConfig(**RANK)).eval()
+    differences = [difference(trainer, server, 1)]
+    train_a_step(trainer)
+    if delivered and lora:
+        state = get_peft_model_state_dict(trainer)
+        asyncio.run(server.load_adapter(state, {"peft_type": "LORA", **RANK}, 2))
+    elif delivered:
+        asyncio.run(server.load_weights(trainer.state_dict(), 2))
+    server.batcher = None
+    differences.append(difference(trainer, server, 2))
+    curves = columns({"training/rollout_probs_diff_mean": differences})
+    ids = [finding.id for finding in metric_findings(curves, MetricContext(RECIPE))]
+    assert ids == ([] if delivered else ["training_setup_error.weights_not_synced"]), differences
