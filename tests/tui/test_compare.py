@@ -184,7 +184,7 @@ async def test_escape_leads_back_to_the_list_and_the_marks_stay(
     async with running(runs) as driver:
         await compare(driver, 2)
         await driver.press("escape")
-        await driver.shows("2 marked, x compares")
+        await driver.shows("2 marked: x compares")
         await driver.press("escape")
         await driver.shows("/ filter   space mark   x compare")
 
