@@ -63,8 +63,10 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_disk: Path) -> l
 def elsewhere(attempt: Attempt, disk: Path) -> Path:
     """Put what the trainer reads and writes on another disk; the sign that lets it go on."""
     for path in (attempt.metrics, attempt.reward, attempt.console):
-        (disk / path.name).touch()
-        path.symlink_to(disk / path.name)
+        for place in (path, disk / path.name):
+            place.touch()
+        # A link would not be followed.
+        subprocess.run(["mount", "--bind", str(disk / path.name), str(path)], check=True)
     (attempt.path / "go").symlink_to(disk / "go")
     return disk / "go"
 
