@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -106,9 +107,12 @@ def _versions(recipe: Recipe) -> Iterator[Check]:
 def _gpus(subject: Subject) -> Iterator[Check]:
     recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
     elsewhere = recipe.kind == "grpo" and address not in ("", "local")
-    if recipe.get("grubrics.device") != "cuda" or elsewhere:
+    if elsewhere:
         return
     key = "trainer.n_gpus_per_node" if recipe.kind == "grpo" else "training.n_gpus"
+    if recipe.get("grubrics.device") != "cuda":
+        yield from _cores(recipe, key)
+        return
     wanted, present = recipe.get(key), _visible_gpus(subject)
     if wanted > present:
         yield fail(
@@ -117,6 +121,14 @@ def _gpus(subject: Subject) -> Iterator[Check]:
             "are visible here",
             f"{key}={present}" if present else "grubrics.device=cpu",
         )
+
+
+def _cores(recipe: Recipe, key: str) -> Iterator[Check]:
+    """On a CPU every rank is a process with a copy of the model; two are a test of ranks."""
+    wanted, most = recipe.get(key), max(2, os.cpu_count() or 1)
+    if wanted > most:
+        message = f"{recipe.path}: {key}={wanted} ranks on {os.cpu_count()} cores"
+        yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
 
 
 def _attention(subject: Subject) -> Iterator[Check]:

@@ -203,20 +203,10 @@ def test_another_conda_environment_is_a_warning(project: Project) -> None:
         assert check.status == "warn" and check.fix == "conda activate RL"
 
 
-@pytest.mark.parametrize(
-    ("override", "fix"),
-    [
-        ("actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.name=hf"),
-        ("actor_rollout_ref.rollout.mode=sync", "actor_rollout_ref.rollout.mode=async"),
-        ("trainer.resume_mode=never", "trainer.resume_mode=auto"),
-    ],
-)
-def test_values_that_verl_refuses_late_are_refused_now(
-    project: Project, override: str, fix: str
-) -> None:
-    check = project.checks("grpo", override)["config"]
+def test_an_engine_that_no_cpu_runs_is_refused(project: Project) -> None:
+    check = project.checks("grpo", "actor_rollout_ref.rollout.name=vllm")["config"]
     assert check.status == "fail"
-    assert check.fix == fix
+    assert check.fix == "actor_rollout_ref.rollout.name=hf"
 
 
 def test_dropout_of_adapters_is_refused_for_sft(project: Project) -> None:
@@ -334,3 +324,13 @@ def test_a_run_that_waits_in_the_queue_writes_nothing_yet(project: Project) -> N
     folder = recipe.get("trainer.default_local_dir")
     write_run(project, "later", RunState("queued", supervisor=me), checkpoint_dir=folder)
     assert project.checks()["checkpoint"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("grpo", "trainer.n_gpus_per_node"), ("sft", "training.n_gpus")]
+)
+def test_more_ranks_than_cores_are_refused(project: Project, kind: str, key: str) -> None:
+    check = project.checks(kind, f"{key}=4096")["environment"]
+    assert check.status == "fail"
+    assert f"{key}=4096 ranks on" in check.message
+    assert "ranks on" not in project.checks(kind, f"{key}=2")["environment"].message
