@@ -1,0 +1,74 @@
+"""Only who holds the run's key can speak to its TransferQueue."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zmq
+
+from engine.train import queue_key
+
+PROGRAM = """
+from pathlib import Path
+from engine.train import ray_session
+with ray_session.private_instance(Path("attempt")):
+    import ray
+    hook = "engine.train.ray_session.secure_worker"
+    ray.init(num_cpus=8, include_dashboard=False, runtime_env={"worker_process_setup_hook": hook})
+
+    @ray.remote(num_cpus=0)
+    def exchange():
+        import torch, transfer_queue
+        transfer_queue.init()
+        fields = {"x": torch.arange(4)}
+        transfer_queue.kv_put(key="a", partition_id="p", fields=fields, tag={"s": "1"})
+        return transfer_queue.kv_batch_get(keys=["a"], partition_id="p")["x"][0].tolist()
+
+    print("got", ray.get(exchange.remote()))
+    ray.shutdown()
+"""
+
+
+def received(tmp_path: Path, *, keyed: bool) -> bool:
+    env: dict[str, str] = {}
+    path = str(queue_key.create(tmp_path, env))
+    assert env == {queue_key.FILE_VARIABLE: path}
+    assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    with zmq.Context() as ctx, ctx.socket(zmq.ROUTER) as server, ctx.socket(zmq.DEALER) as client:
+        client.linger = server.linger = 0
+        queue_key.require(server, listens=True, key_file=path)
+        port = server.bind_to_random_port("tcp://127.0.0.1")
+        if keyed:
+            queue_key.require(client, listens=False, key_file=path)
+        client.connect(f"tcp://127.0.0.1:{port}")
+        client.send(b"hello")
+        return bool(server.poll(20_000 if keyed else 500))
+
+
+def test_a_message_arrives_from_who_holds_the_key_only(tmp_path: Path) -> None:
+    assert received(tmp_path, keyed=True)
+    assert not received(tmp_path, keyed=False)
+
+
+@pytest.mark.slow
+def test_workers_that_are_not_forked_have_the_key_too(tmp_path: Path) -> None:
+    """On a GPU and on a cluster Ray starts TransferQueue's actors, which never import verl."""
+    (tmp_path / "attempt").mkdir()
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import os; os.environ['PYTHONPATH'] = {str(root)!r}\n"
+            f"import sys; sys.path.insert(0, {str(root)!r})\n{PROGRAM}",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert "got [0, 1, 2, 3]" in done.stdout, done.stderr[-2000:]
