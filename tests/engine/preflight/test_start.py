@@ -70,7 +70,7 @@ def test_leftover_checkpoints_are_moved_aside_when_resuming_is_off(project: Proj
     save(GRPO_FOLDER, 6)
     check = project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"]
     assert check.status == "warn"
-    assert "holds steps 6 of an earlier run, which will be moved aside" in check.message
+    assert "holds steps 6 of an earlier run; they will be moved" in check.message
 
 
 def stamp(project: Project, *overrides: str) -> None:
