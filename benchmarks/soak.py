@@ -33,6 +33,7 @@ from engine.runs.reaper import leftovers, reap
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.stopping import stop_run
+from engine.runs.trust import vouch
 from engine.watch.train_log import history, read_steps
 
 STANDIN = Path(__file__).resolve().parents[1] / "tests" / "engine" / "runs" / "standin.py"
@@ -135,6 +136,7 @@ def begin(root: Path, tally: Tally) -> RunDir:
         },
     )
     write_state(run, RunState("starting", heartbeat=time.time(), total_steps=STEPS))
+    vouch(run)
     start_supervisor(run)
     return run
 
@@ -306,7 +308,7 @@ def _await(run: RunDir, condition: Callable[[], bool]) -> None:
 
 def _ours(root: Path) -> list[Identity]:
     runs = (root / "runs").resolve()
-    return [process for process, folder in marked() if folder.parent.parent == runs]
+    return [process for process, mark in marked() if mark.directory.parent == runs]
 
 
 def _supervisors(root: Path) -> list[Identity]:

@@ -12,6 +12,7 @@ from world import NOW, World, make_world
 from engine import jsonl
 from engine.preflight.check import Check
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from tests.engine.watch.rollout_files import record, row, write_dump, write_records
 from tests.hostile_text import ALL, HOSTILE, LINE, LINES, LONE_SURROGATE, LONG, MARKUP
 
@@ -62,6 +63,7 @@ def _spoil(run: RunDir, *long: bytes) -> None:
     gpu = {"index": 0, "name": ALL, "util": 50, "mem_used": 1, "mem_total": 2}
     jsonl.append(run.attempt(1).system, {"v": 1, "t": NOW, "gpus": [gpu]})
     jsonl.write_json(run.notes, {"v": 1, "tags": ["ok", ALL], "text": f"{MARKUP}\n{ALL}"})
+    vouch(run)
 
 
 def _log(run: RunDir, step: int, metrics: dict[str, float]) -> None:

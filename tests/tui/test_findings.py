@@ -50,8 +50,8 @@ async def test_the_root_is_listed_and_told_with_its_evidence_and_remedies(
     sick: SampleRun, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        screen = await findings(driver, sick.run, TITLE, "cuda_oom_training.oom", "90% sure")
-        assert "asked for 2.00 GiB" in " ".join(screen.split())
+        await findings(driver, sick.run, TITLE, "cuda_oom_training.oom", "90% sure")
+        await driver.until(lambda: "asked for 2.00 GiB" in " ".join(driver.screen.split()))
         for _ in range(3):
             await driver.press("pagedown")
         await driver.shows("A Ray task ran out of GPU memory", "Shorter responses")

@@ -23,6 +23,7 @@ RECIPE_NAME = f"{FOLDER[:60]}"
 HERE = "day/" + FOLDER
 
 COMMANDS: dict[str, list[list[str]]] = {
+    "config": [["small"], ["small", OVERRIDE, "--unused"], ["broken"], ["grpo-day"]],
     "check": [["small"], ["small", OVERRIDE], ["small", WORDS], ["broken"], [RECIPE_NAME]],
     "launch": [
         ["small", OVERRIDE, "--dry-run"],

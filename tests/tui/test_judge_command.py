@@ -15,6 +15,7 @@ from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
 from engine.launch.recipe import load_recipe
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from tests.engine.rubrics.judge.server import Reply, judge_server
 
@@ -46,6 +47,7 @@ def run_with(*overrides: str) -> RunDir:
     run.path.mkdir(parents=True)
     run.manifest.write_text(json.dumps(contents))
     run.recipe.write_text(pinned_recipe(contents["config"]))
+    vouch(run)
     return run
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,15 +22,30 @@ CHAT_TEMPLATE = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cpu_environment() -> Iterator[None]:
+@contextmanager
+def cpu_variables() -> Iterator[None]:
     """verl reads its platform from the environment when it is imported. The tests of other folders,
     which may come after these in the same process, have their own environment again."""
     before = dict(os.environ)
     environment.prepare(os.environ, "cpu")
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    """The modules of this folder are imported, and verl with them, when they are collected."""
+    with cpu_variables():
+        return (yield)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cpu_environment() -> Iterator[None]:
+    with cpu_variables():
+        yield
 
 
 @dataclass(frozen=True)
