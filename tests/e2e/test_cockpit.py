@@ -71,7 +71,7 @@ def test_from_checklist_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
     cockpit.wait_for(r"ok, 0 warnings, 0 failed, \d+ skipped", seconds=60)
-    cockpit.wait_for(r"nothing stands in the way")
+    cockpit.wait_for(r"no check failed")
 
     cockpit.press("l")
     cockpit.wait_for(r"engine\.train\.grpo")
