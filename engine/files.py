@@ -1,7 +1,7 @@
 """Opening and creating files in folders that somebody else may have filled or may look into.
 
 Nothing here follows a link out of a run directory, waits for a pipe or reads a device. A file is as
-readable as the folder it is created in, and never writable by others: what lies in a private folder
+readable as the folder it is created in, and never writable by others: what is in a private folder
 is private itself, whatever the umask.
 """
 
@@ -90,7 +90,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """A folder as readable as the one it lies in; one that is there stays as it is.
+    """Create a folder as readable as its parent; an existing folder stays as it is.
 
     OSError for a link.
     """

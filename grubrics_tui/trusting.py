@@ -1,4 +1,4 @@
-"""``--trust``: showing what a run would make this user do, and acting on it all the same."""
+"""``--trust``: showing what a run would make this user do, and acting on it with consent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run that gets nowhere: which process holds it up, in what state, and the way on.
 
 Shape: the run is stalled, or ended without a step after it had stalled. What its supervisor saw
-then stands in the event ``stall``: the process that is stopped, waits for a disk, spins, was not
+is in the event ``stall``: the process that is stopped, waits for a disk, spins, was not
 collected, asks the judge, or is inside a function. Ruled out: a stall after which steps came.
 Source: the states of Linux' ``proc(5)``, stacks by py-spy.
 """
@@ -21,7 +21,7 @@ _LINES, _BYTES = 400, 1 << 20
 
 
 def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
-    """What a run hangs in, or hung in when it ended; empty for one that goes on."""
+    """What a run hangs in, or hung in when it ended; empty for an active run."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
     event = _last_stall(run, state)

@@ -46,7 +46,7 @@ class Range:
         end = "" if self.high is None else f" and at most {self.high:g}"
         what = "an integer of " if self.whole and not self.open_low else ""
         other = "".join(
-            f", or {number:g} ({told})" for number, told in (self.besides or {}).items()
+            f", or {number:g} ({meaning})" for number, meaning in (self.besides or {}).items()
         )
         return f"{what}{start}{end}{other}"
 

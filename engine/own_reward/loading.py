@@ -36,7 +36,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What a process of the function is told at its start. ``copies`` by original path."""
+    """What a process of the function receives at its start. ``copies`` by original path."""
 
     file: str
     module: str | None

@@ -43,7 +43,7 @@ _FRAME = re.compile(r'^ +File "(.*)", line (\d+)', re.MULTILINE)
 _STACK_PATIENCE_S = 0.5
 _LOOKS = 20
 _MARGIN = 1.2
-"""An asynchronous call is cut inside its process at the limit; only one that blocks goes on."""
+"""An asynchronous call is cut inside its process at the limit; only one that blocks continues."""
 
 
 class RewardCallError(Exception):

@@ -84,9 +84,9 @@ def _overlong(recipe: Recipe) -> Iterator[Check]:
     for key, value in given.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or value < 0 or (value == 0 and key != f"{_BUFFER}.penalty_factor"):
-            told = "is missing" if value is None else f"={value} must be a number above 0"
+            problem = "is missing" if value is None else f"={value} must be a number above 0"
             fix = f"{key}={usual.get(key, 1.0)}"
-            yield fail(ID, f"{key}{' ' if value is None else ''}{told}", fix)
+            yield fail(ID, f"{key}{' ' if value is None else ''}{problem}", fix)
             return
     length, limit = given[f"{_BUFFER}.len"], given[f"{_KWARGS}.max_resp_len"]
     if length > limit:

@@ -14,7 +14,7 @@ def check(subject: Subject) -> Check:
     found = unread(subject.recipe)
     if not found:
         return ok(ID, "every value that was set has an effect")
-    told = [f"{one.key}={one.value} has no effect: {one.reason}" for one in found[:_SHOWN]]
+    shown = [f"{one.key}={one.value} has no effect: {one.reason}" for one in found[:_SHOWN]]
     rest = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     ways = dict.fromkeys(one.instead for one in found[:_SHOWN] if one.instead)
-    return warn(ID, "; ".join([*told, *rest]), "; ".join(ways) or None)
+    return warn(ID, "; ".join([*shown, *rest]), "; ".join(ways) or None)

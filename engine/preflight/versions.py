@@ -133,7 +133,7 @@ def _vllm_line(installed: Installed) -> str:
 
 
 def _requirements(distribution: Distribution) -> Iterator[Requirement]:
-    """The requirements that hold without extras; a line that is none is passed over."""
+    """The requirements that hold without extras; an unreadable line is skipped."""
     for line in distribution.requires or ():
         try:
             requirement = Requirement(line)

@@ -50,7 +50,7 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
 
     Defaults of keys that another run does not have at all are left out: every one of them would
     differ between recipes of two kinds. So is what follows from other values in one of the runs
-    and was set in none: the values that it follows from are told.
+    and was set in none: the values that it follows from are shown.
     """
     configs = [_config(manifest) for manifest in manifests]
     derived = frozenset[str]().union(*(derived_keys(config) for config in configs))

@@ -75,9 +75,9 @@ def read_mark(pid: int) -> Mark | None:
 def supervises(pid: int, run: RunDir) -> bool:
     """Whether a process is a supervisor of ``run``."""
     mark = run.read_mark()
-    told = _environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
-    if mark is not None and told is not None:
-        return mark == told
+    supervised = _environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
+    if mark is not None and supervised is not None:
+        return mark == supervised
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -65,9 +65,9 @@ def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
 
     The books of runs that were lost are closed. A run that nothing may be done with is left alone.
     """
-    told = [one for one in found if objection(RunDir(one.directory)) is None]
-    ended = end([one.process for one in told], patience_s)
-    for directory in {one.directory for one in told}:
+    trusted = [left for left in found if objection(RunDir(left.directory)) is None]
+    ended = end([left.process for left in trusted], patience_s)
+    for directory in {left.directory for left in trusted}:
         settle_if_lost(RunDir(directory), "reap")
     return [process.pid for process in ended]
 

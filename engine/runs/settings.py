@@ -9,7 +9,7 @@ from typing import Any
 from engine.jsonl import number
 
 _REWARDS_AT_ONCE = 2.0
-"""A step that waits for a reward that hangs, or for two in turn, goes on by itself: no stall."""
+"""A step that waits for a reward that hangs, or for two in turn, continues by itself: no stall."""
 
 
 @dataclass(frozen=True)

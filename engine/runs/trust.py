@@ -150,14 +150,15 @@ def is_launched_here(run: RunDir) -> bool:
 
     Nothing comes of a recipe that is not there any more.
     """
-    told = jsonl.read_json(run.path / PROOF) or {}
+    recorded = jsonl.read_json(run.path / PROOF) or {}
     try:
         proofs = _proofs(_key(), run)
     except OSError:
         return False
     needed = ("manifest", "recipe") if os.path.lexists(run.recipe) else ("manifest",)
     return all(
-        hmac.compare_digest(str(told.get(name)).encode(), proofs[name].encode()) for name in needed
+        hmac.compare_digest(str(recorded.get(name)).encode(), proofs[name].encode())
+        for name in needed
     )
 
 
@@ -319,7 +320,7 @@ def _is_agreed(digest: str) -> bool:
 
 
 def _key(*, create: bool = False) -> bytes:
-    """The user's own key. OSError when there is none, or no place for one."""
+    """The user's own key. OSError without a key or a place for one."""
     folder = _state_folder()
     if create:
         _make_private(folder)

@@ -112,7 +112,7 @@ class _WatchfulBuffer(ReplayBuffer):
         return asynchronous or filters or bool(self.sync_refill_failed_groups)
 
     def _begin(self, step: int) -> None:
-        """Count anew for a new step. An asynchronous one replaces what the step before could not:
+        """Reset the counts for a step. An asynchronous one replaces what the step before could not:
         its groups are generated ahead, and each that is missing would be missing for good."""
         if step == self._step:
             return

@@ -208,7 +208,7 @@ def _failed(
 
 
 def _hung(steps: Sequence[Tally], context: MetricContext, path: str) -> Finding:
-    """A function that hangs now and then is told of from the first time: each call that is cut
+    """A function that hangs now and then is reported from the first time: each call that is cut
     has cost its step the whole limit."""
     known = CLASSES[_HUNG]
     sick = [tally for tally in steps if tally.failures[_HUNG]]
