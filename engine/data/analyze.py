@@ -10,20 +10,21 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine import jsonl
 from engine.errors import UsageError, guarded
-from engine.rubrics.cache import read_cache
+from engine.rubrics.cache import read_cache, record_id
 from engine.rubrics.gold import finite_scores
 
 LOW_STD = 0.05
 ENOUGH_PCT = 90.0
 N_BINS = 10
 
-Signal = Literal["parse_failure", "zero_variance", "low_variance", "good"]
+Signal = Literal["other_scale", "parse_failure", "zero_variance", "low_variance", "good"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class SignalQuality:
     """
 
     total: int
+    other_scale: int
     parse_failures: int
     zero_variance: int
     low_variance: int
@@ -45,7 +47,10 @@ class SignalQuality:
 
 
 def classify(gold: Sequence[float]) -> Signal:
-    """All zeros are what a failed judge leaves; below a deviation of 0.05 ranks are noise."""
+    """All zeros are what a failed judge leaves; below a deviation of 0.05 ranks are noise, which
+    says nothing of points out of 10 or of percent."""
+    if any(abs(score) > 1 for score in gold):
+        return "other_scale"
     if all(score == 0 for score in gold):
         return "parse_failure"
     spread = statistics.pstdev(gold)
@@ -62,6 +67,7 @@ def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
     bins = [min(N_BINS - 1, max(0, int(score * N_BINS))) for score in scores]
     return SignalQuality(
         total=len(golds),
+        other_scale=kinds.count("other_scale"),
         parse_failures=kinds.count("parse_failure"),
         zero_variance=kinds.count("zero_variance"),
         low_variance=kinds.count("low_variance"),
@@ -77,11 +83,22 @@ def analyze_cache(path: Path) -> SignalQuality:
     """The quality of one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist; make it with python -m engine.rubrics.precompute")
-    records = read_cache(path).values()
-    quality = analyze(finite_scores(record.get("gold_scores")) for record in records)
+    for note in read_cache(path).notes(()):
+        print(f"note: {note}", file=sys.stderr)
+    quality = analyze(_first_golds(path))
     if quality.total == 0:
-        raise UsageError(f"{path} holds no gold scores")
+        raise UsageError(f"{path} holds no gold scores that can be used")
     return quality
+
+
+def _first_golds(path: Path) -> Iterator[Sequence[float]]:
+    """Of each question; scores without answers can be looked at, though not trained on."""
+    seen: set[str] = set()
+    for record in jsonl.read(path):
+        name, gold = record_id(record), finite_scores(record.get("gold_scores"))
+        if name is not None and gold and name not in seen:
+            seen.add(name)
+            yield gold
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,11 +113,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _text(quality: SignalQuality) -> str:
+    scale = f"another scale than 0 to 1: {quality.other_scale}\n" if quality.other_scale else ""
     return (
         f"signal_useful_pct {quality.signal_useful_pct:.1f} "
         f"({quality.good_signal} of {quality.total} questions)\n"
         f"all zero (failed judge?) {quality.parse_failures}, no spread {quality.zero_variance}, "
         f"little spread {quality.low_variance}\n"
+        f"{scale}"
         f"scores: mean {quality.score_mean:.3f}, std {quality.score_std:.3f}, "
         f"histogram {' '.join(map(str, quality.histogram))}"
     )

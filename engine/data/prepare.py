@@ -107,9 +107,11 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     ``only_cached`` rows without gold are left out too; without it they are kept.
     """
     adapter = get_adapter(dataset)
-    examples = with_cached_gold(
-        adapter.load(spec.path, spec.meta_eval_path), read_cache(spec.cache)
-    )
+    loaded = adapter.load(spec.path, spec.meta_eval_path)
+    cache = read_cache(spec.cache)
+    for note in cache.notes(loaded):
+        print(f"note: {note}", file=sys.stderr)
+    examples = with_cached_gold(loaded, cache)
     usable = _usable(dataset, spec, examples, options)
     held_out = read_holdout(options.holdout)
 

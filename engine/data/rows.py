@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.data.contract import Row
 from engine.rubrics.adapters import DomainType, Example
+from engine.rubrics.cache import GoldCache
 from engine.rubrics.gold import finite_scores, gold_problem
 from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
 
@@ -20,11 +21,9 @@ class RowOptions:
     use_contrastive: bool = True
 
 
-def with_cached_gold(
-    examples: Iterable[Example], cache: Mapping[str, Mapping[str, Any]]
-) -> list[Example]:
+def with_cached_gold(examples: Iterable[Example], cache: GoldCache) -> list[Example]:
     """Examples whose answers and gold scores are those of the cache, where it has them."""
-    return [_merged(example, cache.get(example.question_id)) for example in examples]
+    return [_merged(example, cache.find(example)) for example in examples]
 
 
 def has_gold(example: Example) -> bool:
@@ -71,6 +70,6 @@ def _merged(example: Example, record: Mapping[str, Any] | None) -> Example:
         return example
     return replace(
         example,
-        answers=tuple(record.get("answers") or ()),
-        gold_scores=finite_scores(record.get("gold_scores")),
+        answers=tuple(record["answers"]),
+        gold_scores=finite_scores(record["gold_scores"]),
     )

@@ -7,45 +7,112 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import files, jsonl, locks
 from engine.errors import UsageError
-from engine.rubrics.gold import finite_scores
+from engine.rubrics.adapters import Example
+from engine.rubrics.gold import gold_problem
 
 _ID_FIELDS = ("question_id", "prompt_id")
 
+Record = Mapping[str, Any]
 
-def record_id(record: Mapping[str, Any]) -> str | None:
+
+@dataclass(frozen=True)
+class GoldCache:
+    """Usable records by question id, in file order, and why the others cannot be used.
+
+    ``unusable`` counts records by reason, ``nameless`` those of gold scores that name no
+    question.
+    """
+
+    path: Path | None
+    records: Mapping[str, Sequence[Record]]
+    unusable: Mapping[str, int]
+    nameless: int
+
+    def find(self, example: Example) -> Record | None:
+        """The first usable record of the example's question.
+
+        Ids that count rows name another question once a data set is filtered or sorted anew, so a
+        record's text and the data set's own gold scores must agree with it.
+        """
+        records = self.records.get(example.question_id, ())
+        return next((record for record in records if _is_of(record, example)), None)
+
+    def notes(self, examples: Iterable[Example]) -> list[str]:
+        """What is wrong with the cache, as lines."""
+        known = [example for example in examples if example.question_id in self.records]
+        strangers = [example.question_id for example in known if self.find(example) is None]
+        found = [f"{count:,} records cannot be used: {why}" for why, count in self.unusable.items()]
+        if strangers:
+            what = f"{len(strangers):,} of {len(known):,} questions have records of another text"
+            found.append(f"{what} or other right answers under their id, e.g. '{strangers[0]}'")
+        if at_odds := [name for name, records in self.records.items() if _differ(records)]:
+            what = f"{len(at_odds):,} questions have several records with different gold scores"
+            found.append(f"{what}, e.g. '{at_odds[0]}'; the first counts")
+        return [f"{self.path}: {line}" for line in found]
+
+
+def read_cache(path: Path | None) -> GoldCache:
+    """The gold scores of a cache; a missing file is empty."""
+    records: defaultdict[str, list[Record]] = defaultdict(list)
+    unusable: Counter[str] = Counter()
+    nameless = 0
+    for record in jsonl.read(path) if path is not None else ():
+        name = record_id(record)
+        problem = _record_problem(record)
+        if problem is None and name is not None:
+            records[name].append(record)
+        else:
+            nameless += problem is None
+            unusable[problem or f"no {' or '.join(_ID_FIELDS)} (they have {_fields(record)})"] += 1
+    return GoldCache(path, records, unusable, nameless)
+
+
+def record_id(record: Record) -> str | None:
     """The question that a record is of; None when it does not say."""
     named = (record.get(field) for field in _ID_FIELDS)
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
-def read_cache(path: Path | None) -> dict[str, dict[str, Any]]:
-    """Cached gold scores by question id; the first usable record of an id counts.
-
-    A missing file is empty.
-    """
-    cache: dict[str, dict[str, Any]] = {}
-    for record in jsonl.read(path) if path is not None else ():
-        name = record_id(record)
-        if name is not None and not (name in cache and has_scores(cache[name])):
-            cache[name] = record
-    return cache
+def _record_problem(record: Record) -> str | None:
+    for field in ("answers", "gold_scores"):
+        if not isinstance(record.get(field), list):
+            return f"no list '{field}'"
+    if not all(isinstance(answer, str) for answer in record["answers"]):
+        return "answers that are no text"
+    return gold_problem(record["answers"], record["gold_scores"])
 
 
-def has_scores(record: Mapping[str, Any]) -> bool:
-    """Whether a record holds gold scores that can be used."""
-    return bool(finite_scores(record.get("gold_scores")))
+def _is_of(record: Record, example: Example) -> bool:
+    text = record.get("question")
+    if isinstance(text, str) and _plain(text) != _plain(example.question):
+        return False
+    own = dict(zip(example.answers, example.gold_scores, strict=False))
+    scored = zip(record["answers"], record["gold_scores"], strict=True)
+    return all(own.get(answer, gold) == gold for answer, gold in scored)
 
 
-def cached_ids(path: Path) -> set[str]:
-    """Ids of the questions for which the cache holds usable gold scores."""
-    return {name for name, record in read_cache(path).items() if has_scores(record)}
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
+
+
+def _differ(records: Sequence[Record]) -> bool:
+    first = records[0]
+    same = (each for each in records[1:] if each.get("question") == first.get("question"))
+    return any(each["gold_scores"] != first["gold_scores"] for each in same)
+
+
+def _fields(record: Record) -> str:
+    return ", ".join(sorted(record)[:8])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ def gold_problem(answers: Sequence[str], gold: Sequence[float | None]) -> str | 
     if len(answers) < FEWEST_ANSWERS:
         return f"fewer than {FEWEST_ANSWERS} answers to rank"
     if not all(_finite(score) for score in gold):
-        return "gold_scores that hold null, NaN or infinity"
+        return "gold_scores that hold null, NaN, infinity or text"
     return None
 
 
@@ -28,4 +28,5 @@ def finite_scores(scores: Any) -> tuple[float, ...]:
 
 def _finite(score: Any) -> bool:
     # A comparison, unlike math.isfinite, also stands whole numbers too large for a float.
-    return isinstance(score, int | float) and abs(score) <= sys.float_info.max
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    return is_number and abs(score) <= sys.float_info.max

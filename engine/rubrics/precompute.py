@@ -19,7 +19,7 @@ from typing import Any
 from engine import jsonl
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
-from engine.rubrics.cache import cached_ids, only_writer
+from engine.rubrics.cache import GoldCache, only_writer, read_cache
 from engine.rubrics.gold import FEWEST_ANSWERS
 from engine.rubrics.judge import Judge, ScoringError, make_judge
 from engine.rubrics.settings import JudgeSettings
@@ -61,18 +61,24 @@ async def precompute(
 ) -> PrecomputeReport:
     """Append gold scores for every example that ``cache`` lacks, in question id order.
 
-    UsageError while another process fills the same cache.
+    UsageError while another process fills the same cache, and for records that name no question:
+    it is not known which questions they pay for.
     """
     cache.parent.mkdir(parents=True, exist_ok=True)
     with only_writer(cache):
-        return await _fill(examples, judge, cache, plan)
+        cached = read_cache(cache)
+        notes = cached.notes(examples)
+        if cached.nameless:
+            raise UsageError("; ".join(notes))
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        return await _fill(examples, judge, cached, cache, plan)
 
 
 async def _fill(
-    examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
+    examples: Sequence[Example], judge: Judge, cached: GoldCache, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
-    done = cached_ids(cache)
-    missing = [example for example in examples if example.question_id not in done]
+    missing = [example for example in examples if cached.find(example) is None]
     usable = [example for example in missing if len(example.answers) >= FEWEST_ANSWERS]
     todo = sorted(usable, key=lambda example: example.question_id)[: plan.limit or None]
     _end_torn_line(cache)

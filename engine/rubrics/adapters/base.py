@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from engine import jsonl
+from engine import files, jsonl
 from engine.errors import UsageError
 
 DomainType = Literal["open_rubric", "verifiable"]
@@ -60,26 +60,47 @@ def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dic
         return _hub_rows(hub, name)
     if not path.is_file():
         raise UsageError(f"{name}: {path} does not exist")
-    rows = list(jsonl.read(path))
+    rows = list(read_lines(path, name))
     if not rows:
         raise UsageError(f"{name}: {path} has no JSON lines")
     return rows
 
 
+def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The records of a JSONL file; UsageError names the first line that is none."""
+    with files.open_regular(path) as handle:
+        for number, line in enumerate(handle, start=1):
+            record = jsonl.parse_line(line)
+            if record is not None:
+                yield record
+            elif line.strip():
+                start = line[:60].decode(errors="replace").strip()
+                message = f"line {number} is no JSON object: {start!r}"
+                raise UsageError(f"{name}: {path}: {message}; the file must be JSONL")
+
+
 def examples_of(
     rows: Iterable[dict[str, Any]], name: str, make: Callable[[dict[str, Any], int], Example]
 ) -> list[Example]:
-    """``make(row, index)`` of every row; UsageError names the first row it cannot read."""
-    examples = []
+    """``make(row, index)`` of every row, without repeats.
+
+    UsageError names the first row that it cannot read, or two different ones with the same id.
+    """
+    examples: dict[str, tuple[int, Example]] = {}
     for index, row in enumerate(rows):
         try:
-            examples.append(make(row, index))
+            example = make(row, index)
         except KeyError as error:
             found = ", ".join(sorted(row)[:8])
             raise UsageError(f"{name}: row {index + 1} has no {error} (it has {found})") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{name}: row {index + 1} is malformed: {error}") from error
-    return examples
+        first, known = examples.setdefault(example.question_id, (index, example))
+        if known != example:
+            pair = f"rows {first + 1} and {index + 1}"
+            message = f"{pair} are different questions with the id '{example.question_id}'"
+            raise UsageError(f"{name}: {message}; give each an id of its own")
+    return [kept for _, kept in examples.values()]
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
 from engine.errors import UsageError
 from engine.rubrics.adapters.base import (
     DomainType,
@@ -19,6 +18,7 @@ from engine.rubrics.adapters.base import (
     HubSource,
     distinct,
     examples_of,
+    read_lines,
     source_rows,
 )
 from engine.rubrics.rubric import RubricItem, format_rubric
@@ -72,7 +72,7 @@ def read_completions(path: Path | None, name: str) -> dict[str, tuple[str, ...]]
     if not path.is_file():
         raise UsageError(f"{name}: {path} does not exist")
     grouped: defaultdict[str, list[str]] = defaultdict(list)
-    for row in jsonl.read(path):
+    for row in read_lines(path, name):
         grouped[str(row.get("prompt_id", ""))].append(str(row.get("completion") or ""))
     return {prompt_id: distinct(texts) for prompt_id, texts in grouped.items()}
 

@@ -18,6 +18,7 @@ from engine.errors import UsageError
         ([0.4, 0.4, 0.4], "zero_variance"),
         ([0.40, 0.42, 0.44], "low_variance"),
         ([0.1, 0.9, 0.5], "good"),
+        ([40.0, 43.0, 42.0], "other_scale"),
     ],
 )
 def test_what_gold_scores_are_good_for(gold: list[float], kind: str) -> None:

@@ -90,7 +90,7 @@ def test_a_sound_row_has_no_problem() -> None:
         ({"answers": ["a"], "gold_scores": [1.0]}, "'q1' has fewer than 2 answers"),
         ({"gold_scores": [1.0, None]}, "'q1' has gold_scores that hold null"),
         ({"gold_scores": [1.0, math.nan]}, "'q1' has gold_scores that hold null, NaN"),
-        ({"gold_scores": [-math.inf, 1.0]}, "'q1' has gold_scores that hold null, NaN or inf"),
+        ({"gold_scores": [-math.inf, 1.0]}, "'q1' has gold_scores that hold null, NaN, inf"),
         ({"question": "Another?"}, "the prompt does not contain the question"),
         ({"question": ""}, "extra_info has no question"),
     ],

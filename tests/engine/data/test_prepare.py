@@ -164,6 +164,21 @@ def test_rows_whose_gold_cannot_rank_the_answers_are_left_out(gold: str, world: 
     assert "o25" not in question_ids(Path("out/mixed_train.parquet"))
 
 
+def test_gold_of_another_question_under_the_same_id_trains_nothing(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = {"answers": ["A. yes", "B. no"], "gold_scores": [0.0, 1.0]}
+    with Path("cache.jsonl").open("w") as cache:
+        for number in range(40):
+            cache.write(json.dumps({"question_id": f"medqa_{number}", **gold, "question": ""}))
+            cache.write("\n")
+    arguments = ("--dataset", "medqa", "--path", "choice.jsonl", "--cache", "cache.jsonl")
+    assert prepare("single", *arguments) == 0
+    rows = read_rows(Path("out/medqa_train.parquet"))
+    assert {tuple(row["extra_info"]["gold_scores"]) for row in rows} == {(1.0, 0.0)}
+    assert "40 of 40 questions have records of another text" in capsys.readouterr().err
+
+
 def test_gold_scored_again_replaces_the_unusable(world: Path) -> None:
     with Path("open_cache.jsonl").open("a") as cache:
         for gold in ([0.1, None], [0.1, 0.9]):

@@ -150,6 +150,24 @@ def test_a_malformed_row_is_one_clear_line(
         load(name, tmp_path, row)
 
 
+def test_rows_with_the_same_id_are_one_question_or_refused(tmp_path: Path) -> None:
+    assert len(load("healthbench", tmp_path, HEALTH, HEALTH)) == 1
+    other = {**HEALTH, "prompt": [{"role": "user", "content": "Bye"}]}
+    with pytest.raises(UsageError, match="rows 1 and 3 are different questions with the id 'p1'"):
+        load("healthbench", tmp_path, HEALTH, HEALTH, other)
+
+
+@pytest.mark.parametrize("line", ["{torn", "[1]", "NaN", ""])
+def test_lines_that_cannot_be_read_are_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(f"{json.dumps(HEALTH)}\n{line}\n")
+    if not line:
+        assert len(get_adapter("healthbench").load(path)) == 1
+        return
+    with pytest.raises(UsageError, match="line 2 is no JSON object"):
+        get_adapter("healthbench").load(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"medqa: .*gone\.jsonl does not exist"):
         get_adapter("medqa").load(tmp_path / "gone.jsonl")

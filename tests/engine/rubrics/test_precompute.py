@@ -49,6 +49,13 @@ def example(name: str, answers: int = 2, rubric: str = RUBRIC) -> Example:
     return Example(name, f"question {name}", "", golden_rubric=rubric, answers=texts)
 
 
+def cached(cache: Path, **record: object) -> None:
+    """Add a record to the cache, by default one that can be used."""
+    whole = {"answers": ["x", "y"], "gold_scores": [0.1, 0.9], **record}
+    with cache.open("a") as handle:
+        handle.write(json.dumps(whole) + "\n")
+
+
 def run(
     cache: Path, *examples: Example, judge: ScriptedJudge | None = None, **plan: int
 ) -> PrecomputeReport:
@@ -147,10 +154,64 @@ def test_a_cached_question_without_usable_gold_is_scored_again(gold: str, tmp_pa
 
 def test_questions_cached_as_healthbench_names_them_are_not_paid_again(tmp_path: Path) -> None:
     cache = tmp_path / "cache.jsonl"
-    cache.write_text('{"prompt_id": "a", "question_id": null, "gold_scores": [0.1, 0.9]}\n')
+    cached(cache, prompt_id="a", question_id=None)
     judge = ScriptedJudge()
     report = run(cache, example("a"), judge=judge)
     assert (report.written, report.already_cached, judge.calls) == (0, 1, [])
+
+
+def test_a_cached_record_of_another_question_under_the_same_id_is_scored_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a", question="the question that was a before the file was sorted")
+    assert run(cache, example("a")).written == 1
+    assert "1 of 1 questions have records of another text" in capsys.readouterr().err
+    assert run(cache, example("a")).already_cached == 1
+
+
+@pytest.mark.parametrize("text", ["Question  A", "question a\n", "\uff51uestion a"])
+def test_the_text_of_a_question_may_be_set_in_another_way(text: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a", question=text)
+    assert run(cache, example("a")).already_cached == 1
+
+
+def test_cached_scores_that_contradict_the_data_set_are_not_used(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a", answers=["A. yes", "B. no"], gold_scores=[0.0, 1.0])
+    chosen = Example("a", "question a", "", answers=("A. yes", "B. no"), gold_scores=(1.0, 0.0))
+    assert run(cache, chosen).written == 1
+
+
+@pytest.mark.parametrize(
+    "record", [{"answers": None}, {"answers": ["x"]}, {"answers": [1, 2]}, {"gold_scores": ["0.1"]}]
+)
+def test_a_record_that_could_not_be_trained_on_is_scored_again(
+    record: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a", **record)
+    assert run(cache, example("a")).written == 1
+    assert "1 records cannot be used" in capsys.readouterr().err
+
+
+def test_scores_that_name_no_question_are_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    cache, judge = tmp_path / "cache.jsonl", ScriptedJudge()
+    cached(cache, id="a")
+    with pytest.raises(UsageError, match=r"no question_id or prompt_id \(they have answers, .*id"):
+        run(cache, example("a"), judge=judge)
+    assert judge.calls == []
+
+
+def test_several_records_of_a_question_that_differ_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a")
+    cached(cache, question_id="a", gold_scores=[0.9, 0.1])
+    assert run(cache, example("a")).already_cached == 1
+    assert "1 questions have several records with different gold" in capsys.readouterr().err
 
 
 def test_a_cache_that_another_process_fills_is_refused(tmp_path: Path) -> None:
