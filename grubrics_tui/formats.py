@@ -67,5 +67,7 @@ def clock(moment: float | None) -> str:
 
 
 def step_of(step: int | None, total: int | None) -> str:
-    """``12/40``."""
+    """``12/40``; a run of no steps (``trainer.val_only``) validates only."""
+    if total == 0:
+        return "val only"
     return f"{MISSING if step is None else step}/{MISSING if total is None else total}"

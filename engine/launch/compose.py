@@ -15,6 +15,9 @@ REF = "actor_rollout_ref.ref"
 SAMPLER = "trainer.v1.sampler"
 MANAGER = "reward.reward_manager"
 
+OVERLONG_BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
+FILTER = "algorithm.filter_groups"
+
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 
@@ -41,6 +44,7 @@ def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     for verl's, and a run that only validates does so before it would train.
     """
     found = recording(recipe, attempt_dir)
+    found[f"{ROLLOUT}.seed"] = recipe.get("grubrics.seed")
     if recipe.get("grubrics.device") == "cpu":
         found |= on_cpu(recipe)
     found = {key: value for key, value in found.items() if not recipe.is_chosen(key)}
@@ -65,9 +69,17 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
 
 def rewarding(recipe: Recipe) -> dict[str, Any]:
     """Our reward manager in the place of verl's ``naive`` and ``dapo``, whose rewards it gives;
-    none for any other manager, which stays as the recipe has it."""
+    none for any other manager, which stays as the recipe has it.
+
+    Where nobody chose a manager, an overlong buffer has its effect. verl's ``naive`` has none: who
+    chooses it together with a buffer is refused by the checklist.
+    """
+    name = recipe.get(f"{MANAGER}.name")
     own_module = recipe.get(f"{MANAGER}.module.path") is not None
-    if own_module or recipe.get(f"{MANAGER}.name") not in (*VERL_MANAGERS, RECORDING_MANAGER):
+    if own_module or name not in (*VERL_MANAGERS, RECORDING_MANAGER):
+        return {}
+    shapes = recipe.get(f"{OVERLONG_BUFFER}.enable")
+    if shapes and name == "naive" and recipe.is_chosen(f"{MANAGER}.name"):
         return {}
     return {
         f"{MANAGER}.source": "importlib",
@@ -79,13 +91,13 @@ def rewarding(recipe: Recipe) -> dict[str, Any]:
 def sampling(recipe: Recipe) -> dict[str, Any]:
     """Our sampler, with what verl tells only its own: whom to filter, and what it may replace."""
     asynchronous = recipe.get("trainer.v1.trainer_mode") != "sync"
-    filters = recipe.get("algorithm.filter_groups.enable")
+    filters = recipe.get(f"{FILTER}.enable")
     given = {
         "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
         "max_failed_share": recipe.get("grubrics.max_failed_share"),
         "train_batch_size": recipe.get("data.train_batch_size"),
-        "filter_groups_metric": recipe.get("algorithm.filter_groups.metric") if filters else None,
-        "max_inflight_gen_batches": recipe.get("algorithm.filter_groups.max_inflight_gen_batches"),
+        "filter_groups_metric": recipe.get(f"{FILTER}.metric") if filters else None,
+        "max_inflight_gen_batches": recipe.get(f"{FILTER}.max_inflight_gen_batches"),
         "sync_refill_failed_groups": recipe.get(f"{SAMPLER}.sync_refill_failed_groups"),
         "max_refill_batches": max_refill_batches(recipe),
     }
@@ -99,10 +111,22 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
 def max_refill_batches(recipe: Recipe) -> int:
     """How many times its batch a step may replace. DAPO's own bound, where the recipe sets it,
     counts the first generation of the batch too."""
-    filters = recipe.get("algorithm.filter_groups.enable")
-    generations = int(recipe.get("algorithm.filter_groups.max_num_gen_batches") or 0)
-    own = int(recipe.get("grubrics.max_refill_batches"))
-    return generations - 1 if filters and generations > 0 else own
+    if bounds_generations(recipe):
+        return int(recipe.get(f"{FILTER}.max_num_gen_batches")) - 1
+    return int(recipe.get("grubrics.max_refill_batches"))
+
+
+def bounds_generations(recipe: Recipe) -> bool:
+    """Whether DAPO's own bound holds in place of ``grubrics.max_refill_batches``."""
+    generations = int(recipe.get(f"{FILTER}.max_num_gen_batches") or 0)
+    return bool(recipe.get(f"{FILTER}.enable")) and generations > 0
+
+
+def replaces_groups(recipe: Recipe) -> bool:
+    """Whether a step may replace groups: the asynchronous modes always do."""
+    keys = (f"{FILTER}.enable", f"{SAMPLER}.sync_refill_failed_groups")
+    asynchronous = recipe.get("trainer.v1.trainer_mode") != "sync"
+    return asynchronous or any(recipe.get(key) for key in keys)
 
 
 def on_cpu(recipe: Recipe) -> dict[str, Any]:
@@ -125,7 +149,6 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
         f"{ROLLOUT}.dtype": "float32",
         f"{ROLLOUT}.load_format": "auto",
         f"{ROLLOUT}.tensor_model_parallel_size": 1,
-        f"{ROLLOUT}.seed": recipe.get("grubrics.seed"),
         f"{ROLLOUT}.engine_kwargs.hf.rollouts_per_step": _rollouts_per_step(recipe, workers),
         f"{ROLLOUT}.agent.num_workers": 1,
         f"{ACTOR}.strategy": "fsdp2",
@@ -142,16 +165,10 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
 
 def _rollouts_per_step(recipe: Recipe, servers: int) -> int | None:
     """How many rollouts the server will be asked for at once, where that is certain."""
-    if servers > 1 or recipe.get("trainer.v1.trainer_mode") != "sync" or _refills(recipe):
+    if servers > 1 or replaces_groups(recipe):
         return None
     prompts, n = recipe.get("data.train_batch_size"), recipe.get(f"{ROLLOUT}.n")
     return prompts * n if isinstance(prompts, int) and isinstance(n, int) else None
-
-
-def _refills(recipe: Recipe) -> bool:
-    """Whether a synchronous step may generate more than its batch."""
-    keys = ("algorithm.filter_groups.enable", f"{SAMPLER}.sync_refill_failed_groups")
-    return any(recipe.get(key) for key in keys)
 
 
 def with_file_logger(loggers: str | list[str]) -> list[str]:

@@ -16,6 +16,7 @@ _VARIABLES = (
     "NCCL_SOCKET_IFNAME",
     "VLLM_HOST_IP",
 )
+_PYTHON = f"{_RAY}.runtime_env.py_executable"
 _STORAGE = "transfer_queue.backend.storage_backend"
 _GUARDED_STORAGE = ("SimpleStorage", "RayStore", None)
 _METRICS = "transfer_queue.metrics.enabled"
@@ -30,6 +31,9 @@ def exposing(recipe: Recipe) -> Iterator[str]:
         key = f"{_RAY}.runtime_env.env_vars.{name}"
         if recipe.get(key) is not None:
             yield f"{key}={recipe.get(key)}"
+    # On a CPU the workers are forked by a program of ours, which keeps their sockets private.
+    if recipe.get("grubrics.device") == "cpu" and recipe.get(_PYTHON) is not None:
+        yield f"{_PYTHON}={recipe.get(_PYTHON)}"
     if recipe.get(_STORAGE) not in _GUARDED_STORAGE:
         yield f"{_STORAGE}={recipe.get(_STORAGE)}"
     if recipe.get(_METRICS):

@@ -13,6 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.launch.compose import (
+    FILTER,
+    MANAGER,
+    OVERLONG_BUFFER,
+    RECORDING_MANAGER,
+    bounds_generations,
+    replaces_groups,
+)
 from engine.launch.effective import effective
 from engine.launch.keys import flatten, verl_defaults
 from engine.launch.recipe import Origin, Recipe
@@ -140,7 +148,7 @@ def _no_clip_fallback(recipe: Recipe) -> bool:
 
 
 def _own_manager(recipe: Recipe) -> bool:
-    return bool(recipe.get("reward.reward_manager.name") == "RecordingRewardManager")
+    return bool(recipe.get(f"{MANAGER}.name") == RECORDING_MANAGER)
 
 
 def _guards_nothing(recipe: Recipe) -> bool:
@@ -152,7 +160,6 @@ _LOSS = f"{ACTOR}.policy_loss.loss_mode"
 _A, _R, _M = (re.escape(name) for name in (ACTOR, ROLLOUT, MODEL))
 _FSDP = r"actor_rollout_ref\.(?:actor|ref)\.fsdp_config"
 _MODE = "trainer.v1.trainer_mode"
-_OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 _ESTIMATOR = "algorithm.adv_estimator"
 
 NEVER_READ = (
@@ -395,6 +402,24 @@ GRPO_RULES: tuple[Rule, ...] = (
         f"{_ESTIMATOR}=gdpo",
     ),
     _where(
+        lambda recipe: recipe.is_chosen(f"{ROLLOUT}.seed"),
+        r"grubrics\.seed",
+        f"{ROLLOUT}.seed is set and wins",
+        f"{ROLLOUT}.seed",
+    ),
+    _where(
+        lambda recipe: not replaces_groups(recipe),
+        r"grubrics\.max_refill_batches",
+        "no step replaces groups",
+        f"{FILTER}.enable=true",
+    ),
+    _where(
+        bounds_generations,
+        r"grubrics\.max_refill_batches",
+        "max_num_gen_batches is what bounds a step's replacements",
+        f"{FILTER}.max_num_gen_batches=0",
+    ),
+    _where(
         _is("algorithm.filter_groups.enable", False),
         r"algorithm\.filter_groups\.(?!enable$).+",
         "group filtering is off",
@@ -436,6 +461,12 @@ GRPO_RULES: tuple[Rule, ...] = (
         rf"{_A}\.checkpoint\.(?:save_contents|async_save)",
         "no checkpoint is saved: trainer.save_freq is not above 0",
         "trainer.save_freq=50",
+    ),
+    _where(
+        _is("trainer.val_only", True),
+        r"trainer\.val_before_train",
+        "trainer.val_only=true validates, whatever this says",
+        "trainer.val_only=false",
     ),
     _where(
         _is_not("trainer.resume_mode", "resume_path"),
@@ -497,7 +528,7 @@ GRPO_RULES: tuple[Rule, ...] = (
     ),
     _where(
         lambda recipe: not recipe.get("reward.custom_reward_function.path"),
-        r"reward\.custom_reward_function\.(?!path$).+",
+        r"reward\.custom_reward_function\.(?!path$).+|grubrics\.reward_(?:timeout|check)_s",
         "no function is named",
         "reward.custom_reward_function.path=rewards.py",
     ),
@@ -526,10 +557,16 @@ GRPO_RULES: tuple[Rule, ...] = (
         "reward.custom_reward_function.reward_kwargs",
     ),
     _where(
-        lambda recipe: not recipe.get(f"{_OVERLONG}.enable"),
+        _is(f"{MANAGER}.name", "naive"),
+        r"reward\.reward_kwargs\..+",
+        "verl's naive manager reads none of them",
+        f"{MANAGER}.name=dapo",
+    ),
+    _where(
+        lambda recipe: not recipe.get(f"{OVERLONG_BUFFER}.enable"),
         r"reward\.reward_kwargs\.(?:overlong_buffer_cfg\.(?!enable$).+|max_resp_len)",
         "the overlong buffer is off",
-        f"{_OVERLONG}.enable=true",
+        f"{OVERLONG_BUFFER}.enable=true",
     ),
     _where(
         _own_manager,
@@ -597,6 +634,11 @@ SFT_RULES: tuple[Rule, ...] = (
         "lora.r=64",
     ),
     _never(r"training\.logging_steps", "verl logs every step"),
+    _never(
+        r"grubrics\.(?:max_failed_share|max_refill_batches|reward_timeout_s|reward_check_s)",
+        "supervised training has no rewards",
+    ),
+    _never(r"grubrics\.seed", "supervised training has a seed of its own", "training.seed"),
     _where(
         lambda recipe: recipe.get("training.max_steps") > 0,
         r"training\.num_train_epochs",

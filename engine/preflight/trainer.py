@@ -10,16 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import nearest
-from engine.launch.compose import MANAGER, RECORDING_MANAGER, ROLLOUT, SAMPLER, VERL_MANAGERS
+from engine.launch.compose import (
+    FILTER,
+    MANAGER,
+    OVERLONG_BUFFER,
+    RECORDING_MANAGER,
+    ROLLOUT,
+    SAMPLER,
+    VERL_MANAGERS,
+)
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.watch.reward_records import OVERLONG, PARTS
 
 ID = "trainer"
 
-_FILTER = "algorithm.filter_groups"
 _KWARGS = "reward.reward_kwargs"
-_BUFFER = f"{_KWARGS}.overlong_buffer_cfg"
+_BUFFER = OVERLONG_BUFFER
 _OVERLONG_KEYS = (
     *(f"{_BUFFER}.{name}" for name in ("enable", "len", "penalty_factor", "log")),
     f"{_KWARGS}.max_resp_len",
@@ -59,6 +66,14 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
             ID,
             f"{MANAGER}.name={name} is the recipe's own: nothing is recorded in reward.jsonl, and "
             f"neither the judge nor {_OWN_FUNCTION} is asked unless it does so",
+        )
+        return
+    if name == "naive":
+        yield fail(
+            ID,
+            f"{MANAGER}.name=naive: verl's naive manager takes nothing off long responses, and "
+            f"{_BUFFER}.enable=true asks for it",
+            f"{MANAGER}.name=dapo, or {_BUFFER}.enable=false",
         )
         return
     known = ", ".join(VERL_MANAGERS)
@@ -102,7 +117,7 @@ def _overlong(recipe: Recipe) -> Iterator[Check]:
 
 def _filters(recipe: Recipe) -> Iterator[Check]:
     refills = recipe.get(f"{SAMPLER}.sync_refill_failed_groups")
-    filters, mode = recipe.get(f"{_FILTER}.enable"), recipe.get(_MODE)
+    filters, mode = recipe.get(f"{FILTER}.enable"), recipe.get(_MODE)
     size, batch = recipe.get("data.gen_batch_size"), recipe.get("data.train_batch_size")
     if size not in (None, 1) and (filters or refills or mode != "sync"):
         why = "a step that replaces groups fetches single prompts"
@@ -112,30 +127,30 @@ def _filters(recipe: Recipe) -> Iterator[Check]:
         yield fail(ID, message, f"data.gen_batch_size={batch}")
     own = recipe.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
     if own and (filters or refills):
-        key = f"{_FILTER}.enable" if filters else f"{SAMPLER}.sync_refill_failed_groups"
+        key = f"{FILTER}.enable" if filters else f"{SAMPLER}.sync_refill_failed_groups"
         yield warn(ID, f"{key}=true reaches a sampler of the recipe's own in sampler_kwargs only")
     if not filters:
         return
-    inflight = recipe.get(f"{_FILTER}.max_inflight_gen_batches")
+    inflight = recipe.get(f"{FILTER}.max_inflight_gen_batches")
     if not isinstance(inflight, int) or inflight < 1:
-        key = f"{_FILTER}.max_inflight_gen_batches"
+        key = f"{FILTER}.max_inflight_gen_batches"
         yield fail(ID, f"{key}={inflight} must be at least 1", f"{key}=1")
     if recipe.get(f"{ROLLOUT}.n") < 2:
-        yield fail(ID, f"{_FILTER}.enable=true compares the rollouts of a prompt", f"{ROLLOUT}.n=8")
+        yield fail(ID, f"{FILTER}.enable=true compares the rollouts of a prompt", f"{ROLLOUT}.n=8")
     yield from _metric(recipe)
 
 
 def _metric(recipe: Recipe) -> Iterator[Check]:
     """The number that groups are compared by; of an own function only its calls tell the names."""
-    metric = recipe.get(f"{_FILTER}.metric")
+    metric = recipe.get(f"{FILTER}.metric")
     shaped = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
     known = (*_RUBRIC_METRICS, *shaped)
     if not metric or metric in ("seq_reward", "seq_final_reward"):
-        yield fail(ID, f"{_FILTER}.metric={metric} names no number", f"{_FILTER}.metric=reward")
+        yield fail(ID, f"{FILTER}.metric={metric} names no number", f"{FILTER}.metric=reward")
     elif metric not in known and not recipe.get(_OWN_FUNCTION):
-        message = f"{_FILTER}.metric={metric} is no number of the GRubrics reward"
+        message = f"{FILTER}.metric={metric} is no number of the GRubrics reward"
         close = nearest(str(metric), known) or "reward"
-        yield fail(ID, f"{message}; known: {', '.join(known)}", f"{_FILTER}.metric={close}")
+        yield fail(ID, f"{message}; known: {', '.join(known)}", f"{FILTER}.metric={close}")
 
 
 def _modes(recipe: Recipe) -> Iterator[Check]:
@@ -177,9 +192,9 @@ def _separate(recipe: Recipe) -> Iterator[Check]:
 
 def _fine(recipe: Recipe) -> str:
     parts = [f"{recipe.get(_MODE)}"]
-    if recipe.get(f"{_FILTER}.enable"):
+    if recipe.get(f"{FILTER}.enable"):
         most = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
-        metric = recipe.get(f"{_FILTER}.metric")
+        metric = recipe.get(f"{FILTER}.metric")
         parts.append(f"groups of equal {metric} are replaced, at most {most} batches a step")
     if recipe.get(f"{_BUFFER}.enable"):
         buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")

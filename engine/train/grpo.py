@@ -105,7 +105,7 @@ def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSigna
     """Train the way verl's launcher does, on a private Ray instance."""
     with ray_session.private_instance(attempt):
         hook = f"{ray_session.__name__}.{ray_session.secure_worker.__name__}"
-        runtime = {**_verl_env(config), "worker_process_setup_hook": hook}
+        runtime = {**_verl_env(config), ray_session.HOOK: hook}
         with ray_running(config, runtime, signals):
             _train_here(config)
 
@@ -154,9 +154,7 @@ def ray_running(
     import ray
 
     given = dict(config["ray_kwargs"]["ray_init"])
-    own = {key: value for key, value in given.pop("runtime_env", {}).items() if value is not None}
-    variables = {**runtime_env.get("env_vars", {}), **own.get("env_vars", {})}
-    given["runtime_env"] = {**runtime_env, **own, "env_vars": variables}
+    given["runtime_env"] = ray_session.combined(runtime_env, given.pop("runtime_env", {}))
     print(f"ray init kwargs: {given}", flush=True)
     if os.environ.get("RAY_ADDRESS") == "local":
         patches.apply_to_private_ray()

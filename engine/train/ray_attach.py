@@ -10,7 +10,7 @@ from typing import Any
 from engine.launch.env_file import load_env_file
 from engine.runs.ray_job import CARRIED, read_job
 from engine.runs.rundir import ON_CLUSTER_VARIABLE
-from engine.train import environment, patches
+from engine.train import environment, patches, ray_session
 from engine.train.queue_key import FILE_VARIABLE
 from engine.train.ray_driver import blindness
 
@@ -54,7 +54,7 @@ def with_runtime_env(
         PROJECT_VARIABLE: str(Path.cwd()),
     }
     hook = f"{__name__}.enter_project"
-    return {**runtime, "env_vars": variables, "worker_process_setup_hook": hook}
+    return {**runtime, "env_vars": variables, ray_session.HOOK: hook}
 
 
 def enter_project() -> None:
@@ -64,6 +64,7 @@ def enter_project() -> None:
         os.chdir(project)
         load_env_file(os.environ)
     patches.apply_to_sockets()
+    ray_session.run_own_hook()
 
 
 def require_shared(attempt: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from engine.runs import private_ray
 from engine.train import patches, queue_key
@@ -14,6 +16,10 @@ from engine.train import patches, queue_key
 # Ray's default lets a driver wait a minute for a control service that was killed. Private services
 # are never restarted, so there is nothing to wait for.
 GCS_PATIENCE_S = 5
+
+HOOK = "worker_process_setup_hook"
+HOOK_VARIABLE = "GRUBRICS_WORKER_HOOK"
+"""Names the recipe's own hook, ``module.function``: Ray runs one hook only, which is ours."""
 
 LOOPBACK_INTERFACE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """What keeps torch's collectives on this host. A run that trains here alone needs no other way,
@@ -53,6 +59,26 @@ def private_instance(attempt: Path) -> Iterator[Path]:
         private_ray.remove(attempt)
 
 
+def combined(runtime: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Ray's ``runtime_env`` with the recipe's ``own``, which comes last.
+
+    A hook of the recipe runs after that of ``runtime``.
+    """
+    own = {key: value for key, value in own.items() if value is not None}
+    variables = {**runtime.get("env_vars", {}), **own.get("env_vars", {})}
+    if HOOK in runtime and HOOK in own:
+        variables[HOOK_VARIABLE] = own.pop(HOOK)
+    return {**runtime, **own, "env_vars": variables}
+
+
 def secure_worker() -> None:
     """Ray runs this first in every worker of an instance whose workers are not forked."""
     patches.apply_to_sockets()
+    run_own_hook()
+
+
+def run_own_hook() -> None:
+    """The hook that the recipe names. Its errors end the worker, as Ray does it."""
+    module, _, function = os.environ.get(HOOK_VARIABLE, "").rpartition(".")
+    if module:
+        getattr(import_module(module), function)()

@@ -45,4 +45,5 @@ class ConfirmStop(Confirm):
 
 
 def _line(run: RunDir, state: RunState) -> str:
-    return f"{run.id} is {state.state}, step {step_of(state.step, state.total_steps)}."
+    step = step_of(state.step, state.total_steps)
+    return f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."

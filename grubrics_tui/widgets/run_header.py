@@ -99,6 +99,8 @@ def _times(state: RunState, left: float | None) -> Row:
 def _progress(history: History, state: RunState, width: int, ascii_only: bool) -> Row:
     if state.state == "foreign" and state.total_steps is None:
         return [Span(f"step {MISSING if state.step is None else state.step}")]
+    if state.total_steps == 0:
+        return [Span(step_of(state.step, 0))]
     label = f"step {step_of(state.step, state.total_steps)}  "
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
     percent = f" {share * 100:3.0f} %"

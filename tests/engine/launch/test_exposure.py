@@ -21,6 +21,7 @@ def load(*overrides: str) -> Recipe:
     "override",
     [
         "ray_kwargs.ray_init.dashboard_host=0.0.0.0",
+        "ray_kwargs.ray_init.runtime_env.py_executable=python3.12",
         "ray_kwargs.ray_init._node_ip_address=10.0.0.1",
         "ray_kwargs.ray_init.runtime_env.env_vars.GLOO_SOCKET_IFNAME=eth0",
         "transfer_queue.backend.storage_backend=MooncakeStore",

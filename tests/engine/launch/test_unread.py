@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
+from engine.launch.effective import effective
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.unread import unread
 
@@ -62,6 +63,9 @@ def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
         "distillation.distillation_loss.topk=8",
         "judge.model=gpt-5-mini",
         "data.truncation=middle",
+        "grubrics.max_refill_batches=3",
+        "grubrics.reward_timeout_s=5",
+        "grubrics.reward_check_s=5",
         "guard.every_s=3",
     ],
 )
@@ -83,6 +87,9 @@ def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
         (f"{ACTOR}.optim.lr_scheduler_type=cosine", f"{ACTOR}.optim.min_lr_ratio=0.5"),
         ("actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora_alpha=64"),
         ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=acc"),
+        ("algorithm.filter_groups.enable=true", "grubrics.max_refill_batches=3"),
+        ("trainer.v1.sampler.sync_refill_failed_groups=true", "grubrics.max_refill_batches=3"),
+        ("trainer.v1.trainer_mode=colocate_async", "grubrics.max_refill_batches=3"),
         ("judge.provider=openai", "judge.model=gpt-5-mini"),
         ("data.shuffle=true", "trainer.test_freq=-1", "trainer.save_freq=-1"),
     ],
@@ -107,6 +114,57 @@ def test_a_value_that_another_one_refers_to_is_read() -> None:
 def test_the_judge_is_not_read_where_a_function_scores() -> None:
     found = named("reward.custom_reward_function.path=rewards.py")
     assert found == ["reward_config.use_contrastive"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (
+            (
+                "algorithm.filter_groups.enable=true",
+                "algorithm.filter_groups.max_num_gen_batches=4",
+            ),
+            "grubrics.max_refill_batches=3",
+        ),
+        ((f"{ROLLOUT}.seed=5",), "grubrics.seed=3"),
+        (("trainer.val_only=true",), "trainer.val_before_train=false"),
+    ],
+)
+def test_a_value_that_another_one_overrules_is_named(overrides: tuple[str, ...], key: str) -> None:
+    assert named(*overrides, key) == [key.partition("=")[0]]
+
+
+@pytest.mark.parametrize("config", ["grpo_tiny", "verl_grpo"])
+def test_the_seed_is_that_of_the_rollouts_on_any_device(config: str, tmp_path: Path) -> None:
+    whole = effective(recipe("grubrics.seed=7", config=config), tmp_path)
+    assert whole.get(f"{ROLLOUT}.seed") == 7
+
+
+BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
+SHAPED = (
+    f"{BUFFER}.enable=true",
+    f"{BUFFER}.len=16",
+    f"{BUFFER}.penalty_factor=1.0",
+    "reward.reward_kwargs.max_resp_len=64",
+)
+
+
+@pytest.mark.parametrize("manager", [(), ("reward.reward_manager.name=dapo",)])
+def test_an_overlong_buffer_is_read_by_dapo_and_where_no_manager_is_chosen(
+    manager: tuple[str, ...],
+) -> None:
+    assert named(*SHAPED, *manager) == []
+
+
+def test_an_overlong_buffer_beside_a_chosen_naive_manager_is_named() -> None:
+    found = unread(recipe(*SHAPED, "reward.reward_manager.name=naive"))
+    assert {one.key for one in found} == {text.partition("=")[0] for text in SHAPED}
+    assert {one.instead for one in found} == {"reward.reward_manager.name=dapo"}
+
+
+def test_sft_names_what_only_rewards_read() -> None:
+    overrides = ("grubrics.max_failed_share=0.1", "grubrics.seed=7")
+    assert len(named(*overrides, config="sft_tiny")) == len(overrides)
 
 
 def test_sft_names_adapters_without_a_rank_and_epochs_beside_steps() -> None:

@@ -42,6 +42,11 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
         (SHAPED, "max_resp_len is missing", f"{LIMIT}=64"),
         ([*SHAPED, f"{LIMIT}=8"], "is more than", f"{BUFFER}.len=1"),
         ([*SHAPED, f"{LIMIT}=64", f"{BUFFER}.len=0"], "above 0", f"{BUFFER}.len=12"),
+        (
+            [*SHAPED, f"{LIMIT}=64", "reward.reward_manager.name=naive"],
+            "verl's naive manager takes nothing off",
+            "reward.reward_manager.name=dapo",
+        ),
         ([f"{BUFFER}.lenn=3"], "nothing reads", f"{BUFFER}.len=3"),
         ([FILTER, "algorithm.filter_groups.metric=acc"], "no number", "metric=reward"),
         ([FILTER, "algorithm.filter_groups.metric=seq_reward"], "names no", "metric=reward"),

@@ -17,12 +17,14 @@ from pathlib import Path
 from engine.train import ray_session
 with ray_session.private_instance(Path("attempt")):
     import ray
-    hook = "engine.train.ray_session.secure_worker"
-    ray.init(num_cpus=8, include_dashboard=False, runtime_env={"worker_process_setup_hook": hook})
+    ours = {ray_session.HOOK: "engine.train.ray_session.secure_worker"}
+    runtime_env = ray_session.combined(ours, {ray_session.HOOK: "own_hook.mark"})
+    ray.init(num_cpus=8, include_dashboard=False, runtime_env=runtime_env)
 
     @ray.remote(num_cpus=0)
     def exchange():
-        import torch, transfer_queue
+        import os, torch, transfer_queue
+        assert os.environ["OWN_HOOK"] == "ran"
         transfer_queue.init()
         fields = {"x": torch.arange(4)}
         transfer_queue.kv_put(key="a", partition_id="p", fields=fields, tag={"s": "1"})
@@ -30,6 +32,13 @@ with ray_session.private_instance(Path("attempt")):
 
     print("got", ray.get(exchange.remote()))
     ray.shutdown()
+"""
+
+OWN_HOOK = """
+import os
+
+def mark():
+    os.environ["OWN_HOOK"] = "ran"
 """
 
 
@@ -55,15 +64,16 @@ def test_a_message_arrives_from_who_holds_the_key_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_workers_that_are_not_forked_have_the_key_too(tmp_path: Path) -> None:
+def test_workers_that_are_not_forked_have_the_key_and_run_the_recipes_hook(tmp_path: Path) -> None:
     """On a GPU and on a cluster Ray starts TransferQueue's actors, which never import verl."""
     (tmp_path / "attempt").mkdir()
+    (tmp_path / "own_hook.py").write_text(OWN_HOOK)
     root = Path(__file__).parents[3]
     done = subprocess.run(
         [
             sys.executable,
             "-c",
-            f"import os; os.environ['PYTHONPATH'] = {str(root)!r}\n"
+            f"import os; os.environ['PYTHONPATH'] = {f'{root}:{tmp_path}'!r}\n"
             f"import sys; sys.path.insert(0, {str(root)!r})\n{PROGRAM}",
         ],
         cwd=tmp_path,
