@@ -16,6 +16,7 @@ from engine.runs.rundir import archive_root, find_run, runs_root
 from engine.runs.state import describe
 from grubrics_tui.formats import clock, duration, memory, step_of
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, print_json, say
+from grubrics_tui.terminal_text import clean_texts
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
@@ -53,8 +54,8 @@ def list_runs(
     if as_json:
         print_json({"runs": [info.to_json() | _health_json(health[info.id]) for info in found]})
         return
-    for info in found:
-        say(_row(info, health[info.id]))
+    rows = clean_texts(_row(info, health[info.id]) for info in found)
+    print("".join(f"{row}\n" for row in rows), end="")
     if left := sum(health[info.id] is UNKNOWN for info in found):
         say(f"{left} finished runs are not examined yet; the next call continues", to=sys.stderr)
     if not found:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
-from engine.masking import mask_text
+from engine.masking import mask_lines, mask_text
 
 MAX_LINE = 2000
 
@@ -28,7 +29,8 @@ def clean_line(raw: bytes) -> str:
     text = raw[: MAX_LINE * 64].decode("utf-8", errors="replace")
     text = _overwrite(text.rstrip("\r\n"))
     text = ESCAPES.sub("", text).expandtabs(8)
-    text = "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
+    if not text.isprintable():
+        text = "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
     text = mask_text(text)
     if len(text) > MAX_LINE:
         return f"{text[:MAX_LINE]}… (+{len(text) - MAX_LINE} characters)"
@@ -41,7 +43,15 @@ def clean_text(text: str) -> str:
     Escape sequences and invisible characters are dropped, every kind of blank is a blank. Secrets
     are masked.
     """
-    text = mask_text(text)
+    return _harmless(mask_text(text))
+
+
+def clean_texts(texts: Iterable[str]) -> list[str]:
+    """Each of ``texts`` as ``clean_text`` has it; of thousands at once this costs far less."""
+    return [_harmless(text) for text in mask_lines(texts)]
+
+
+def _harmless(text: str) -> str:
     if text.isprintable():
         return text
     text = ESCAPES.sub("", text) if "\x1b" in text or not text.isascii() else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.masking import mask, mask_data, mask_text
+from engine.masking import mask, mask_data, mask_lines, mask_text
 
 # Made up, and put together here: a scanner of this repository should find none.
 BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"
@@ -180,3 +181,26 @@ def test_texts_in_data_are_masked_and_numbers_stay() -> None:
 @given(st.text(max_size=200))
 def test_text_without_secrets_is_never_lengthened_and_never_an_error(text: str) -> None:
     assert len(mask_text(text, env={})) <= len(text)
+
+
+def test_many_lines_are_masked_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET", "opaque-value-1")
+    lines = [around.format(secret) for around, secret in IN_CONTEXT.values()]
+    lines += [*SHAPES.values(), "'opaque-' + 'value-1'", "step:3 - loss:0.25", "", "my password:"]
+    each = [mask_text(line) for line in lines]
+    assert mask_lines(lines) == each and mask_data({"all": lines}) == {"all": each}
+
+
+_REPEATED = (
+    *("a_b_", "-", "--a", "-eyJa", "-eyJaaaaaaaa.", "-u,,", " -u a,", "key ", "key=' ", "A_"),
+    *("basic ", "://a@", "-----BEGIN PRIVATE KEY-----", "password 'a", "wandb  ", 'key"]  '),
+)
+
+
+@pytest.mark.parametrize("part", _REPEATED)
+def test_a_long_line_takes_time_in_proportion_to_its_length(part: str) -> None:
+    hints = "token key secret basic bearer -u --x :// private key login"
+    spent = time.process_time()
+    mask_text(f"{hints} {part * (100_000 // len(part))}", env={"MY_SECRET": "opaque-value-1"})
+    # At most 0.2 s of CPU; seconds to hours where the time grows with the square of the length.
+    assert time.process_time() - spent < 2.5
