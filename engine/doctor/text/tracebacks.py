@@ -153,9 +153,9 @@ class Tracebacks:
     def torn(self) -> list[Raised]:
         """Tracebacks at which the log ends, before their exceptions."""
         return [
-            Raised(one.last, one.type or _raised_by(" ".join(one.code)), "", _told(one))
-            for one in self._open.values()
-            if one.last and one.since <= _LAST_LINES
+            _torn(block, block.last)
+            for block in self._open.values()
+            if block.last and block.since <= _LAST_LINES
         ]
 
     def _begin(self, source: str, header: str = "") -> _Open:
@@ -199,6 +199,11 @@ def exception_in(text: str, *, below_frames: bool = False) -> tuple[str, str] | 
     if not is_named_so and not (below_frames and _OF_A_MODULE.match(text)):
         return None
     return _once(found["type"]), (found["message"] or "").removeprefix(": ")
+
+
+def _torn(block: _Open, last: Line) -> Raised:
+    code = " ".join(block.code)
+    return Raised(last, block.type or _raised_by(code), "", _told(block), code=code)
 
 
 def _told(block: _Open) -> tuple[str, ...]:

@@ -124,3 +124,26 @@ def test_the_exception_in_a_group_is_told_with_its_frames(above: str) -> None:
 def test_an_exception_without_frames_is_told_as_the_last_words_of_a_log() -> None:
     [found] = read("starting\n", "ValueError: the moon is full\n")
     assert found.evidence[0].text == "ValueError: the moon is full"
+
+
+@pytest.mark.parametrize(
+    ("entry", "family"),
+    [
+        ("/v/lib/python3.11/site-packages/trainkit/cli/main.py:cli_main", "config_error"),
+        ("/v/lib/python3.11/site-packages/trainkit/data/load.py:rows", "data_missing_or_schema"),
+    ],
+)
+def test_an_unknown_key_of_the_command_line_is_no_key_of_the_data(entry: str, family: str) -> None:
+    starter = "/v/bin/trainkit:<module>"
+    assert read(HEADER, frames(starter, entry), "KeyError: 'ppoo'\n")[0].family == family
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: dataset has dict_keys(['question', 'best']), needs one of: ['text']",
+        "ValueError: the fields of rows.jsonl are others than the template needs",
+    ],
+)
+def test_a_message_about_columns_of_a_data_set_is_about_the_data(message: str) -> None:
+    assert read(message + "\n")[0].family == "data_missing_or_schema"

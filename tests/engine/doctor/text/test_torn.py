@@ -30,6 +30,15 @@ def test_a_log_that_ends_among_frames_is_sorted_by_the_last_of_them(family: str,
     assert (found.family, found.severity) == (family, Severity.ERROR)
 
 
+def test_a_log_that_ends_below_the_call_of_a_template_names_the_template() -> None:
+    place = f"{PACKAGES}/datasets/builder.py:_prepare_split_single"
+    call = (
+        '  File "/w/mine/format.py", line 7, in to_text\n'
+        "    return tokenizer.apply_chat_template(row['messages'], tokenize=False)\n"
+    )
+    assert ids(HEADER, frames(place), call) == ["tokenizer_or_chat_template.apply"]
+
+
 def test_frames_of_those_who_started_the_program_tell_of_nothing() -> None:
     launcher = f"{PACKAGES}/torch/distributed/launcher/api.py:launch_agent"
     assert ids(HEADER, frames("/w/mine/train.py:main", launcher)) == []
