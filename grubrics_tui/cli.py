@@ -118,15 +118,16 @@ app.command()(show_command.show)
 
 @app.command()
 def series(
-    run: Annotated[str, typer.Argument(help="A run's id, or a path")],
+    run: Annotated[str, typer.Argument(metavar="RUN|PATH", help="A run's id, or a path")],
     metrics: Annotated[
-        list[str] | None, typer.Argument(help="Names; omit them to list the names")
+        list[str] | None,
+        typer.Argument(metavar="[METRIC...]", help="Names; omit them to list the names"),
     ] = None,
     as_format: FormatOption = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print metrics of a run step by step. PATH may be what another trainer wrote."""
+    """Print metrics of a run, or of what another trainer wrote, step by step."""
     from engine.watch import series as source
 
     steps = source.load_steps(run, runs_root(runs), metrics or (), as_format)

@@ -23,7 +23,9 @@ _WIDEST = 44
 
 
 def compare(
-    run: Annotated[list[str], typer.Argument(help="Two to eight ids of runs, or starts of them")],
+    run: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="Two to eight ids, or starts of them")
+    ],
     equal_steps: Annotated[
         bool, typer.Option("--equal-steps", help="Compare at the last step that all of them have")
     ] = False,
@@ -66,7 +68,8 @@ def compare(
 def tag(
     run: RunArgument,
     tags: Annotated[
-        list[str] | None, typer.Argument(help="Tags to add; omit them to print the tags")
+        list[str] | None,
+        typer.Argument(metavar="[TAG...]", help="Tags to add; omit them to print the tags"),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
     trust: TrustOption = False,
@@ -88,7 +91,8 @@ def tag(
 def note(
     run: RunArgument,
     text: Annotated[
-        str | None, typer.Argument(help="Omit it to print the note; '' removes it")
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="Omit it to print the note; '' removes it"),
     ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from engine.preflight.check import Check
     from engine.runs.ray_api import Cluster
 
-ConfigArgument = Annotated[str, typer.Argument(help="A file, or the name of one in configs/")]
+ConfigArgument = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A file, or the name of one in configs/")
+]
 OverridesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
 ]

@@ -19,7 +19,7 @@ FormatOption = Annotated[
     str | None,
     typer.Option("--as", metavar="FORMAT", help="Format of a foreign log [default: by content]"),
 ]
-RunArgument = Annotated[str, typer.Argument(help="A run's id, or the start of it")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the start of it")]
 
 
 def on_terminal() -> bool:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def archive(
-    run: Annotated[list[str], typer.Argument(help="Ids of runs, or the starts of them")],
+    run: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or starts of them")
+    ],
     undo: Annotated[bool, typer.Option("--undo", help="Bring them back into the list")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
@@ -55,7 +57,7 @@ def _archived(root: Path, name: str) -> RunDir:
 
 
 def delete(
-    run: Annotated[list[str], typer.Argument(help="Whole ids of runs")],
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Whole ids of runs")],
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Delete checkpoints too that no other run uses")
     ] = False,

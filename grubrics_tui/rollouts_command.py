@@ -28,7 +28,12 @@ _PROGRESS_S = 2.0
 
 
 def rollouts(
-    run: Annotated[str, typer.Argument(help="A run's id, its folder, or a folder of verl's dumps")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|FOLDER", help="A run's id, its folder, or a folder of verl's dumps"
+        ),
+    ],
     step: Annotated[int | None, typer.Option(help="Step to print [default: the newest]")] = None,
     group: Annotated[
         str | None, typer.Option(help="Number of a group, or the start of its id")

@@ -79,7 +79,9 @@ def reproduce(
 def pipeline_check(
     config: Annotated[
         str | None,
-        typer.Argument(help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"),
+        typer.Argument(
+            metavar="[CONFIG]", help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     trust: TrustOption = False,

@@ -24,7 +24,9 @@ _POLL_S = 0.3
 
 
 def watch(
-    run: Annotated[str, typer.Argument(help="A run's id, or the path of a file or folder")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|PATH", help="A run's id, or the path of a file or folder")
+    ],
     as_format: FormatOption = None,
     log: Annotated[
         bool, typer.Option("--log", help="On the screen: open the log itself, without charts")

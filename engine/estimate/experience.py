@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -47,7 +47,10 @@ _JUDGE = ("judge.provider", "judge.model")
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds, from ``run``. ``first`` includes warm-up; ``start`` is what came before it."""
+    """Seconds, from ``run``. ``first`` includes warm-up; ``start`` is what came before it.
+
+    Where the trainer logs no step times, ``first`` is a usual step, and ``start`` has the warm-up.
+    """
 
     run: str
     same_recipe: bool
@@ -120,6 +123,7 @@ def _cards(manifest: Mapping[str, Any]) -> list[str]:
 def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:
     steps = history(read_steps(run.train_log))
     known = [(step, value) for step in steps if (value := step.metrics.get(metrics.STEP_TIME))]
+    known = known or _between_lines(steps)
     if len(known) < _FEWEST_STEPS:
         return None
     (opening, first), later = known[0], [value for _, value in known[1:]]
@@ -134,6 +138,20 @@ def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:
         later_mean=fmean(later),
         later_median=median(later),
     )
+
+
+def _between_lines(steps: list[Step]) -> list[tuple[Step, float]]:
+    """Steps with the seconds since the line of the step before, as verl's SFT trainer logs none.
+
+    The first step has no line before it: it counts as the median of the others.
+    """
+    gaps = [
+        (after, (after.time - before.time) / (after.step - before.step))
+        for before, after in pairwise(steps)
+        if after.attempt == before.attempt and after.step > before.step > 0
+    ]
+    known = [(step, gap) for step, gap in gaps if gap > 0]
+    return [(steps[0], median(gap for _, gap in known)), *known] if known else []
 
 
 def _judge(run: str, steps: list[Step]) -> JudgeTimes | None:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 from yaml import YAMLError
 
-from engine.errors import UsageError, unknown_name
+from engine.errors import UsageError, nearest, unknown_name
 from engine.launch import allowed
 from engine.launch.keys import (
     flatten,
@@ -109,7 +109,23 @@ def find_config(name_or_path: str) -> Path:
     named = CONFIG_DIR / f"{direct.name.removesuffix('.yaml')}.yaml"
     if direct.parent == Path() and named.is_file():
         return named
-    raise unknown_name("config", name_or_path, recipe_names())
+    raise _unknown_config(direct)
+
+
+def _unknown_config(given: Path) -> UsageError:
+    """An error that names the nearest recipe, of the same folder or by its bare name."""
+    beside = sorted(given.parent.glob("*.y*ml")) if given.parent.is_dir() else []
+    known = {path.stem: str(path) for path in beside if _is_recipe(path)}
+    by_name = given.parent == Path()
+    if by_name:
+        known |= {name: name for name in recipe_names()}
+    close = nearest(given.stem, known)
+    if close is not None:
+        return UsageError(f"config '{given}' does not exist; did you mean '{known[close]}'?")
+    if known:
+        return unknown_name("config", str(given), known.values())
+    folders = f"in this folder and in {CONFIG_DIR}/" if by_name else f"in {given.parent}/"
+    return UsageError(f"config '{given}' does not exist; there is no recipe {folders}")
 
 
 def recipe_names() -> list[str]:

@@ -42,12 +42,13 @@ class StepPlan:
         """How many steps the epochs give."""
         per_epoch = self.rows // self.batch
         return (
-            f"{self.rows} rows // batch {self.batch} = {_count(per_epoch, 'step')} an epoch"
-            f" x {_count(self.epochs, 'epoch')} = {self.reachable}"
+            f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')} an epoch"
+            f" x {count_of(self.epochs, 'epoch')} = {self.reachable}"
         )
 
 
-def _count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
+    """``1 step``, ``2 steps``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine import jsonl
-from engine.errors import UsageError
+from engine.errors import UsageError, nearest
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import code_hashes, training_fingerprint, training_values
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
@@ -57,7 +57,8 @@ def _model(subject: Subject) -> Iterator[Check]:
     elif (writer := _writer(subject, Path(name))) is not None:
         yield warn(ID, f"{where} does not exist yet; run '{writer}' is to write it")
     elif not is_hub_name(name):
-        yield fail(ID, f"{where} does not exist", _making(Path(name), subject.recipe))
+        hint = _neighbour(Path(name).expanduser())
+        yield fail(ID, f"{where} does not exist{hint}", _making(Path(name), subject.recipe))
     elif (variable := hub.is_offline(subject.env)) is not None:
         lacking = f" with {' and '.join(missing_parts(folder))}" if folder is not None else ""
         yield fail(
@@ -116,6 +117,13 @@ def _incomplete(where: str, folder: Path, recipe: Recipe) -> Iterator[Check]:
     else:
         hint = ""
     yield fail(ID, f"{where} has no {' and no '.join(lacking)}{hint}", _making(folder, recipe))
+
+
+def _neighbour(folder: Path) -> str:
+    """The model beside it with the most similar name."""
+    models = [path.parent.name for path in folder.parent.glob("*/config.json")]
+    close = nearest(folder.name, models)
+    return f"; did you mean {folder.parent / close}?" if close is not None else ""
 
 
 def _making(folder: Path, recipe: Recipe) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from engine.launch.exposure import exposure_complaint
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
+from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
 
@@ -35,7 +36,9 @@ def check(subject: Subject) -> Check:
     judge = _judge(recipe) if asks_judge(recipe) else ()
     found = [*_grpo(recipe), *judge] if grpo else [*_sft(recipe)]
     notes = f"{_kl(recipe)}; {_lora(recipe)}" if grpo else _lora(recipe)
-    return summary(ID, found, f"{recipe.path}: {len(recipe.changes)} overrides; {notes}")
+    return summary(
+        ID, found, f"{recipe.path}: {count_of(len(recipe.changes), 'override')}; {notes}"
+    )
 
 
 def _grpo(recipe: Recipe) -> Iterator[Check]:

@@ -20,17 +20,19 @@ WANTED = '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", 
 _SUM = re.compile(r"points must sum to exactly (\d+(?:\.\d+)?)", re.IGNORECASE)
 _PAIRS = (("prompt", "response"), ("prompt", "completion"), ("question", "answer"))
 _NAMED, _REASONS = 10, 4
+_ROLES = ("system", "user", "assistant", "tool", "developer")
 
 
 @dataclass
 class Conversations:
-    """What a file holds: ``broken`` lines by reason, and the sums of targets that contradict the
-    sum which their own prompt asks for. Lines count from 1."""
+    """What a file holds: ``broken`` lines by reason, lines with unusual roles, and the sums of
+    targets that contradict the sum which their own prompt asks for. Lines count from 1."""
 
     rows: int = 0
     broken: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     contradicting: list[tuple[int, float]] = field(default_factory=list)
     wanted_sum: float = 0.0
+    odd_roles: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def complaint(self) -> str | None:
@@ -43,6 +45,17 @@ class Conversations:
         more = len(self.broken) - len(reasons)
         rest = [f"and {more} more reasons"] if more else []
         return "; ".join([f"{count} of {self.rows} lines cannot be used", *named, *rest])
+
+    @property
+    def unusual_roles(self) -> str | None:
+        """The roles that no usual chat template knows: most render them as they are, or not."""
+        if not self.odd_roles:
+            return None
+        named = [f"'{role}' in {name_numbers('line', at)}" for role, at in self.odd_roles.items()]
+        more = len(named) - _REASONS
+        rest = [f"and {more} more"] if more > 0 else []
+        roles = "; ".join([*named[:_REASONS], *rest])
+        return f"a role that chat templates do not know: {roles}; they know {', '.join(_ROLES)}"
 
     @property
     def contradiction(self) -> str | None:
@@ -106,6 +119,9 @@ def _read(found: Conversations, number: int, line: bytes) -> None:
     if problem is not None:
         found.broken[problem].append(number)
         return
+    for role in dict.fromkeys(str(message["role"]) for message in record["messages"]):
+        if role not in _ROLES:
+            found.odd_roles[role].append(number)
     asked, answer = record["messages"][:-1], str(record["messages"][-1]["content"])
     for wanted in _wanted_sums(asked):
         items = parse_rubric(answer)

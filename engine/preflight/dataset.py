@@ -16,12 +16,14 @@ from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.preflight.conversations import describe_other, name_numbers, read_conversations
+from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
 
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")
 MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
 COLUMNS = ("prompt", "extra_info")
+_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
+_SUFFIXES = (".json", ".jsonl", ".parquet")
 _GLOB = re.compile(r"[*?\[\]{}]")
 
 _PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
@@ -30,6 +32,8 @@ _OWN_DATA = (
     "(docs/rewards.md)"
 )
 _PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
+_PREPARED_SFT = "train.jsonl"
+_OWN_SFT = f"write a line {WANTED} for each example (docs/data.md)"
 
 
 def check(subject: Subject) -> Check:
@@ -71,15 +75,29 @@ def _parquet(recipe: Recipe, path: Path) -> Check:
 
 def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
     for name in SCHEMA.names:
+        wanted = SCHEMA.field(name).type
         if name not in schema.names:
             close = nearest(name, schema.names)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(schema.names)}"
             yield f"{path}: no column '{name}'; {hint}"
-        elif _nesting(schema.field(name).type) != _nesting(SCHEMA.field(name).type):
+        elif _nesting(schema.field(name).type) != _nesting(wanted):
             yield (
                 f"{path}: column '{name}' is {schema.field(name).type} but must be "
-                f"{SCHEMA.field(name).type}{_consequence(name)}"
+                f"{wanted}{_consequence(name)}"
             )
+        elif lacking := [*_lacking_fields(name, schema.field(name).type)]:
+            yield (
+                f"{path}: column '{name}' is {schema.field(name).type} and has no field "
+                f"{' and no '.join(lacking)}"
+            )
+
+
+def _lacking_fields(name: str, kind: pa.DataType) -> Iterator[str]:
+    """The fields that verl reads of every row, and stops at when they are missing."""
+    inner = kind.value_type if name == "prompt" else kind
+    for field in _FIELDS.get(name, ()):
+        if inner.get_field_index(field) < 0:
+            yield f"'{field}'"
 
 
 def _nesting(kind: pa.DataType) -> str:
@@ -135,6 +153,8 @@ def _conversations(recipe: Recipe, path: Path) -> Check:
         return fail(ID, f"{path}: {found.complaint}", _prepare(recipe, path))
     if not found.rows:
         return fail(ID, f"{path} has no rows", _prepare(recipe, path))
+    if found.unusual_roles:
+        return warn(ID, f"{path}: {found.unusual_roles}", "rename the roles")
     if found.contradiction:
         return warn(ID, f"{path}: {found.contradiction}", _prepare(recipe, path))
     return ok(ID, f"{path}: {found.rows} rows")
@@ -151,9 +171,14 @@ def _key(recipe: Recipe, path: Path) -> str:
 
 
 def _neighbour(path: Path) -> str:
-    names = [other.name for other in path.parent.glob(f"*{path.suffix}")]
-    close = nearest(path.name, names)
-    return f"; did you mean {path.parent / close}?" if close else ""
+    """The file beside it with the most similar name, whatever kind of data file it is."""
+    stems = {
+        other.stem: other
+        for other in sorted(path.parent.glob("*"))
+        if other.suffix in {path.suffix, *_SUFFIXES}
+    }
+    close = nearest(path.stem, stems)
+    return f"; did you mean {stems[close]}?" if close is not None else ""
 
 
 def _prepare(recipe: Recipe, path: Path) -> str:
@@ -165,7 +190,9 @@ def _prepare(recipe: Recipe, path: Path) -> str:
     if recipe.kind == "sft":
         if is_val:
             return f"write it, or {key}=null: prepare_sft makes no validation file"
-        return _naming(f"{_PREPARE_SFT} {path.parent}", key, path, "train.jsonl")
+        if path.name == _PREPARED_SFT:
+            return f"{_PREPARE_SFT} {path.parent}"
+        return _OWN_SFT
     if not asks_judge(recipe):
         return _OWN_DATA
     contrastive = recipe.get("reward_config.use_contrastive")

@@ -11,6 +11,7 @@ from engine.estimate.checkpoint import kept
 from engine.estimate.report import sizes_of
 from engine.launch.launcher import checkpoint_dir
 from engine.launch.recipe import Recipe
+from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import local_folder, lora_rank, model_name
 from engine.records.model_folder import parameter_count
@@ -32,7 +33,7 @@ def check(subject: Subject) -> Check:
     folder = Path(checkpoint_dir(recipe)).expanduser()
     free, runs_free = _free(folder), _free(subject.runs)
     about = f"about {readable(size)}" if size else "unknown size"
-    estimate = f"{folder}: {count} checkpoints of {about}, {readable(free)} free"
+    estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
     found = []
     if count and size > free:
         found.append(fail(ID, f"{estimate}: not even one fits", _elsewhere(recipe)))

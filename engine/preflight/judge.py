@@ -6,7 +6,7 @@ from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
 from engine.launch.scoring import asks_judge, scorer
-from engine.launch.steps import step_plan
+from engine.launch.steps import count_of, step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
 from engine.times import seconds
 
@@ -35,10 +35,9 @@ def check(subject: Subject) -> Check:
 
 def pace(use: JudgeUse, workers: int) -> str:
     """The arithmetic of a step's calls."""
-    text = (
-        f"{use.calls.step} calls a step, {use.limit} in flight for all {workers} reward workers "
-        f"together = {use.rounds} rounds"
-    )
+    asking = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
+    rounds = count_of(use.rounds, "round")
+    text = f"{use.calls.step} calls a step, {use.limit} in flight for {asking} = {rounds}"
     if use.latency is None or use.least_step is None:
         return f"{text}; latency unknown before a run has asked this judge"
     each, least = seconds(use.latency), seconds(use.least_step)
@@ -49,7 +48,8 @@ def price(use: JudgeUse) -> str:
     """How many calls the run makes in all, and what they cost or what is missing to say so."""
     calls = f"{use.calls.total:,} calls in all"
     if use.calls.validation:
-        calls += f", {use.calls.validation:,} of them in {use.calls.validations} validations,"
+        times = count_of(use.calls.validations, "validation")
+        calls += f", {use.calls.validation:,} of them in {times},"
     if use.cost is not None:
         return f"{calls} cost ${use.cost:,.2f}"
     missing = [text for text in use.unknown if text != "no earlier run asked this judge"]

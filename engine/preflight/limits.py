@@ -119,5 +119,7 @@ def _sft(length: int, positions: int) -> list[Check]:
 
 
 def _fine(longest: int, positions: int) -> str:
-    known = f"of the model's {positions} positions" if positions else "of an unknown model"
+    known = (
+        f"of the model's {positions} positions" if positions else "(the model's limit is unknown)"
+    )
     return f"samples have at most {longest} tokens {known}"

@@ -7,7 +7,7 @@ import math
 from engine.estimate.judge import calls_of
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
-from engine.launch.steps import StepPlan, step_plan
+from engine.launch.steps import StepPlan, count_of, step_plan
 from engine.preflight.check import Check, Subject, fail, ok, skip
 
 ID = "steps"
@@ -32,7 +32,13 @@ def check(subject: Subject) -> Check:
 
 def _supervised(plan: StepPlan) -> str:
     """``training.max_steps`` replaces the epochs, as in the HF Trainer, so it is never too many."""
-    return f"{plan.total} steps; {plan.arithmetic()}"
+    if plan.asked is None:
+        return f"{plan.total} steps: {plan.arithmetic()}"
+    per_epoch = plan.rows // plan.batch
+    return (
+        f"{plan.total} steps, as training.max_steps says: {plan.total / per_epoch:.3g} epochs of "
+        f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}"
+    )
 
 
 def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
@@ -64,5 +70,5 @@ def _scores(recipe: Recipe, plan: StepPlan) -> str:
     what = "judge calls" if asks_judge(recipe) else "rewards"
     return (
         f"{calls.step} {what} a step, {calls.step * calls.steps} in all, and "
-        f"{calls.validation} in {calls.validations} validations"
+        f"{calls.validation} in {count_of(calls.validations, 'validation')}"
     )

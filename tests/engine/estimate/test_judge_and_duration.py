@@ -128,6 +128,17 @@ def test_a_recipe_of_the_same_size_will_do_another_size_will_not(project: Projec
     assert step_times(larger, runs) is None
 
 
+def test_sft_which_logs_no_step_times_is_measured_by_the_times_of_its_lines(
+    project: Project,
+) -> None:
+    recipe = project.recipe("sft")
+    ran(project, recipe, "before", *[{"train/loss": 1.0}] * 4)
+    known = step_times(recipe, project.root / "runs")
+    assert known is not None and known.same_recipe
+    assert (known.steps, known.first, known.later_mean, known.start) == (4, 10.0, 10.0, 20.0)
+    assert duration(4, known).seconds == 140.0 - 80.0
+
+
 def test_two_steps_are_no_basis(project: Project) -> None:
     ran(project, project.recipe(), "before", {"timing_s/step": 2.0}, {"timing_s/step": 2.0})
     assert step_times(project.recipe(), project.root / "runs") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,38 @@ def test_a_missing_config_names_the_nearest(
     with pytest.raises(UsageError, match="did you mean 'grpo_tiny'"):
         load("grpo_tinny")
     assert load("grpo_tiny").name == "grpo_tiny"
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("mine", "did you mean 'mine.yaml'"),
+        ("mine.yml", "did you mean 'mine.yaml'"),
+        ("sub/mime.yaml", "did you mean 'sub/mine.yaml'"),
+        ("sft_tiny", "known: mine.yaml"),
+        ("empty/sft.yaml", "there is no recipe in empty/"),
+        ("gone/sft.yaml", "there is no recipe in gone/"),
+    ],
+)
+def test_a_missing_config_outside_of_configs_names_the_files_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, answer: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("sub", "empty"):
+        Path(folder).mkdir()
+    for name in ("mine.yaml", "sub/mine.yaml"):
+        Path(name).write_text(MINIMAL)
+    Path("sft_tiny_presets.yaml").write_text("presets: {}")
+    with pytest.raises(UsageError, match=re.escape(answer)):
+        load(given)
+
+
+def test_where_there_is_no_recipe_at_all_a_name_is_told_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no recipe in this folder and in configs/"):
+        load("sft_tiny")
 
 
 @pytest.mark.parametrize(

@@ -194,5 +194,53 @@ def test_the_fix_says_which_name_the_command_writes(project: Project) -> None:
     assert check.fix is not None and check.fix.endswith(
         "--output_dir data, then data.val_files=data/mixed_val.parquet"
     )
-    check = project.checks("sft", "data.train_file=data/sft/mine.jsonl")["parquet"]
-    assert str(check.fix).endswith("then data.train_file=data/sft/train.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("train.jsonl", "python -m engine.data.prepare_sft --output_dir data/sft"),
+        ("mine.jsonl", 'write a line {"messages": [{"role": "user"'),
+    ],
+)
+def test_an_sft_file_of_ones_own_is_told_its_format_and_not_another_data_sets_command(
+    project: Project, name: str, fix: str
+) -> None:
+    Path(f"data/sft/{name}").write_text('{"prompt": "a", "completion": "b"}\n')
+    check = project.checks("sft", f"data.train_file=data/sft/{name}")["parquet"]
+    assert check.status == "fail"
+    assert str(check.fix).startswith(fix)
+
+
+@pytest.mark.parametrize("given", ["train.json", "trian.jsonl", "train.parquet"])
+def test_a_missing_sft_file_names_its_neighbour(project: Project, given: str) -> None:
+    message = project.checks("sft", f"data.train_file=data/sft/{given}")["parquet"].message
+    assert message.endswith(f"{given} does not exist; did you mean data/sft/train.jsonl?")
+
+
+def test_a_role_that_no_chat_template_knows_is_a_warning(project: Project) -> None:
+    record = {
+        "messages": [{"role": "human", "content": "a"}, {"role": "assistant", "content": "b"}]
+    }
+    write_lines(json.dumps(example(0)), *[json.dumps(record)] * 2)
+    check = project.checks("sft")["parquet"]
+    assert check.status == "warn"
+    assert "'human' in lines 2, 3; they know system, user, assistant" in check.message
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "lacking"),
+    [
+        ("reward_model", {"style": "rule"}, "no field 'ground_truth'"),
+        ("prompt", [{"from": "human", "value": "a"}], "no field 'role' and no 'content'"),
+        ("prompt", [{"role": "user", "text": "a"}], "no field 'content'"),
+    ],
+)
+def test_a_field_that_verl_reads_of_every_row_must_be_there(
+    project: Project, column: str, value: Any, lacking: str
+) -> None:
+    rewrite({column: value})
+    check = answer(project)
+    assert check.status == "fail"
+    assert f"column '{column}' is " in check.message
+    assert lacking in check.message

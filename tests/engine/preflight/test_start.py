@@ -37,6 +37,13 @@ def test_a_missing_tiny_model_names_the_command_that_makes_it(project: Project) 
     assert check.fix == "python -m engine.data.tiny_world"
 
 
+def test_a_mistyped_model_folder_names_its_neighbour(project: Project) -> None:
+    check = project.checks("sft", "model.path=./models/bsae")["checkpoint"]
+    assert check.message.endswith(
+        "model.path=./models/bsae does not exist; did you mean models/base?"
+    )
+
+
 def test_the_shards_of_a_checkpoint_are_not_a_model(project: Project) -> None:
     Path("checkpoints/old/global_step_5/actor").mkdir(parents=True)
     overrides = ("actor_rollout_ref.model.path=checkpoints/old/global_step_5",)
@@ -149,7 +156,9 @@ def test_reachable_steps_are_worked_out_in_the_open(project: Project) -> None:
 def test_steps_of_sft_replace_its_epochs(project: Project) -> None:
     check = project.checks("sft", "training.max_steps=9")["steps"]
     assert check.status == "ok"
-    assert check.message.startswith("9 steps;")
+    assert check.message == (
+        "9 steps, as training.max_steps says: 4.5 epochs of 8 rows // batch 4 = 2 steps"
+    )
 
 
 def test_fewer_rows_than_a_batch_train_nothing(project: Project) -> None:
