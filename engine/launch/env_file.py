@@ -6,22 +6,33 @@ from collections.abc import MutableMapping
 from io import StringIO
 from pathlib import Path
 
+from engine import files
 from engine.errors import UsageError
+from engine.writers import foreign_writer
+
+_LARGEST = 1 << 20
 
 
 def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> list[str]:
     """Add the variables of ``path`` to ``env``; what is already set there wins.
 
-    The file is optional. Returns a line for each place that cannot be read, which is left out.
-    UsageError for a file that is not text, and for a variable that no environment takes.
+    The file is optional. It decides where keys are sent and what the run's processes load, so one
+    that somebody else could have written is not read. Returns a line for that, and for each place
+    that cannot be read, which is left out. UsageError for a file that is not text or too large, and
+    for a variable that no environment takes.
     """
     if not path.is_file():
         return []
+    if (complaint := foreign_writer(path)) is not None:
+        return [f"{path} {complaint} and was not read; {way_on(path)}"]
     from dotenv import dotenv_values
     from dotenv.parser import parse_stream
 
     try:
-        lines = list(parse_stream(StringIO(path.read_text(encoding="utf-8"))))
+        text = files.read_regular(path, _LARGEST).decode()
+        lines = list(parse_stream(StringIO(text, newline=None)))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not a text in UTF-8: {error}") from error
     whole = "".join(line.original.string for line in lines if not line.error)
@@ -37,3 +48,8 @@ def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> l
         for line in lines
         if line.error
     ]
+
+
+def way_on(path: Path) -> str:
+    """What lets a file count that somebody else could have written."""
+    return f"make it yours alone (chmod 600 {path}), or export its variables yourself"

@@ -11,6 +11,7 @@ from engine.launch.scoring import asks_judge
 from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
+from engine.writers import foreign_writer
 
 ID = "config"
 
@@ -33,12 +34,18 @@ def check(subject: Subject) -> Check:
     """The recipe loaded, so its keys and types are right; this is about what they say."""
     recipe = subject.recipe
     grpo = recipe.kind == "grpo"
-    judge = _judge(recipe) if asks_judge(recipe) else ()
-    found = [*_grpo(recipe), *judge] if grpo else [*_sft(recipe)]
+    judge = _judge(recipe) if grpo and asks_judge(recipe) else ()
+    found = [*_stranger(recipe), *(_grpo(recipe) if grpo else _sft(recipe)), *judge]
     notes = f"{_kl(recipe)}; {_lora(recipe)}" if grpo else _lora(recipe)
     return summary(
         ID, found, f"{recipe.path}: {count_of(len(recipe.changes), 'override')}; {notes}"
     )
+
+
+def _stranger(recipe: Recipe) -> Iterator[Check]:
+    """A recipe names code to execute and addresses that are sent keys."""
+    if recipe.path.exists() and (complaint := foreign_writer(recipe.path)) is not None:
+        yield warn(ID, f"{recipe.path} {complaint}", "read it, and launch a copy of your own")
 
 
 def _grpo(recipe: Recipe) -> Iterator[Check]:

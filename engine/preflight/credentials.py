@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.errors import UsageError
 from engine.launch.cleartext import cleartext_complaints
+from engine.launch.env_file import way_on
 from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask, mask_url
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.rubrics.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.rubrics.settings import JudgeSettings
+from engine.writers import foreign_writer
 
 ID = "credentials"
 
@@ -105,15 +106,13 @@ def _cleartext(subject: Subject) -> Iterator[Check]:
 def _env_file(path: Path) -> Iterator[Check]:
     """Whoever may write it decides what the run's processes load; who may read it has the keys."""
     try:
-        status = path.stat()
+        complaint, mode = foreign_writer(path), path.stat().st_mode
     except OSError:
         return
-    if status.st_mode & 0o022:
-        yield warn(ID, f"other users can write {path}, and so choose what is run", _PRIVATE)
-    elif status.st_mode & 0o044:
+    if complaint is not None:
+        yield warn(ID, f"{path} {complaint} and was not read", way_on(path))
+    elif mode & 0o044:
         yield warn(ID, f"other users can read the keys in {path}", _PRIVATE)
-    if status.st_uid not in (os.getuid(), 0):
-        yield warn(ID, f"{path} belongs to another user, who chooses what is run", "make your own")
 
 
 def _wandb(subject: Subject) -> Iterator[Check]:

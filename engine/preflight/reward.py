@@ -19,12 +19,14 @@ from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.processes import source_of
 from engine.own_reward.trial import Sample, Trial, try_function
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
+from engine.writers import foreign_writer
 
 ID = "reward"
 
 _ROWS = 4
 _LOOKED_AT = 64
 _LIMIT = "grubrics.reward_check_s"
+_OWN_COPY = "read it, and name a copy of your own"
 _COLUMNS = ("data_source", "reward_model", "extra_info")
 
 
@@ -43,6 +45,8 @@ def check(subject: Subject) -> Check:
         return fail(
             ID, f"{recipe.path}: {KEY}.path={function.path} does not exist{_hint(function)}"
         )
+    if (stranger := _stranger(function)) is not None:
+        return warn(ID, f"{stranger}; not tried, and the launch executes it", _OWN_COPY)
     call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
     samples = tuple(_samples(recipe))
     try:
@@ -51,6 +55,12 @@ def check(subject: Subject) -> Check:
         late = "not imported within" in str(error)
         return fail(ID, str(error), f"{_LIMIT}={3 * limit_s:g}" if late else None)
     return _answer(function, trial, limit_s, call_limit_s)
+
+
+def _stranger(function: RewardFunction) -> str | None:
+    """Who else could have written the code, as the file and what is wrong with it."""
+    complaints = ((path, foreign_writer(Path(path))) for path in code_files(function))
+    return next((f"{path} {complaint}" for path, complaint in complaints if complaint), None)
 
 
 def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s: float) -> Check:

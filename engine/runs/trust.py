@@ -8,11 +8,9 @@ said so after having seen what it holds (``agree``). docs/security.md has the wh
 
 from __future__ import annotations
 
-import grp
 import hashlib
 import hmac
 import os
-import pwd
 import secrets
 import stat
 import time
@@ -25,6 +23,7 @@ from engine import files, jsonl
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust_facts import Fact, code_files, facts, kept_code
+from engine.writers import complaint_of, other_writers, owner_names, trusted_users, user_name
 
 PROOF = "launch_proof.json"
 _KEY = "launch.key"
@@ -79,7 +78,7 @@ def objection(run: RunDir, *, executes: bool = False) -> Case | None:
         reasons.append("it was not launched here by you")
     if not reasons:
         return None
-    case = Case(run, tuple(reasons), tuple(facts(run, _owner(run.path))), _digest(run))
+    case = Case(run, tuple(reasons), tuple(facts(run, owner_names(run.path))), _digest(run))
     return None if _is_agreed(case.digest) else case
 
 
@@ -141,8 +140,9 @@ def is_own_folder(folder: Path) -> bool:
         status = folder.stat()
     except OSError:
         return False
-    foreign = status.st_uid not in _trusted_users() or _other_writers(folder, status)
-    return not foreign and next(_inside(folder, reached=bool(status.st_mode & 0o011)), None) is None
+    if complaint_of(folder, status) is not None:
+        return False
+    return next(_inside(folder, reached=bool(status.st_mode & 0o011)), None) is None
 
 
 def is_launched_here(run: RunDir) -> bool:
@@ -172,7 +172,7 @@ def is_neighbor(directory: str) -> bool:
     except OSError:
         return False
     shared = above.st_mode & 0o022 == 0o020 and above.st_gid in (os.getegid(), *os.getgroups())
-    return own.st_uid in _trusted_users() or shared
+    return own.st_uid in trusted_users() or shared
 
 
 def _exposures(run: RunDir) -> Iterator[str]:
@@ -183,10 +183,10 @@ def _exposures(run: RunDir) -> Iterator[str]:
         seen = [run.path.lstat(), own]
     except OSError:
         return
-    if any(one.st_uid not in _trusted_users() for one in seen):
-        yield f"{run.path} is owned by {_owner(run.path)}"
+    if any(one.st_uid not in trusted_users() for one in seen):
+        yield f"{run.path} is owned by {owner_names(run.path)}"
         return
-    if (who := _other_writers(run.path, own)) is not None:
+    if (who := other_writers(run.path, own)) is not None:
         yield f"{run.path} is writable by {who}"
     yield from _inside(run.path, reached=bool(own.st_mode & 0o011))
 
@@ -202,9 +202,9 @@ def _inside(folder: Path, *, reached: bool) -> Iterator[str]:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             continue
-        if status.st_uid not in _trusted_users():
-            yield f"{entry.path} is owned by {_name(status.st_uid)}"
-        elif reached and (who := _other_writers(Path(entry.path), status)) is not None:
+        if status.st_uid not in trusted_users():
+            yield f"{entry.path} is owned by {user_name(status.st_uid)}"
+        elif reached and (who := other_writers(Path(entry.path), status)) is not None:
             yield f"{entry.path} is writable by {who}"
         elif stat.S_ISDIR(status.st_mode) and entry.name not in _DATA:
             yield from _inside(Path(entry.path), reached=reached and bool(status.st_mode & 0o011))
@@ -218,73 +218,15 @@ def _of_folder_above(run: RunDir) -> Iterator[str]:
     for one in above:
         with suppress(OSError):
             status = one.stat()
-            who = None if status.st_mode & stat.S_ISVTX else _other_writers(one, status)
+            who = None if status.st_mode & stat.S_ISVTX else other_writers(one, status)
             if who is not None:
                 yield f"{one} is writable by {who} without the sticky bit (chmod +t)"
 
 
-def _other_writers(path: Path, status: os.stat_result) -> str | None:
-    """Who besides the owner may write; None: nobody. Of a link only the target counts."""
-    if stat.S_ISLNK(status.st_mode):
-        return None
-    if status.st_mode & stat.S_IWOTH:
-        return "everybody"
-    if status.st_mode & stat.S_IWGRP and not _is_private_group(path, status):
-        return f"the group {_group(status.st_gid)}"
-    return None
-
-
-def _is_private_group(path: Path, status: os.stat_result) -> bool:
-    """Whether the owner is alone in the group, as most systems set users up.
-
-    With an access list the bits of the group stand for everybody that the list names.
-    """
-    try:
-        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
-    except KeyError:
-        return False
-    alone = group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
-    return alone and not _has_access_list(path)
-
-
-def _has_access_list(path: Path) -> bool:
-    try:
-        return bool(os.getxattr(path, "system.posix_acl_access"))
-    except OSError:
-        return False
-
-
-def _trusted_users() -> tuple[int, int]:
-    """This user, and root, who can do everything anyway."""
-    return os.geteuid(), 0
-
-
-def _owner(path: Path) -> str:
-    """Of the link too, where the path is one."""
-    try:
-        uids = dict.fromkeys((path.lstat().st_uid, path.stat().st_uid))
-    except OSError:
-        return "?"
-    return " and ".join(_name(uid) for uid in uids)
-
-
-def _name(uid: int) -> str:
-    try:
-        return f"'{pwd.getpwuid(uid).pw_name}'"
-    except KeyError:
-        return f"uid {uid}"
-
-
-def _group(gid: int) -> str:
-    try:
-        return f"'{grp.getgrgid(gid).gr_name}'"
-    except KeyError:
-        return str(gid)
-
-
 def _digest(run: RunDir) -> str:
     """Of all that a person is shown: the files that say what is done, and the code they name."""
-    digest = hashlib.sha256(os.fsencode(run.path.resolve()) + b"\0" + _owner(run.path).encode())
+    place = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
+    digest = hashlib.sha256(place)
     jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
     for path in (run.manifest, run.recipe, *jobs, *code_files(run)):
         digest.update(os.fsencode(path) + b"\0" + _content(path))

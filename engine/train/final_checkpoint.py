@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 from engine.errors import UsageError
 from engine.jsonl import read_json
 from engine.records.ownership import STAMP
+from engine.train.safe_load import allow_checkpoint_classes
 
 
 def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
@@ -68,15 +70,24 @@ def build(shards: Path) -> Any:
 
 def merged_state(shards: Path) -> dict[str, Any]:
     """The shards of every rank joined to full tensors, by name."""
-    import torch
-
     ranks = int(next(shards.glob("model_world_size_*_rank_0.pt")).name.split("_")[3])
     files = [shards / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise UsageError(f"{shards}: shard {missing[0]} is missing")
-    parts = [torch.load(file, map_location="cpu", weights_only=False) for file in files]
+    parts = [_load(file) for file in files]
     return {name: join([part[name] for part in parts]) for name in parts[0]}
+
+
+def _load(shard: Path) -> Any:
+    import torch
+
+    allow_checkpoint_classes()
+    try:
+        return torch.load(shard, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        why = str(error).splitlines()[0]
+        raise UsageError(f"{shard}: holds more than weights, so it is not loaded: {why}") from error
 
 
 def join(tensors: Sequence[Any]) -> Any:

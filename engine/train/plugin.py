@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from engine.train import patches
+from engine.train.safe_load import allow_checkpoint_classes
 
 
 def _replica() -> type[Any]:
@@ -14,19 +15,10 @@ def _replica() -> type[Any]:
     return HFReplica
 
 
-def _allow_random_states() -> None:
-    """numpy's, which verl saves with each step, are data: ``weights_only`` may load them."""
-    import numpy as np
-    import torch
-
-    reconstruct: Any = np.zeros(0).__reduce__()[0]
-    kinds = [np.ndarray, np.dtype, type(np.dtype(np.uint32))]
-    torch.serialization.add_safe_globals([reconstruct, *kinds])
-
-
 def install() -> None:
     """Register the ``hf`` rollout, and the CPU platform when this is a CPU run."""
-    _allow_random_states()
+    if os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
+        allow_checkpoint_classes()
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
     RolloutReplicaRegistry.register("hf", _replica)

@@ -57,3 +57,29 @@ def test_what_no_environment_takes_is_one_line(tmp_path: Path, line: str) -> Non
     (tmp_path / ".env").write_text(f"{line}\n")
     with pytest.raises(UsageError, match="cannot be a variable"):
         load_env_file(os.environ, tmp_path / ".env")
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o602])
+def test_a_file_that_others_may_write_is_not_read(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / ".env"
+    path.write_text("HF_ENDPOINT=http://127.0.0.1:9\n")
+    path.chmod(mode)
+    env: dict[str, str] = {}
+    (complaint,) = load_env_file(env, path)
+    assert env == {}
+    assert "writable by everybody and was not read" in complaint and "chmod 600" in complaint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_file_or_link_of_another_user_is_not_read(tmp_path: Path, linked: bool) -> None:
+    path = tmp_path / ".env"
+    if linked:
+        (tmp_path / "own").write_text("LD_PRELOAD=x.so\n")
+        path.symlink_to(tmp_path / "own")
+    else:
+        path.write_text("LD_PRELOAD=x.so\n")
+    os.chown(path, 54_321, 54_321, follow_symlinks=False)
+    env: dict[str, str] = {}
+    (complaint,) = load_env_file(env, path)
+    assert env == {} and "is owned by uid 54321" in complaint

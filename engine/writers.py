@@ -1,0 +1,89 @@
+"""Who could have written a file: its owner, and whoever its mode, group and access list let in."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+
+def foreign_writer(path: Path) -> str | None:
+    """Who besides this user and root could have written a file or folder, as "is owned by 'eve'"
+    or "is writable by everybody"; None when nobody could.
+
+    A link is the word of who made it: its owner counts, and what it leads to. OSError where there
+    is nothing.
+    """
+    for status in (path.lstat(), path.stat()):
+        if (complaint := complaint_of(path, status)) is not None:
+            return complaint
+    return None
+
+
+def complaint_of(path: Path, status: os.stat_result) -> str | None:
+    """``foreign_writer`` for a status that was read already."""
+    if status.st_uid not in trusted_users():
+        return f"is owned by {user_name(status.st_uid)}"
+    who = other_writers(path, status)
+    return None if who is None else f"is writable by {who}"
+
+
+def other_writers(path: Path, status: os.stat_result) -> str | None:
+    """Who besides the owner may write; None: nobody. Of a link only the target counts."""
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody"
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(path, status):
+        return f"the group {_group_name(status.st_gid)}"
+    return None
+
+
+def trusted_users() -> tuple[int, int]:
+    """This user, and root, who can do everything anyway."""
+    return os.geteuid(), 0
+
+
+def owner_names(path: Path) -> str:
+    """The owner; of a link that of the target too."""
+    try:
+        uids = dict.fromkeys((path.lstat().st_uid, path.stat().st_uid))
+    except OSError:
+        return "?"
+    return " and ".join(user_name(uid) for uid in uids)
+
+
+def user_name(uid: int) -> str:
+    try:
+        return f"'{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return f"'{grp.getgrgid(gid).gr_name}'"
+    except KeyError:
+        return str(gid)
+
+
+def _is_private_group(path: Path, status: os.stat_result) -> bool:
+    """Whether the owner is alone in the group, as most systems set users up.
+
+    With an access list the bits of the group stand for everybody that the list names.
+    """
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    alone = group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
+    return alone and not _has_access_list(path)
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError:
+        return False
