@@ -61,7 +61,7 @@ def _grpo_basics(name: str, seed: int) -> Iterator[str]:
     yield f"grubrics.seed={seed}"
     yield f"data.seed={seed}"
     yield f"trainer.default_local_dir=checkpoints/{name}"
-    yield "trainer.total_training_steps=12"
+    yield "trainer.total_training_steps=8"
     yield "trainer.val_before_train=false"
     yield "trainer.test_freq=-1"
     yield "trainer.save_freq=-1"
@@ -98,6 +98,7 @@ _SFT: dict[str, tuple[str, ...]] = {
         "grubrics.device=cpu",
         "model.path=data/tiny/model",
         "data.train_file=data/tiny/sft/train.jsonl",
+        "data.max_seq_length=1024",
         "training.max_steps=20",
         "training.learning_rate=1e-3",
         "logging.report_to=[console,file]",
@@ -118,32 +119,31 @@ _GRPO: dict[str, tuple[str, ...]] = {
     "validated": (
         "grpo_tiny",
         "trainer.val_before_train=true",
-        "trainer.test_freq=6",
-        "trainer.save_freq=6",
+        "trainer.test_freq=4",
+        "trainer.save_freq=4",
         f"{ROLLOUT}.val_kwargs.do_sample=true",
         f"{ROLLOUT}.val_kwargs.temperature=0.7",
         f"{ROLLOUT}.val_kwargs.top_p=0.9",
     ),
     "lora-adapter": ("grpo_tiny", *_LORA),
     "lora-merged": ("grpo_tiny", *_LORA, f"{MODEL}.lora.merge=true"),
-    "lora-adapter-bf16": ("grpo_tiny", *_LORA, f"{ROLLOUT}.dtype=bfloat16"),
     "bf16": ("grpo_tiny", f"{ROLLOUT}.dtype=bfloat16"),
-    "bf16-top-p": ("grpo_tiny", f"{ROLLOUT}.dtype=bfloat16", f"{ROLLOUT}.top_p=0.95"),
-    "top-p": ("grpo_tiny", f"{ROLLOUT}.top_p=0.9"),
-    "top-k": ("grpo_tiny", f"{ROLLOUT}.top_k=20"),
-    "cool": ("grpo_tiny", f"{ROLLOUT}.temperature=0.8"),
     "filter-groups": (
         "grpo_tiny",
         "algorithm.filter_groups.enable=true",
         "algorithm.filter_groups.metric=reward",
     ),
-    "overlong": ("grpo_tiny", *_OVERLONG),
     "dapo": (
         "grpo_tiny",
         *_OVERLONG,
         f"{ACTOR}.clip_ratio_high=0.28",
         f"{ACTOR}.loss_agg_mode=token-mean",
         "algorithm.filter_groups.enable=true",
+    ),
+    "own-reward": (
+        "own_reward",
+        f"reward.custom_reward_function.path={REWARD_FILE}",
+        "+reward.custom_reward_function.reward_kwargs.bonus=0.1",
     ),
     "contrastive": (
         "grpo_tiny",
@@ -152,15 +152,26 @@ _GRPO: dict[str, tuple[str, ...]] = {
         "data.val_files=data/contrastive/val.parquet",
         "data.max_prompt_length=384",
     ),
-    "own-reward": (
-        "own_reward",
-        f"reward.custom_reward_function.path={REWARD_FILE}",
-        "+reward.custom_reward_function.reward_kwargs.bonus=0.1",
+    "debug": (
+        "verl_grpo_debug",
+        "grubrics.device=cpu",
+        f"{MODEL}.path=checkpoints/grubrics-transfer/sft-tiny/final",
+        "data.train_files=data/contrastive/train.parquet",
+        "data.val_files=data/contrastive/val.parquet",
+        "data.max_response_length=64",
+        "judge.provider=offline",
+        "judge.model=null",
     ),
+    "top-p": ("grpo_tiny", f"{ROLLOUT}.top_p=0.9"),
+    "lora-adapter-bf16": ("grpo_tiny", *_LORA, f"{ROLLOUT}.dtype=bfloat16"),
+    "bf16-top-p": ("grpo_tiny", f"{ROLLOUT}.dtype=bfloat16", f"{ROLLOUT}.top_p=0.95"),
     "pairs": ("grpo_tiny", *_group(2, 8)),
-    "large-groups": ("grpo_tiny", *_group(16, 2)),
-    "two-updates": ("grpo_tiny", "data.train_batch_size=8", f"{ACTOR}.ppo_epochs=2"),
     "kl-loss": ("grpo_tiny", f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_coef=0.001"),
+    "two-updates": ("grpo_tiny", "data.train_batch_size=8", f"{ACTOR}.ppo_epochs=2"),
+    "large-groups": ("grpo_tiny", *_group(16, 2)),
+    "top-k": ("grpo_tiny", f"{ROLLOUT}.top_k=20"),
+    "cool": ("grpo_tiny", f"{ROLLOUT}.temperature=0.8"),
+    "refilled": ("grpo_tiny", "trainer.v1.sampler.sync_refill_failed_groups=true"),
     "kl-reward": (
         "grpo_tiny",
         "algorithm.use_kl_in_reward=true",
@@ -189,17 +200,6 @@ _GRPO: dict[str, tuple[str, ...]] = {
         "grpo_tiny",
         f"{ACTOR}.use_dynamic_bsz=true",
         f"{ACTOR}.ppo_max_token_len_per_gpu=4096",
-    ),
-    "refilled": ("grpo_tiny", "trainer.v1.sampler.sync_refill_failed_groups=true"),
-    "debug": (
-        "verl_grpo_debug",
-        "grubrics.device=cpu",
-        f"{MODEL}.path=checkpoints/grubrics-transfer/sft-tiny/final",
-        "data.train_files=data/contrastive/train.parquet",
-        "data.val_files=data/contrastive/val.parquet",
-        "data.max_response_length=64",
-        "judge.provider=offline",
-        "judge.model=null",
     ),
 }
 

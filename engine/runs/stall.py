@@ -14,7 +14,8 @@ from engine.times import seconds
 class StallWatch:
     """Compares the silence since the last step with what steps of this run took so far.
 
-    The yardstick is the run's own median: a fixed one would call every step of a large model a
+    A rollout that is scored breaks the silence: a step that replaces many groups takes many times
+    as long as others, and continues. The yardstick is the run's own median: a fixed one would call every step of a large model a
     stall. Time is monotonic, so a jump of the wall clock is no stall.
     """
 
@@ -23,7 +24,7 @@ class StallWatch:
         self._factor = supervision.stall_factor
         self._floor_s = supervision.stall_floor_s
         self._now = now
-        self._last = now()
+        self._last = self._heard = now()
         self._steps = 0
         self._durations: deque[float] = deque(maxlen=50)
 
@@ -32,8 +33,12 @@ class StallWatch:
         now = self._now()
         if self._steps:
             self._durations.append(now - self._last)
-        self._last = now
+        self._last = self._heard = now
         self._steps += 1
+
+    def rollout(self) -> None:
+        """A rollout got its reward."""
+        self._heard = self._now()
 
     def limit_s(self) -> float:
         """Seconds of silence that make a stall; a fixed time until two steps are known."""
@@ -43,9 +48,9 @@ class StallWatch:
 
     def complaint(self) -> str | None:
         """What to say of a stalled run; None for one that goes on."""
-        silence = self._now() - self._last
-        if silence <= self.limit_s():
+        if self._now() - self._heard <= self.limit_s():
             return None
+        silence = self._now() - self._last
         if not self._steps:
             return f"no first step after {silence:.0f} s"
         if not self._durations:

@@ -200,7 +200,11 @@ class Supervisor:
 
     def _follow(self) -> None:
         """Carry new steps over to the run's one history and note how far the start has come."""
-        for step in self._joiner.new_steps():
+        scored = self._joiner.scored
+        steps = self._joiner.new_steps()
+        if self._joiner.scored > scored:
+            self._stall.rollout()
+        for step in steps:
             self.books.step(replace(step, redone=step.step <= self._last_before))
             if step.step >= 1:
                 self._stall.step()

@@ -64,6 +64,8 @@ class StepJoiner:
         self._attempt = attempt
         self._metrics = Tail(attempt.metrics)
         self._reward = Tail(attempt.reward)
+        self.scored = 0
+        """How many rollouts were recorded so far, with a reward or without one."""
         self._last: Record = {"step": -1}
         self._train: dict[int | None, list[Record]] = defaultdict(list)
         self._validation: dict[int | None, list[Record]] = defaultdict(list)
@@ -80,6 +82,7 @@ class StepJoiner:
             record = jsonl.parse_line(line)
             if record is None:
                 continue
+            self.scored += 1
             split = self._validation if record.get("split") == "val" else self._train
             split[jsonl.integer(record.get("step"))].append(record)
 

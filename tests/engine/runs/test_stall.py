@@ -43,6 +43,16 @@ def test_quick_steps_get_the_floor() -> None:
     assert stall.complaint() is not None
 
 
+def test_a_step_whose_rollouts_are_scored_is_no_stall_however_long_it_takes() -> None:
+    stall, clock = watch(step_s=1)
+    for _ in range(10):
+        clock.now += 50
+        stall.rollout()
+    assert stall.complaint() is None
+    clock.now += 61
+    assert stall.complaint() == "no step for 561 s; the median step takes 1 s"
+
+
 def test_a_start_may_take_its_time_but_not_for_ever() -> None:
     stall, clock = watch(step_s=1, steps=0)
     clock.now += 1800
