@@ -15,8 +15,8 @@ class StallWatch:
     """Compares the silence since the last step with what steps of this run took so far.
 
     A rollout that is scored breaks the silence: a step that replaces many groups takes many times
-    as long as others, and continues. The yardstick is the run's own median: a fixed one would call every step of a large model a
-    stall. Time is monotonic, so a jump of the wall clock is no stall.
+    as long as others, and continues. The yardstick is the run's own median: a fixed one would call
+    every step of a large model a stall. Time is monotonic, so a jump of the wall clock is no stall.
     """
 
     def __init__(self, supervision: Supervision, now: Callable[[], float] = time.monotonic) -> None:
