@@ -28,15 +28,14 @@ from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, sp
 from engine.preflight.templates import ChatTemplate, read_encoder, read_template
 
 ID = "prompt"
-SHORTEST = 20
-"""Tokens below which a prompt cannot hold a question: an empty one is 3 to about 15."""
 _NAMED = 5
 _BATCH = 1024
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measured row. ``seen`` begins the rendered text of a row that lacks its question."""
+    """A measured row. ``seen`` begins the rendered text of a row that lacks its question;
+    ``is_empty``: there is no question to look for."""
 
     file: Path
     place: str
@@ -44,6 +43,7 @@ class Row:
     learned_from: int
     seen: str | None
     differs: str | None
+    is_empty: bool = False
 
     @classmethod
     def of(cls, sample: Sample, rendered: Rendered) -> Row:
@@ -56,6 +56,7 @@ class Row:
             rendered.learned_from,
             seen,
             rendered.differs,
+            is_empty=not sample.essential.strip(),
         )
 
     @property
@@ -152,7 +153,7 @@ def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measu
     found = [
         *_essential(folder, measured.rows),
         *_differing(recipe, folder, measured.rows),
-        *_short(folder, measured),
+        *_empty(measured.rows),
         *long(recipe, measured),
         *_thinking(recipe, template),
     ]
@@ -185,13 +186,10 @@ def _differing(recipe: Recipe, folder: Path, rows: Iterable[Row]) -> Iterator[Ch
     )
 
 
-def _short(folder: Path, measured: Measurement) -> Iterator[Check]:
-    if not measured.counted or not measured.rows:
-        return
-    shortest = min(measured.rows, key=lambda row: row.tokens)
-    if shortest.tokens < SHORTEST:
-        seen = f"{shortest.name} rendered with {folder} has {shortest.tokens} tokens"
-        yield fail(ID, f"{seen}, fewer than the {SHORTEST} of any real question")
+def _empty(rows: Iterable[Row]) -> Iterator[Check]:
+    empty = [row for row in rows if row.is_empty]
+    if empty:
+        yield fail(ID, f"{_names(empty)}: the last message is empty, so the model is asked nothing")
 
 
 def _long_grpo(recipe: Recipe, measured: Measurement) -> Iterator[Check]:

@@ -96,9 +96,15 @@ def _parquet(path: Path, key: str, mask: Mask) -> Iterator[Sample]:
         numbers = compress(range(start, start + piece.num_rows), part)
         chosen = piece.filter(pa.array(part, pa.bool_()))
         for number, row in zip(numbers, chosen.to_pylist(), strict=True):
-            question = (row.get("extra_info") or {}).get("question")
-            yield Sample(path, number, row[key] or [], str(question or ""))
+            messages = row[key] or []
+            yield Sample(path, number, messages, _question(messages, row.get("extra_info")))
         start += piece.num_rows
+
+
+def _question(messages: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None) -> str:
+    """The question of rubric data, of other data the last message."""
+    last = messages[-1].get("content") if messages else None
+    return str((extra or {}).get("question") or last or "")
 
 
 def _jsonl(path: Path, mask: Mask) -> Iterator[Sample]:

@@ -49,15 +49,30 @@ def test_a_template_that_drops_the_question_is_refused(project: Project) -> None
     assert "the question is not in the text; of row 0 the model sees" in check.message
 
 
-def test_a_prompt_too_short_to_hold_a_question_is_refused(project: Project) -> None:
-    rows = [row(number) for number in range(8)]
-    for entry in rows:
-        entry["prompt"] = [{"role": "user", "content": "Why?"}]
-        entry["extra_info"]["question"] = "Why?"
+def answer_of_plain_rows(project: Project, *contents: str) -> Check:
+    """For prompts of an own reward function's data, which have no ``extra_info.question``."""
+    rows = [row(number) for number in range(len(contents))]
+    for entry, content in zip(rows, contents, strict=True):
+        entry["prompt"] = [{"role": "user", "content": content}]
+        entry["extra_info"]["question"] = None
     project.write("data/train.parquet", rows)
-    check = answer(project)
+    return prompt.check(Subject(project.recipe("grpo"), {}, project.root / "runs"))
+
+
+def test_a_question_of_a_few_tokens_is_a_question(project: Project) -> None:
+    assert answer_of_plain_rows(project, *["Why?"] * 8).status == "ok"
+
+
+def test_a_prompt_without_a_question_is_refused_with_its_row(project: Project) -> None:
+    check = answer_of_plain_rows(project, "Why?", " \n", *["How?"] * 6)
     assert check.status == "fail"
-    assert "fewer than the 20" in check.message
+    assert "train.parquet row 1: the last message is empty" in check.message
+
+
+def test_a_template_that_drops_the_prompt_of_plain_rows_is_refused(project: Project) -> None:
+    use_template("{{ bos_token }}" + " word" * 40)
+    check = answer_of_plain_rows(project, *["Why?"] * 8)
+    assert "the question is not in the text; of row 0" in check.message
 
 
 def test_a_template_that_refuses_a_role_is_quoted(project: Project) -> None:
