@@ -46,9 +46,19 @@ def estimate(
             raise UsageError(f"--gpus {gpus}: at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
     found = estimated(recipe, os.environ, root, card)
+    _refuse_targets(found, recipe)
     told = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
     answer(told, "\n".join(_lines(found, recipe)), as_json)
     raise typer.Exit(1 if found.fits is False else 0)
+
+
+def _refuse_targets(found: Estimate, recipe: Recipe) -> None:
+    """UsageError for LoRA targets that the model does not have: there is nothing to count."""
+    from engine.preflight.limits import check_targets
+
+    shape = None if found.sizes is None else found.sizes.shape
+    for check in check_targets(recipe, shape):
+        raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
 
 
 def _bytes(gib: str | None) -> int | None:
@@ -78,11 +88,8 @@ def _lines(found: Estimate, recipe: Recipe) -> Iterator[str]:
 
 def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
     yield from _incomplete(found, sizes)
-    shape, training = sizes.shape, sizes.training
-    lora = f"and {training.trained:,} of LoRA that are trained"
-    yield f"model: {shape.weights:,} weights, " + (
-        lora if training.rank else f"{training.trained:,} of them trained"
-    )
+    training = sizes.training
+    yield from _weights(sizes)
     for phase in sizes.memory.phases:
         yield ""
         where = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
@@ -102,6 +109,22 @@ def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
     if not sizes.cache_suffices:
         yield "that is less than the one sample of max_model_len that vLLM must have room for"
         yield f"what helps: {', '.join(MORE_CACHE)}"
+
+
+def _weights(sizes: Sizes) -> Iterator[str]:
+    """How many weights there are and, with LoRA, the adapters of each linear map."""
+    every, training = sizes.shape.weights, sizes.training
+    if not training.rank:
+        yield f"model: {every:,} weights, all of them trained"
+        return
+    share = training.trained / (every + training.trained)
+    yield (
+        f"model: {every:,} weights, and {training.trained:,} of LoRA that are trained "
+        f"({share:.4%} of {every + training.trained:,})"
+    )
+    for part in training.adapters:
+        how = f"{part.layers} layers x rank {part.rank} x ({part.rows:,} in + {part.columns:,} out)"
+        yield f"  {part.name:<24} {part.weights:>13,}   {how}"
 
 
 def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:

@@ -29,10 +29,11 @@ class Precision:
 
 def layer_bytes(shape: ModelShape, precision: Precision) -> int:
     """Kept by one layer for one token, without gradient checkpointing."""
-    norms = 2 * (_norm(shape.hidden, 1, precision) + precision.compute * shape.hidden)
+    norms = shape.norms * _norm(shape, shape.hidden, 1, precision)
+    norms += 2 * precision.compute * shape.hidden
     if shape.qk_norm:
-        norms += _norm(shape.query, shape.heads, precision)
-        norms += _norm(shape.key_value, shape.kv_heads, precision)
+        norms += _norm(shape, shape.query, shape.heads, precision)
+        norms += _norm(shape, shape.key_value, shape.kv_heads, precision)
     attention = precision.compute * 2 * (shape.query + shape.key_value) + FP32 * shape.heads
     feed_forward = precision.compute * 4 * shape.intermediate
     adapters = precision.compute * precision.rank * len(shape.linears)
@@ -47,7 +48,7 @@ def checkpoint_bytes(shape: ModelShape, precision: Precision) -> int:
 def outer_bytes(shape: ModelShape, precision: Precision) -> int:
     """Kept for one token by the last norm and the input of the output head."""
     head = precision.compute * shape.hidden if precision.trains_all else 0
-    return _norm(shape.hidden, 1, precision) + head
+    return _norm(shape, shape.hidden, 1, precision) + head
 
 
 def in_flight_bytes(shape: ModelShape, precision: Precision) -> int:
@@ -60,9 +61,10 @@ def forward_bytes(shape: ModelShape, precision: Precision) -> int:
     return precision.compute * (3 * shape.intermediate + 2 * shape.hidden) + FP32 * shape.hidden
 
 
-def _norm(width: int, groups: int, precision: Precision) -> int:
+def _norm(shape: ModelShape, width: int, groups: int, precision: Precision) -> int:
     """RMSNorm keeps its input in fp32, a scale per group and, to train its weight, its result."""
-    result = precision.compute * width if precision.trains_all else 0
+    number = FP32 if shape.fp32_norms else precision.compute
+    result = number * width if precision.trains_all else 0
     return FP32 * width + FP32 * groups + result
 
 
@@ -80,6 +82,8 @@ class LogitsUse:
     """A temperature other than 1 makes a second tensor."""
     flash: bool = False
     """flash-attn's cross-entropy keeps no log-softmax."""
+    soft_capped: bool = False
+    """The backward pass of a capped logit needs its tanh (Gemma 2, arXiv 2408.00118)."""
 
     @property
     def copies(self) -> tuple[tuple[str, int], ...]:
@@ -91,6 +95,7 @@ class LogitsUse:
         eager_entropy = self.entropy and not self.fused_entropy
         return (
             ("logits", self.compute),
+            ("tanh of the cap", self.compute if self.soft_capped and self.backward else 0),
             ("divided by the temperature", self.compute if self.scaled else 0),
             ("log-softmax", FP32 if self.backward and not self.flash else 0),
             ("entropy: softmax and its product", 2 * FP32 if eager_entropy else 0),

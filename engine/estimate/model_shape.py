@@ -1,24 +1,26 @@
 """The dimensions of a decoder-only language model, and how many weights they make.
 
-Qwen2, Qwen2.5, Qwen3 and Llama 3 are one family: RMSNorm, rotary positions, grouped-query attention
-and a gated (SwiGLU) feed-forward part. They differ in biases and in the norm of query and key.
+Qwen2, Qwen2.5, Qwen3, Llama 3, Mistral and Gemma 1 to 3 are built alike: RMSNorm, rotary positions,
+grouped-query attention and a gated feed-forward part. What they differ in is in ``families``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine import jsonl
+from engine.estimate.families import FAMILIES, Family, windowed_layers
 from engine.estimate.known_models import KNOWN
+from engine.estimate.vision import VisionTower, vision_tower
 from engine.launch.recipe import Recipe
 from engine.preflight.models import local_folder, model_name
 
-FAMILIES = ("qwen2", "qwen3", "llama")
-"""Values of ``model_type`` whose weights are counted here; others have other parts."""
+_NESTED = {"gemma3": "gemma3_text"}
+"""Models of text and images, whose language model is in ``text_config``."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,18 @@ class ModelShape:
     tied: bool = False
     """One matrix is input embedding and output head."""
     qkv_bias: bool = False
+    out_bias: bool = False
     qk_norm: bool = False
+    norms: int = 2
+    """Norms of the hidden width in a layer."""
+    fp32_norms: bool = False
+    """They multiply by their weight in fp32, as Gemma's do."""
+    window: int = 0
+    """Tokens that ``windowed`` of the layers see; the others see all."""
+    windowed: int = 0
+    soft_capped: bool = False
+    """The logits go through a scaled tanh, as Gemma 2's do."""
+    vision: VisionTower | None = None
 
     @property
     def query(self) -> int:
@@ -65,7 +78,8 @@ class ModelShape:
     def layer_weights(self) -> int:
         """Weights of one layer, its norms and biases included."""
         bias = self.query + 2 * self.key_value if self.qkv_bias else 0
-        norms = 2 * self.hidden + (2 * self.head_dim if self.qk_norm else 0)
+        bias += self.hidden if self.out_bias else 0
+        norms = self.norms * self.hidden + (2 * self.head_dim if self.qk_norm else 0)
         return sum(rows * columns for rows, columns in self.linears.values()) + bias + norms
 
     @property
@@ -76,15 +90,36 @@ class ModelShape:
     @property
     def weights(self) -> int:
         """Every weight once, as ``sum(p.numel() for p in model.parameters())`` counts."""
-        return self.layers * self.layer_weights + self.outer_weights
+        seen = self.vision.weights(self.hidden) if self.vision else 0
+        return self.layers * self.layer_weights + self.outer_weights + seen
+
+    def kv_numbers(self, tokens: int) -> int:
+        """Numbers of the keys and values of a sample: 2 x layers x their width for each token
+        (arXiv 2309.06180, section 3), of layers with a window for the tokens in it."""
+        seen = min(tokens, self.window) if self.window else tokens
+        cells = (self.layers - self.windowed) * tokens + self.windowed * seen
+        return 2 * self.key_value * cells
 
     def lora_weights(self, rank: int, targets: str | list[str] = "all-linear") -> int:
         """Weights of LoRA adapters: ``rank`` x (in + out) for each adapted map (arXiv 2106.09685).
 
         ``all-linear`` adapts every linear map but the output head, as PEFT does.
         """
-        sizes = [self.linears[name] for name in self.adapted(targets)]
-        return self.layers * rank * sum(rows + columns for rows, columns in sizes)
+        return sum(part.weights for part in self.lora_parts(rank, targets))
+
+    def lora_parts(
+        self, rank: int, targets: str | list[str] = "all-linear", excluded: str | list[str] = ""
+    ) -> list[Adapters]:
+        """The adapters of each linear map that PEFT adapts for ``target_modules`` without
+        ``exclude_modules``."""
+        parts = []
+        for stack in self._stacks:
+            for name, (rows, columns) in stack.linears.items():
+                module = stack.module(name)
+                if _matches(module, targets) and not _matches(module, excluded):
+                    label = f"{stack.name}{name}"
+                    parts.append(Adapters(label, stack.layers, rows, columns, rank))
+        return parts
 
     def adapted(self, targets: str | list[str]) -> list[str]:
         """The linear maps of a layer that PEFT adapts for ``target_modules``.
@@ -92,55 +127,108 @@ class ModelShape:
         A list names the ends of modules' names; a text is a pattern of whole names. Of a pattern
         the first layer stands for all.
         """
-        if targets == "all-linear":
-            return list(self.linears)
-        if isinstance(targets, str):
-            try:
-                pattern = re.compile(targets)
-            except re.error:
-                return []
-            return [name for name in self.linears if pattern.fullmatch(_module(name))]
-        return [name for name in self.linears if any(_ends(name, target) for target in targets)]
+        return [part.name for part in self.lora_parts(1, targets)]
+
+    @property
+    def _stacks(self) -> list[_Stack]:
+        """Layers that are built alike."""
+        prefix = "model.language_model.layers.0" if self.vision else "model.layers.0"
+        text = _Stack("", prefix, ("gate_proj", "up_proj", "down_proj"), self.layers, self.linears)
+        if self.vision is None:
+            return [text]
+        tower, feed_forward = self.vision, ("fc1", "fc2")
+        prefix = "model.vision_tower.encoder.layers.0"
+        return [text, _Stack("vision ", prefix, feed_forward, tower.layers, tower.linears)]
 
 
-def _module(name: str) -> str:
-    """Where a linear map is in the families that are known here."""
-    part = "mlp" if name in ("gate_proj", "up_proj", "down_proj") else "self_attn"
-    return f"model.layers.0.{part}.{name}"
+@dataclass(frozen=True)
+class Adapters:
+    """LoRA adapters of one linear map in each of ``layers`` layers."""
+
+    name: str
+    layers: int
+    rows: int
+    columns: int
+    rank: int
+
+    @property
+    def weights(self) -> int:
+        return self.layers * self.rank * (self.rows + self.columns)
 
 
-def _ends(name: str, target: str) -> bool:
-    return f".{_module(name)}".endswith(f".{target}")
+@dataclass(frozen=True)
+class _Stack:
+    name: str
+    prefix: str
+    feed_forward: tuple[str, ...]
+    layers: int
+    linears: Mapping[str, tuple[int, int]]
+
+    def module(self, name: str) -> str:
+        """Where a linear map of the first layer is."""
+        return f"{self.prefix}.{'mlp' if name in self.feed_forward else 'self_attn'}.{name}"
+
+
+def _matches(module: str, targets: str | list[str]) -> bool:
+    """``peft.tuners.tuners_utils.check_target_module_exists``."""
+    if isinstance(targets, list):
+        return any(f".{module}".endswith(f".{target}") for target in targets)
+    if targets.lower() == "all-linear":
+        return True
+    try:
+        return re.fullmatch(targets, module) is not None
+    except re.error:
+        return False
 
 
 def from_config(config: Mapping[str, Any]) -> ModelShape | None:
     """The shape in a ``config.json``; None for a family that is not known or a torn file."""
-    if config.get("model_type") not in FAMILIES:
+    nested = _NESTED.get(str(config.get("model_type")))
+    if nested is None:
+        return _language_model(config)
+    inner, seen = config.get("text_config"), config.get("vision_config")
+    if not isinstance(inner, Mapping) or not isinstance(seen, Mapping):
         return None
+    text, vision = _language_model({**inner, "model_type": nested}), vision_tower(seen)
+    return replace(text, vision=vision) if text and vision else None
+
+
+def _language_model(config: Mapping[str, Any]) -> ModelShape | None:
+    family = FAMILIES.get(str(config.get("model_type")))
+    if family is None:
+        return None
+    values = {**family.defaults, **config}
     try:
-        heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
+        heads, hidden = int(values["num_attention_heads"]), int(values["hidden_size"])
+        layers = int(values["num_hidden_layers"])
         return ModelShape(
-            layers=int(config["num_hidden_layers"]),
+            layers=layers,
             hidden=hidden,
-            intermediate=int(config["intermediate_size"]),
+            intermediate=int(values["intermediate_size"]),
             heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or hidden // heads),
-            vocab=int(config["vocab_size"]),
-            positions=_positions(config),
-            tied=bool(config.get("tie_word_embeddings", False)),
-            qkv_bias=config["model_type"] == "qwen2" or bool(config.get("attention_bias")),
-            qk_norm=config["model_type"] == "qwen3",
+            kv_heads=int(values.get("num_key_value_heads") or heads),
+            head_dim=int(values.get("head_dim") or hidden // heads),
+            vocab=int(values["vocab_size"]),
+            positions=_positions(values, family),
+            tied=bool(values.get("tie_word_embeddings", False)),
+            qkv_bias=family.qkv_bias or bool(values.get("attention_bias")),
+            out_bias=bool(values.get("attention_bias")),
+            qk_norm=family.qk_norm,
+            norms=family.norms,
+            fp32_norms=family.fp32_norms,
+            window=int(values.get("sliding_window") or 0),
+            windowed=windowed_layers(values, family, layers),
+            soft_capped=bool(values.get("final_logit_softcapping")),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
 
-def _positions(config: Mapping[str, Any]) -> int:
+def _positions(config: Mapping[str, Any], family: Family) -> int:
     """Scaled rotary positions (YaRN and others) reach farther than the model was trained for."""
     trained = int(config.get("max_position_embeddings") or 0)
     scaling = config.get("rope_scaling") or config.get("rope_parameters")
-    if not isinstance(scaling, Mapping):
+    if not isinstance(scaling, Mapping) or not family.scales_positions:
         return trained
     original = int(scaling.get("original_max_position_embeddings") or trained)
     return max(trained, int(original * float(scaling.get("factor") or 1)))
@@ -149,7 +237,7 @@ def _positions(config: Mapping[str, Any]) -> int:
 def known(name: str) -> ModelShape | None:
     """The shape of a model named as on the hub, ``owner/model``, without asking the hub."""
     last = name.rstrip("/").rpartition("/")[2].lower()
-    for suffix in ("-instruct", "-base", "-chat"):
+    for suffix in ("-instruct", "-base", "-chat", "-it", "-pt"):
         last = last.removesuffix(suffix)
     found = KNOWN.get(last)
     return None if found is None else from_config(found)

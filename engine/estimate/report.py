@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,7 @@ class Sizes:
     @property
     def cache_suffices(self) -> bool:
         """Whether vLLM's cache has room for one sample of the length it must promise."""
-        rollout = self.training.rollout
-        return self.cache is None or rollout is None or self.cache.tokens >= rollout.model_len
+        return self.cache is None or self.cache.suffices
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class Estimate:
             "fits": self.fits,
             "weights": None if sizes is None else sizes.shape.weights,
             "trained": None if sizes is None else sizes.training.trained,
+            "lora": None if sizes is None else [asdict(one) for one in sizes.training.adapters],
             "memory": None if sizes is None else sizes.memory.to_json(),
             "kv_cache": None if sizes is None or sizes.cache is None else _cache_json(sizes.cache),
             "checkpoint": None if sizes is None else sizes.checkpoint.to_json(),

@@ -15,11 +15,13 @@ GRAPHS = GIB
 
 @dataclass(frozen=True)
 class Cache:
-    """Room for keys and values in vLLM's share of one GPU."""
+    """Room for keys and values in vLLM's share of one GPU. ``sample``: bytes of the longest one,
+    ``promised``: of one of ``max_model_len``; in layers with a window they are those in it."""
 
     bytes: int
     per_token: int
-    longest: int
+    sample: int
+    promised: int
 
     @property
     def tokens(self) -> int:
@@ -29,19 +31,28 @@ class Cache:
     @property
     def sequences(self) -> float:
         """How many of the longest samples fit at once."""
-        return self.tokens / self.longest
+        return max(0, self.bytes) / self.sample
 
+    @property
+    def suffices(self) -> bool:
+        """Whether there is room for one sample of the length that vLLM must promise."""
+        return self.bytes >= self.promised
 
-def kv_bytes(shape: ModelShape, width: int) -> int:
-    """Keys and values of one token: 2 x layers x their numbers (arXiv 2309.06180, section 3)."""
-    return 2 * shape.layers * shape.key_value * width
+    @property
+    def holds_sample(self) -> bool:
+        return self.bytes >= self.sample
 
 
 def cache_of(rollout: Rollout, shape: ModelShape, gpu_bytes: int) -> Cache:
     """vLLM gives its cache what its share leaves beside weights and one batch's activations."""
     left = int(rollout.share * gpu_bytes) - _weights(rollout, shape).bytes - _batch(rollout, shape)
-    per_token = max(1, kv_bytes(shape, rollout.width) // rollout.replica)
-    return Cache(left, per_token, rollout.longest)
+    each = rollout.width, rollout.replica
+    return Cache(
+        left,
+        per_token=_kv_bytes(shape, 1, *each),
+        sample=_kv_bytes(shape, rollout.longest, *each),
+        promised=_kv_bytes(shape, rollout.model_len, *each),
+    )
 
 
 def engine_awake(rollout: Rollout, shape: ModelShape, gpu_bytes: int | None) -> Iterator[Part]:
@@ -52,9 +63,9 @@ def engine_awake(rollout: Rollout, shape: ModelShape, gpu_bytes: int | None) -> 
             yield Part("CUDA graphs", GRAPHS if rollout.graphs else 0, "enforce_eager=false")
         return
     yield _weights(rollout, shape)
-    tokens = rollout.sequences * rollout.longest
-    each = kv_bytes(shape, rollout.width) // rollout.replica
-    yield Part("keys and values", tokens * each, f"{tokens:,} tokens x {each:,} B")
+    each = _kv_bytes(shape, rollout.longest, rollout.width, rollout.replica)
+    how = f"{rollout.sequences} samples of {rollout.longest:,} tokens x {each:,} B"
+    yield Part("keys and values", rollout.sequences * each, how)
     last = rollout.sequences * shape.vocab * 4
     yield Part("logits of the last token", last, f"{rollout.sequences} x {shape.vocab:,} x 4 B")
 
@@ -85,6 +96,11 @@ def _vllm(rollout: Rollout, shape: ModelShape, gpu_bytes: int) -> Iterator[Part]
     cache = cache_of(rollout, shape, gpu_bytes)
     how = f"what {rollout.share:g} x {gpu_bytes / GIB:.1f} GiB leaves: {cache.tokens:,} tokens"
     yield Part("KV cache", max(0, cache.bytes), how)
+
+
+def _kv_bytes(shape: ModelShape, tokens: int, width: int, replica: int) -> int:
+    """Of a sample, on one GPU."""
+    return max(1, shape.kv_numbers(tokens) * width // replica)
 
 
 def _weights(rollout: Rollout, shape: ModelShape) -> Part:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.estimate.activations import LogitsUse, Precision
-from engine.estimate.model_shape import ModelShape
+from engine.estimate.model_shape import Adapters, ModelShape
 from engine.launch.recipe import Recipe
 from engine.preflight.models import lora_rank
 
@@ -56,6 +56,7 @@ class Training:
     stored: int
     compute: int
     rank: int
+    adapters: tuple[Adapters, ...]
     trained: int
     weights: int
     update_tokens: int
@@ -95,6 +96,7 @@ def _grpo(recipe: Recipe, shape: ModelShape) -> Training:
     stored = _width(recipe.get(f"{fsdp}.model_dtype"), 4)
     compute = _width(recipe.get(f"{fsdp}.mixed_precision.param_dtype"), 2)
     rank = lora_rank(recipe)
+    adapters = _adapters(recipe, shape, _MODEL)
     entropy = bool(recipe.get(f"{_ACTOR}.calculate_entropy"))
     entropy = entropy or recipe.get(f"{_ACTOR}.entropy_coeff") != 0
     return Training(
@@ -105,13 +107,14 @@ def _grpo(recipe: Recipe, shape: ModelShape) -> Training:
         stored=stored,
         compute=compute,
         rank=rank,
-        trained=_trained(shape, rank, recipe.get(f"{_MODEL}.target_modules")),
+        adapters=adapters,
+        trained=_trained(shape, rank, adapters),
         weights=shape.weights,
         update_tokens=_tokens(recipe, f"{_ACTOR}.ppo", "use_dynamic_bsz"),
         score_tokens=_tokens(recipe, f"{_ROLLOUT}.log_prob", "log_prob_use_dynamic_bsz"),
         checkpointing=bool(recipe.get(f"{_MODEL}.enable_gradient_checkpointing")),
-        update_logits=_logits(recipe, compute, backward=True, entropy=entropy),
-        score_logits=_logits(recipe, compute, backward=False, entropy=True),
+        update_logits=_logits(recipe, shape, compute, backward=True, entropy=entropy),
+        score_logits=_logits(recipe, shape, compute, backward=False, entropy=True),
         param_offload=bool(recipe.get(f"{fsdp}.param_offload")),
         optimizer_offload=bool(recipe.get(f"{fsdp}.optimizer_offload")),
         reference=_reference(recipe, rank),
@@ -124,7 +127,8 @@ def _sft(recipe: Recipe, shape: ModelShape) -> Training:
     """verl's SFT trainer keeps fp32 weights and computes in ``training.bf16``."""
     gpus = int(recipe.get("training.n_gpus"))
     rank, compute = lora_rank(recipe), 2 if recipe.get("training.bf16") else 4
-    batch = int(recipe.get("training.per_device_train_batch_size"))
+    batch, capped = int(recipe.get("training.per_device_train_batch_size")), shape.soft_capped
+    adapters = _adapters(recipe, shape, "lora")
     return Training(
         on_gpu=recipe.get("grubrics.device") != "cpu",
         gpus=gpus,
@@ -133,12 +137,15 @@ def _sft(recipe: Recipe, shape: ModelShape) -> Training:
         stored=4,
         compute=compute,
         rank=rank,
-        trained=_trained(shape, rank, recipe.get("lora.target_modules")),
+        adapters=adapters,
+        trained=_trained(shape, rank, adapters),
         weights=shape.weights,
         update_tokens=batch * int(recipe.get("data.max_seq_length")),
         score_tokens=0,
         checkpointing=bool(recipe.get("training.gradient_checkpointing")),
-        update_logits=LogitsUse(compute, backward=True, entropy=False, flash=has_flash()),
+        update_logits=LogitsUse(
+            compute, backward=True, entropy=False, flash=has_flash(), soft_capped=capped
+        ),
         score_logits=LogitsUse(compute, backward=False, entropy=False),
         param_offload=False,
         optimizer_offload=False,
@@ -148,8 +155,14 @@ def _sft(recipe: Recipe, shape: ModelShape) -> Training:
     )
 
 
-def _trained(shape: ModelShape, rank: int, targets: Any) -> int:
-    return shape.lora_weights(rank, targets or "all-linear") if rank else shape.weights
+def _adapters(recipe: Recipe, shape: ModelShape, section: str) -> tuple[Adapters, ...]:
+    rank, targets = lora_rank(recipe), recipe.get(f"{section}.target_modules")
+    excluded = recipe.get(f"{section}.exclude_modules")
+    return tuple(shape.lora_parts(rank, targets or "all-linear", excluded or "")) if rank else ()
+
+
+def _trained(shape: ModelShape, rank: int, adapters: tuple[Adapters, ...]) -> int:
+    return sum(part.weights for part in adapters) if rank else shape.weights
 
 
 def _tokens(recipe: Recipe, prefix: str, dynamic: str) -> int:
@@ -165,7 +178,9 @@ def _longest(recipe: Recipe) -> int:
     return int(recipe.get("data.max_prompt_length")) + int(recipe.get("data.max_response_length"))
 
 
-def _logits(recipe: Recipe, compute: int, *, backward: bool, entropy: bool) -> LogitsUse:
+def _logits(
+    recipe: Recipe, shape: ModelShape, compute: int, *, backward: bool, entropy: bool
+) -> LogitsUse:
     """Without padding removed verl does not use the compiled entropy."""
     unpadded = bool(recipe.get(f"{_MODEL}.use_remove_padding"))
     return LogitsUse(
@@ -175,6 +190,7 @@ def _logits(recipe: Recipe, compute: int, *, backward: bool, entropy: bool) -> L
         fused_entropy=unpadded and bool(recipe.get(f"{_ACTOR}.fsdp_config.use_torch_compile")),
         scaled=recipe.get(f"{_ROLLOUT}.temperature") != 1,
         flash=has_flash(),
+        soft_capped=shape.soft_capped,
     )
 
 

@@ -27,7 +27,7 @@ def check(subject: Subject) -> Check:
     """Every limit at once, with the numbers that meet there."""
     recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
     positions = shape.positions if shape else 0
-    targets = list(_targets(recipe, shape))
+    targets = list(check_targets(recipe, shape))
     if recipe.kind == "sft":
         length = int(recipe.get(_SFT_LENGTH))
         return summary(ID, [*_sft(length, positions), *targets], _fine(length, positions))
@@ -84,7 +84,7 @@ def _budgets(recipe: Recipe) -> Iterator[Check]:
             yield fail(ID, message, f"{key}={-(-longest // parallel)}")
 
 
-def _targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
+def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
     """PEFT refuses targets that match no module, after every worker has loaded the model."""
     key = "lora.target_modules" if recipe.kind == "sft" else _MODULES
     targets = recipe.get(key)

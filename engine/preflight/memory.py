@@ -89,7 +89,7 @@ def _cache(sizes: Sizes) -> Iterator[Check]:
     if cache is None or rollout is None or sizes.cache_suffices:
         return
     room = f"vLLM's share leaves room for {cache.tokens:,} tokens of keys and values"
-    if cache.tokens >= rollout.longest:
+    if cache.holds_sample:
         message = f"{room}, fewer than the {rollout.model_len:,} it must promise"
         yield fail(ID, message, f"{_MODEL_LEN}={rollout.longest}")
     else:

@@ -158,3 +158,52 @@ def test_why_no_judge_is_told_is_said() -> None:
     assert "judge: none is asked in SFT" in estimate("sft_healthbench").output
     text = estimate("verl_grpo").output
     assert "judge: not known, as data/processed/mixed_train.parquet cannot be read yet" in text
+
+
+QWEN_7B = {
+    "model_type": "qwen2",
+    "num_hidden_layers": 28,
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "max_position_embeddings": 32768,
+    "tie_word_embeddings": False,
+    "use_sliding_window": False,
+    "sliding_window": 131072,
+}
+"""Of Qwen2.5-7B, as its ``config.json`` has it."""
+ATTENTION = "[q_proj,k_proj,v_proj,o_proj]"
+
+
+def of_qwen_7b(tmp_path: Path, kind: str, targets: str) -> list[str]:
+    """A recipe's arguments for LoRA of rank 128 on a model that is only a ``config.json``."""
+    folder = tmp_path / "qwen"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(QWEN_7B))
+    if kind == "sft":
+        lora = ["lora.r=128", f"lora.target_modules={targets}"]
+        return ["sft_healthbench", f"model.path={folder}", *lora]
+    model = "actor_rollout_ref.model"
+    lora = [f"{model}.lora_rank=128", f"{model}.target_modules={targets}"]
+    return ["verl_grpo", f"{model}.path={folder}", *lora]
+
+
+@pytest.mark.parametrize("kind", ["grpo", "sft"])
+@pytest.mark.parametrize("targets", [ATTENTION, r".*\.(q|k|v|o)_proj"])
+def test_lora_weights_are_those_that_peft_reports(tmp_path: Path, kind: str, targets: str) -> None:
+    """PEFT's own line of such a run: trainable params: 80,740,352 || all params: 7,696,356,864 ||
+    trainable%: 1.0491."""
+    text = estimate(*of_qwen_7b(tmp_path, kind, targets)).output
+    model = "model: 7,615,616,512 weights, and 80,740,352 of LoRA that are trained"
+    assert f"{model} (1.0491% of 7,696,356,864)" in text
+    rows = [line.split() for line in text.splitlines() if "x rank 128 x" in line]
+    assert [row[0] for row in rows] == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    assert sum(int(row[1].replace(",", "")) for row in rows) == 80_740_352
+
+
+def test_targets_that_the_model_does_not_have_are_refused(tmp_path: Path, call: Call) -> None:
+    code, said = call("estimate", *of_qwen_7b(tmp_path, "grpo", "q_proj;k_proj"))
+    assert code == 2
+    assert "target_modules=q_proj;k_proj matches no module of the model" in said

@@ -33,13 +33,17 @@ FAMILIES = {
     "qwen2": ("Qwen2", {}),
     "qwen3": ("Qwen3", {"head_dim": 64}),
     "llama": ("Llama", {}),
+    "gemma": ("Gemma", {"head_dim": 32}),
+    "gemma2": ("Gemma2", {"head_dim": 32}),
+    "gemma3_text": ("Gemma3Text", {"head_dim": 32}),
 }
 
 
 def build(family: str, layers: int, dtype: Any, rank: int, checkpointing: bool) -> Any:
     prefix, more = FAMILIES[family]
     config = getattr(transformers, f"{prefix}Config")(num_hidden_layers=layers, **SMALL, **more)
-    model = getattr(transformers, f"{prefix}ForCausalLM")(config).to(dtype).train()
+    built = f"{prefix.removesuffix('Text')}ForCausalLM"
+    model = getattr(transformers, built)(config).to(dtype).train()
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if rank:
@@ -77,14 +81,21 @@ def shape_of(family: str) -> ModelShape:
     return shape
 
 
+def shifted_weights(shape: ModelShape) -> int:
+    """Bytes of the 1 + weight of a layer's norms in Gemma, once for all tokens."""
+    norms = shape.norms * shape.hidden + (2 * shape.head_dim if shape.qk_norm else 0)
+    return 4 * norms if shape.fp32_norms else 0
+
+
 @pytest.mark.parametrize("rank", [0, 8])
 @pytest.mark.parametrize("width", [2, 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_layer_keeps_what_is_counted(family: str, width: int, rank: int) -> None:
     dtype = torch.float32 if width == 4 else torch.bfloat16
     more, fewer = (kept(build(family, layers, dtype, rank, False)) for layers in (3, 2))
-    measured = (more - fewer) / (BATCH * LENGTH)
-    assert layer_bytes(shape_of(family), Precision(width, rank)) == measured
+    shape = shape_of(family)
+    measured = (more - fewer - shifted_weights(shape)) / (BATCH * LENGTH)
+    assert layer_bytes(shape, Precision(width, rank)) == measured
 
 
 @pytest.mark.parametrize("width", [2, 4])

@@ -102,7 +102,7 @@ def test_the_cache_holds_as_many_tokens_as_its_bytes_give() -> None:
     cache = cache_of(rollout, QWEN, CARD)
     assert cache.per_token == 2 * 36 * 8 * 128 * 2
     assert cache.tokens == cache.bytes // cache.per_token
-    assert cache.sequences == pytest.approx(cache.tokens / 2560)
+    assert cache.sequences == pytest.approx(cache.bytes / cache.per_token / 2560)
 
 
 def test_without_a_known_card_vllm_is_left_out() -> None:
