@@ -22,6 +22,7 @@ ARGUMENTS = ("-x", "tests", "-m", "not slow")
 _PATIENCE_S = 900
 _NO_TESTS = 5  # pytest's exit code when it collected none
 _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?|skipped)\b")
+_LETTERS = re.compile(r"(?P<letters>[.sxX]+)\s*(?:\[\s*(?P<share>\d+)%\])?")
 _SOURCE = ("engine", "grubrics_tui", "tests", "configs", "docs", "benchmarks")
 """What of a checkout is the program. Other folders hold runs, data, checkpoints, environments."""
 _KEPT = re.compile(
@@ -47,7 +48,7 @@ def check(subject: Subject, checkout: Path = CHECKOUT, patience_s: float = _PATI
     with tempfile.TemporaryDirectory(prefix="grubrics-tests-") as folder:
         copy = _copy(checkout, Path(folder))
         environment = environment_of_tests(subject.env, Path(folder) / "home")
-        command = [sys.executable, "-m", "pytest", *ARGUMENTS, f"--basetemp={folder}/tmp"]
+        command = [sys.executable, "-u", "-m", "pytest", *ARGUMENTS, f"--basetemp={folder}/tmp"]
         process = subprocess.Popen(
             command,
             cwd=copy,
@@ -61,11 +62,12 @@ def check(subject: Subject, checkout: Path = CHECKOUT, patience_s: float = _PATI
         )
         try:
             output, _ = process.communicate(timeout=patience_s)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
             # With what the tests have started: the folder goes, too.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            return fail(ID, f"the tests did not end within {patience_s:g} s", _shown(checkout))
+            ended = f"the tests did not end within {patience_s:g} s{_progress(error.output)}"
+            return fail(ID, ended, _shown(checkout))
     return _verdict(process.returncode, output, checkout)
 
 
@@ -97,6 +99,17 @@ def _verdict(code: int, output: str, checkout: Path) -> Check:
     if code == _NO_TESTS:
         return skip(ID, "tests/ holds no quick tests")
     return fail(ID, f"{counts or _last_line(output)}{_first_failure(output)}", _shown(checkout))
+
+
+def _progress(output: bytes | None) -> str:
+    """How far the tests came: pytest prints a letter for each, and the share at a line's end."""
+    lines = (output or b"").decode(errors="replace").splitlines()
+    rows = [row for line in lines if (row := _LETTERS.fullmatch(line))]
+    if not rows:
+        return ""
+    shares = [row["share"] for row in rows if row["share"]]
+    count = sum(len(row["letters"]) for row in rows)
+    return f"; {count:,} had passed or been skipped" + (f" ({shares[-1]}%)" if shares else "")
 
 
 def _counts(output: str) -> str:
