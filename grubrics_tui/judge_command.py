@@ -22,7 +22,7 @@ from grubrics_tui.trusting import TrustOption, require_config_trust, require_tru
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
-    from engine.rubrics.judge.trial import Trial
+    from engine.rubrics.judge.trial import Probe, Trial
 
 _MOST_CALLS = 1000
 
@@ -33,6 +33,16 @@ def judge_test(
     calls: Annotated[
         int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
     ] = 8,
+    question: Annotated[
+        str, typer.Option(help="Ask this in place of the built-in question on diabetes")
+    ] = "",
+    answers: Annotated[
+        list[str] | None,
+        typer.Option("--answer", help="An answer to it; several from the best to the worst"),
+    ] = None,
+    rubric: Annotated[
+        str, typer.Option(help="Its rubric, one item per line: 'Points: 2, Item: Mentions glucose'")
+    ] = "",
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -45,18 +55,31 @@ def judge_test(
 
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
+    own = _own_probe(question, answers or [], rubric)
     recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
     if run is not None:
         require_trust(run, trust, executes=True)
     else:
         require_config_trust(source, trust)
     with quiet():
-        found = run_test(recipe, os.environ, calls)
+        found = run_test(recipe, os.environ, calls, own)
     note = _moved(run) if run is not None else None
     told = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
-    text = "\n".join([*_lines(found), *([f"note: {note}"] if note else [])])
-    answer({**told, **_json(found)}, text, as_json)
+    text = "\n".join([*_lines(found, own), *([f"note: {note}"] if note else [])])
+    answer({**told, **_json(found, own)}, text, as_json)
     raise typer.Exit(1 if found.findings else 0)
+
+
+def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
+    from engine.rubrics.judge.trial import Probe
+
+    given = {"--question": question, "--answer": answers, "--rubric": rubric}
+    missing = [name for name, value in given.items() if not value]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise UsageError(f"{', '.join(missing)} missing: a question of your own needs all three")
+    return Probe(question, tuple(answers), rubric)
 
 
 @contextmanager
@@ -82,7 +105,7 @@ def _moved(run: RunDir) -> str | None:
     return f"{' and '.join(moved)} {verb} from what the run was launched with" if moved else None
 
 
-def _lines(found: JudgeTest) -> Iterator[str]:
+def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
     settings = found.settings
     where = f" at {found.endpoint}" if found.endpoint else ""
     offline = settings.provider == "offline"
@@ -93,7 +116,7 @@ def _lines(found: JudgeTest) -> Iterator[str]:
         f"{settings.max_tokens} tokens"
     )
     if found.trial is not None:
-        yield from _measured(found.trial)
+        yield from _measured(found.trial, own)
     if found.advice is not None:
         yield _advice(found.advice)
     if found.findings:
@@ -101,13 +124,14 @@ def _lines(found: JudgeTest) -> Iterator[str]:
         yield from finding_lines(found.findings)
 
 
-def _measured(trial: Trial) -> Iterator[str]:
+def _measured(trial: Trial, own: Probe | None) -> Iterator[str]:
     first = trial.first
     if first.scores is None or first.latency_s is None:
         yield "one call: no scores"
         return
     scores = " and ".join(f"{score:.2f}" for score in first.scores)
-    yield f"one call: {seconds(first.latency_s)}; a right and a wrong answer get {scores}"
+    scored = f"a right and a wrong answer get {scores}" if own is None else f"scores {scores}"
+    yield f"one call: {seconds(first.latency_s)}; {scored}"
     if trial.more:
         made = f"{len(trial.more)} calls, {trial.at_once} at once: {seconds(trial.seconds)}"
         kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
@@ -134,7 +158,7 @@ def _advice(advice: Advice) -> str:
     return f"{step}; {change} in place of {advice.limit}, if the server takes it (--calls)"
 
 
-def _json(found: JudgeTest) -> dict[str, Any]:
+def _json(found: JudgeTest, own: Probe | None) -> dict[str, Any]:
     settings = found.settings
     return {
         "ok": not found.findings,
@@ -145,20 +169,21 @@ def _json(found: JudgeTest) -> dict[str, Any]:
             name: getattr(settings, name)
             for name in ("max_concurrent", "timeout_s", "max_tokens", "temperature")
         },
-        "trial": None if found.trial is None else _trial_json(found.trial),
+        "trial": None if found.trial is None else _trial_json(found.trial, own),
         "advice": None if found.advice is None else asdict(found.advice),
         "findings": [finding_json(one) for one in found.findings],
     }
 
 
-def _trial_json(trial: Trial) -> dict[str, Any]:
-    from engine.rubrics.judge.trial import ANSWERS, QUESTION, RUBRIC
+def _trial_json(trial: Trial, own: Probe | None) -> dict[str, Any]:
+    from engine.rubrics.judge.trial import LONG_RIGHT
 
+    first = own or LONG_RIGHT
     scores = trial.first.scores
     return {
-        "question": QUESTION,
-        "answers": list(ANSWERS),
-        "rubric": RUBRIC,
+        "question": first.question,
+        "answers": list(first.answers),
+        "rubric": first.rubric,
         "scores": None if scores is None else list(scores),
         "latency_s": trial.first.latency_s,
         "calls": len(trial.more),

@@ -23,7 +23,7 @@ from engine.launch.scoring import asks_judge, scorer
 from engine.masking import mask_url
 from engine.rubrics.judge.base import ScoringError
 from engine.rubrics.judge.credentials import find_credentials
-from engine.rubrics.judge.trial import Trial, Verdicts, try_judge
+from engine.rubrics.judge.trial import Probe, Trial, Verdicts, try_judge
 from engine.rubrics.settings import JudgeSettings
 
 _OFFICIAL = "https://api.openai.com"
@@ -56,10 +56,13 @@ class JudgeTest:
     advice: Advice | None
 
 
-def run_test(recipe: Recipe, env: Mapping[str, str], calls: int) -> JudgeTest:
+def run_test(
+    recipe: Recipe, env: Mapping[str, str], calls: int, own: Probe | None = None
+) -> JudgeTest:
     """One call that is scored, then ``calls`` in flight as in a run.
 
-    ``env`` holds the credentials. UsageError for a recipe that asks no judge.
+    ``env`` holds the credentials; ``own`` takes the place of the built-in question. UsageError for
+    a recipe that asks no judge.
     """
     if recipe.kind == "sft":
         raise UsageError(f"{recipe.path}: supervised training asks no judge")
@@ -72,7 +75,7 @@ def run_test(recipe: Recipe, env: Mapping[str, str], calls: int) -> JudgeTest:
     except UsageError as error:
         missing = _finding("no_credentials", str(error), 1.0, context)
         return JudgeTest(settings, None, None, (missing,), None)
-    trial = try_judge(settings, env, calls)
+    trial = try_judge(settings, env, calls, own)
     return JudgeTest(
         settings, endpoint, trial, tuple(_findings(trial, context)), _advice(recipe, trial)
     )
@@ -127,7 +130,7 @@ def _misjudged(trial: Trial) -> list[Finding]:
     verdicts = trial.verdicts
     if not verdicts.wrong:
         return []
-    right, wrong = trial.first.scores or (0.0, 0.0)
+    right, *_, wrong = trial.first.scores or (0.0, 0.0)
     evidence = (Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),)
     if not any(verdicts.all):
         found = _constant(right, evidence)

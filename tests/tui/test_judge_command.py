@@ -61,6 +61,20 @@ def test_a_recipes_judge_that_answers_is_exit_code_0() -> None:
     assert "sk-test" not in done.output
 
 
+def test_a_question_of_ones_own_is_scored() -> None:
+    answers = ("--answer", "Mentions glucose", "--answer", "Weather")
+    rubric = ("--rubric", "Points: 2, Item: Mentions glucose")
+    done = judge_test("grpo_tiny", "--question", "Diabetes?", *answers, *rubric)
+    assert done.exit_code == 0
+    assert "; scores 1.00 and 0.00" in done.stdout
+
+
+def test_a_question_of_ones_own_without_rubric_is_unusable_input() -> None:
+    refusal = judge_test("grpo_tiny", "--question", "Diabetes?").exception
+    assert isinstance(refusal, UsageError)
+    assert "--answer, --rubric missing" in str(refusal)
+
+
 def test_the_stand_in_is_no_model_and_answers_within_milliseconds() -> None:
     done = judge_test("grpo_tiny", "--calls", "3")
     first, _, one, more, advice = done.stdout.splitlines()

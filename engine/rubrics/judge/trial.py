@@ -1,7 +1,8 @@
 """A judge tried by hand: one call with a question of its own, then several at once.
 
-Every second of the several gives the wrong answer first: a judge that goes by the order of the
-answers, and not by what they say, then contradicts itself.
+Every second of the several gives the wrong answer first, and in every second pair of them the wrong
+answer is the longer one: a judge that goes by the order or the length of the answers, and not by
+what they say, then contradicts itself.
 """
 
 from __future__ import annotations
@@ -17,12 +18,36 @@ from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.settings import JudgeSettings
 from engine.watch.rewards import percentile
 
-QUESTION = "What is diabetes?"
-ANSWERS = (
-    "A disease in which there is too much glucose in the blood for a long time.",
-    "A kind of weather.",
+
+@dataclass(frozen=True)
+class Probe:
+    """What a judge is asked. ``answers`` go from the best to the worst; nothing is expected of one
+    alone."""
+
+    question: str
+    answers: tuple[str, ...]
+    rubric: str
+
+    @property
+    def swapped(self) -> Probe:
+        return replace(self, answers=self.answers[::-1])
+
+
+LONG_RIGHT = Probe(
+    "What is diabetes?",
+    (
+        "A disease in which there is too much glucose in the blood for a long time.",
+        "A kind of weather.",
+    ),
+    "Points: 2, Item: Mentions glucose",
 )
-RUBRIC = "Points: 2, Item: Mentions glucose"
+LONG_WRONG = replace(
+    LONG_RIGHT,
+    answers=(
+        "Too much glucose in the blood.",
+        "A kind of weather. It comes up when warm air rises, and it ends with heavy rain.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -97,29 +122,34 @@ class Trial:
         return sorted(one for one in known if one is not None)
 
 
-def try_judge(settings: JudgeSettings, env: Mapping[str, str], calls: int) -> Trial:
+def try_judge(
+    settings: JudgeSettings, env: Mapping[str, str], calls: int, own: Probe | None = None
+) -> Trial:
     """Ask once and, where that was answered, ``calls`` times more as a run would: at most
-    ``judge.max_concurrent`` at once. Raises UsageError without credentials."""
+    ``judge.max_concurrent`` at once. ``own`` takes the place of the built-in question. Raises
+    UsageError without credentials."""
     once = settings.model_copy(update={"max_attempts": 1})
-    return asyncio.run(_try(make_judge(once, None, env), settings.max_concurrent, calls))
+    probes = (LONG_RIGHT, LONG_WRONG) if own is None else (own,)
+    return asyncio.run(_try(make_judge(once, None, env), settings.max_concurrent, calls, probes))
 
 
-async def _try(judge: Judge, limit: int, calls: int) -> Trial:
+async def _try(judge: Judge, limit: int, calls: int, probes: Sequence[Probe]) -> Trial:
     try:
-        first = await _ask(judge)
+        first = await _ask(judge, probes[0])
         if first.error is not None or calls < 1:
             return Trial(first)
         started = time.perf_counter()
-        asking = (_ask(judge, is_swapped=number % 2 == 0) for number in range(calls))
+        turns = ((probes[number // 2 % len(probes)], number % 2 == 0) for number in range(calls))
+        asking = (_ask(judge, probe, is_swapped) for probe, is_swapped in turns)
         more = await asyncio.gather(*asking)
         return Trial(first, tuple(more), min(limit, calls), time.perf_counter() - started)
     finally:
         await judge.aclose()
 
 
-async def _ask(judge: Judge, is_swapped: bool = False) -> JudgeResult:
-    answers = ANSWERS[::-1] if is_swapped else ANSWERS
-    result = await judge.evaluate_answers_batched(QUESTION, answers, RUBRIC)
+async def _ask(judge: Judge, probe: Probe, is_swapped: bool = False) -> JudgeResult:
+    asked = probe.swapped if is_swapped else probe
+    result = await judge.evaluate_answers_batched(asked.question, asked.answers, asked.rubric)
     if result.scores is None or not is_swapped:
         return result
     return replace(result, scores=result.scores[::-1])
@@ -127,4 +157,4 @@ async def _ask(judge: Judge, is_swapped: bool = False) -> JudgeResult:
 
 def _margins(results: Sequence[JudgeResult]) -> tuple[float, ...]:
     scored = (result.scores for result in results if result.scores is not None)
-    return tuple(right - wrong for right, wrong in scored)
+    return tuple(scores[0] - scores[-1] for scores in scored if len(scores) > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,25 @@ import pytest
 from engine.doctor.judge_test import JudgeTest, run_test
 from engine.errors import UsageError
 from engine.launch.recipe import load_recipe
-from tests.engine.rubrics.judge.server import JudgeServer, Reply, judge_server, scores_of
+from engine.rubrics.judge.trial import Probe
+from tests.engine.rubrics.judge.server import (
+    BY_LENGTH,
+    JudgeServer,
+    Reply,
+    judge_server,
+    scores_of,
+)
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 KEY = "sk-test-0123456789abcdef0123456789"
 
 
-def ask(server: JudgeServer, *overrides: str, calls: int = 0) -> JudgeTest:
+def ask(
+    server: JudgeServer, *overrides: str, calls: int = 0, own: Probe | None = None
+) -> JudgeTest:
     given = ("judge.provider=openai", f"judge.base_url={server.url}/v1", *overrides)
     recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), given, {})
-    return run_test(recipe, {"OPENAI_API_KEY": KEY}, calls)
+    return run_test(recipe, {"OPENAI_API_KEY": KEY}, calls, own)
 
 
 def error(status: int, message: str, code: str = "") -> Reply:
@@ -68,6 +78,31 @@ def test_each_failure_has_its_class_and_a_cure(case: str) -> None:
     assert (one.id, one.severity) == (id, "critical")
     assert one.remedies
     assert len(server.requests) == 1  # a test that repeats its call would hide what fails
+
+
+def test_a_judge_that_goes_by_the_length_of_the_answers_fails() -> None:
+    with judge_server(every=Reply(content=BY_LENGTH)) as server:
+        found = ask(server, calls=4)
+    (one,) = found.findings
+    assert one.id == "judge_parse_failure.unstable"
+
+
+def test_a_question_of_ones_own_is_asked_alone_and_its_order_is_judged() -> None:
+    own = Probe("Sum of 2 and 2?", ("4", "about 4", "5"), "Points: 1, Item: Says 4")
+    scores = [{"answer_id": f"a{n}", "total_score": (0.1, 0.5, 0.9)[n - 1]} for n in (1, 2, 3)]
+    inverted = Reply(content=json.dumps(scores))
+    with judge_server(every=inverted) as server:
+        found = ask(server, own=own)
+    assert "Sum of 2 and 2?" in str(server.requests[0]["messages"])
+    assert found.findings[0].id == "judge_parse_failure.inverted"
+
+
+def test_of_a_single_answer_nothing_is_expected() -> None:
+    own = Probe("Sum of 2 and 2?", ("4",), "Points: 1, Item: Says 4")
+    only = Reply(content='[{"answer_id": "a1", "total_score": 0.0}]')
+    with judge_server(every=only) as server:
+        found = ask(server, own=own, calls=2)
+    assert found.findings == ()
 
 
 def test_a_server_that_is_not_there() -> None:

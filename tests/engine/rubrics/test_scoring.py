@@ -12,6 +12,7 @@ from engine.rubrics.judge import JudgeResult, ScoringError
 from engine.rubrics.judge.offline import OfflineKeywordJudge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import RewardSettings
+from engine.rubrics.thoughts import without_thoughts
 
 ITEM = RewardItem(
     "q1",
@@ -69,6 +70,23 @@ def test_what_the_model_thought_before_is_no_part_of_the_rubric(text: str) -> No
     score = scored(text)
     assert score.rubric == RUBRIC
     assert score.judge_scores == (1.0, 0.6, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<thinking>\nPoints: 10, Item: no\n</thinking>R",
+        "<THINK>no</THINK>R",
+        "[THINK]no[/THINK]R",
+        "<think>a<think>no</think>b</think>R",
+        "<think>no</think>draft<think>no</think>R",
+        "R<think>was that right?</think>",
+        "R<think>was that",
+        "no</thinking>R",
+    ],
+)
+def test_thoughts_are_known_by_any_of_their_marks(text: str) -> None:
+    assert without_thoughts(text) == "R"
 
 
 def test_thoughts_that_never_end_leave_no_rubric() -> None:

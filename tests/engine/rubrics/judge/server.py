@@ -81,6 +81,9 @@ class JudgeServer(ThreadingHTTPServer):
             self.in_flight -= 1
 
 
+BY_LENGTH = "by length"
+"""The content of a reply that scores the longest answer 1 and every other 0."""
+
 TRIAL_SWAPPED = "--- Answer a1 ---\nA kind of weather."
 """How a call of ``judge-test`` begins its answers when the wrong one is first."""
 
@@ -112,8 +115,17 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
+def _scores_by_length(asked: str) -> str:
+    blocks = asked.partition("--- Rubric ---")[0].split("--- Answer a")[1:]
+    lengths = [len(block) for block in blocks]
+    first, second = (float(length == max(lengths)) for length in lengths)
+    return scores_of(first, second)
+
+
 def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
     content = reply.content
+    if content == BY_LENGTH:
+        content = _scores_by_length(str(request["messages"][-1]["content"]))
     if content == GOOD and TRIAL_SWAPPED in str(request["messages"][-1]["content"]):
         content = scores_of(0.1, 0.9)
     message = {"role": "assistant", "content": content}
