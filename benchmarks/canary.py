@@ -16,12 +16,14 @@ import argparse
 import copy
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from engine import jsonl
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.canary import DIFFERENCE
 from engine.train.generation import Generated, Request, Sampling, generate
@@ -179,6 +181,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16", "float32"))
+    parser.add_argument("--series", type=Path, help="write every step's difference here, as JSONL")
     given = parser.parse_args()
     torch.set_num_threads(1)
     models: dict[tuple[str, int], Any] = {}
@@ -194,6 +197,8 @@ def main() -> None:
             models[key] = make_model(*key)
         for mode in MODES:
             values = differences(models[key], setting, mode, given.steps)
+            if given.series:
+                jsonl.append(given.series, {**asdict(setting), "mode": mode, "values": values})
             factors = [lasting_growth(values, steps) for steps in LASTING]
             growth[mode].append(factors)
             named[mode].append(named_at(values, setting.dtype))
@@ -201,7 +206,7 @@ def main() -> None:
             cells = (
                 setting.size, "LoRA" if setting.lora else "all", f"{setting.rate:g}", setting.seed,
                 mode, f"{values[0]:.2g}", f"{values[-1]:.2g}", *(f"{one:.2g}" for one in factors),
-                named[mode][-1] or "-",
+                "-" if named[mode][-1] is None else named[mode][-1],
             )  # fmt: skip
             print(f"| {' | '.join(map(str, cells))} |", flush=True)
     print(f"\nfirst step: {min(first):.2g} to {max(first):.2g}")

@@ -6,12 +6,16 @@ weights, and differ by arithmetic alone; before the first update they do so even
 arrives, as both began from one model.
 
 Shape: from the second step on the mean difference is many times that of the first step and above
-what the engine's type explains: 20 times and 1e-5 in float32, for one step; 8 times and 0.05
-otherwise, for three. In float32 without top_p and top_k also a first step above 1e-3: the
-engine began from other weights than the trainer, as after a resume.
+what the engine's type explains: 20 times and 1e-5 in float32, for one step; 4 times and 0.02
+otherwise, for three. An engine that cuts to ``top_p`` gives a token of probability p the
+probability p/Z with Z of at least top_p, which is at most 1 - top_p more: that is added to the
+limits. In float32 without a cut also a first step above 1e-3: the engine began from other weights
+than the trainer, as after a resume.
 Ruled out: asynchronous modes (stale by design), a difference as large from the start (quantized
-engines, top_p), one that falls again, old probabilities that are not computed (``bypass_mode``).
-Source: verl's ``calculate_debug_metrics``; adapters that never reached vLLM (verl#7495).
+engines), one that falls again, old probabilities that are not computed (``bypass_mode``), engines
+that cut to ``top_k``, which has no such bound.
+Source: verl's ``calculate_debug_metrics``; adapters that never reached vLLM (verl#7495); the limits
+of rounded arithmetic: docs/measurements.md, "Is the engine in sync?".
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ DIFFERENCE = "training/rollout_probs_diff_mean"
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _EXACT_GROWTH, _EXACT_FLOOR, _EXACT_START = 20.0, 1e-5, 1e-3
-_GROWTH, _FLOOR, _STEPS = 8.0, 0.05, 3
+_GROWTH, _FLOOR, _STEPS = 4.0, 0.02, 3
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -36,7 +40,8 @@ def check(run: Run) -> Iterator[Finding]:
     if not len(difference) or not _compares_like_with_like(run):
         return
     exact = run.context.get(f"{_ROLLOUT}.dtype") == "float32"
-    onset = _exact(run, difference) if exact else _rounded(difference)
+    cut = _explained_by_cut(run)
+    onset = _exact(difference, cut) if exact else _rounded(difference, cut)
     if onset is not None:
         yield _unsynced(run, difference, onset)
 
@@ -44,21 +49,27 @@ def check(run: Run) -> Iterator[Finding]:
 def _compares_like_with_like(run: Run) -> bool:
     mode = run.context.get("trainer.v1.trainer_mode")
     bypass = run.context.get("algorithm.rollout_correction.bypass_mode")
-    return mode in (None, "sync") and not bypass
+    top_k = run.context.get(f"{_ROLLOUT}.top_k")
+    return mode in (None, "sync") and not bypass and top_k in (None, -1, 0)
 
 
-def _exact(run: Run, difference: Series) -> int | None:
+def _explained_by_cut(run: Run) -> float:
+    """The most that top_p adds to the probability of a sampled token."""
+    top_p = run.context.get(f"{_ROLLOUT}.top_p")
+    return 1.0 - float(top_p) if isinstance(top_p, int | float) else 0.0
+
+
+def _exact(difference: Series, cut: float) -> int | None:
     """The first step since which it lasts, where both sides compute in float32."""
     values = difference.values
-    cut = run.context.get(f"{_ROLLOUT}.top_p") != 1.0 or run.context.get(f"{_ROLLOUT}.top_k") != -1
     if values[0] > _EXACT_START:
         return None if cut else difference.step(0)
-    return _since(difference, values > max(_EXACT_GROWTH * values[0], _EXACT_FLOOR), 1)
+    return _since(difference, values > max(_EXACT_GROWTH * values[0], _EXACT_FLOOR) + cut, 1)
 
 
-def _rounded(difference: Series) -> int | None:
+def _rounded(difference: Series, cut: float) -> int | None:
     values = difference.values
-    return _since(difference, values > max(_GROWTH * values[0], _FLOOR), _STEPS)
+    return _since(difference, values > max(_GROWTH * values[0], _FLOOR) + cut, _STEPS)
 
 
 def _since(difference: Series, sick: Mask, steps: int) -> int | None:

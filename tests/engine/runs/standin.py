@@ -1,7 +1,7 @@
 """A stand-in trainer: writes the files that verl and our reward write, in seconds.
 
 ``python standin.py STEPS [--sleep S] [--fail-at N] [--fail-with TEXT] [--ignore-signals]
-[--orphan] [--family] [--hang-at N] [--patient] [--say N TEXT]``
+[--orphan] [--family] [--hang-at N] [--patient] [--say N TEXT] [--unsynced-from N]``
 
 ``--save-to DIR --save-every N`` saves steps as verl does, and goes on from one with the overrides
 that a resume appends; ``--worker`` trains with a worker process, which has a process of its own.
@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--save-every", type=int, default=1)
     parser.add_argument("--worker", action="store_true")
     parser.add_argument("--say", nargs=2, metavar=("STEP", "TEXT"), default=("0", ""))
+    parser.add_argument("--unsynced-from", type=int)
     options, overrides = parser.parse_known_args()
     attempt = Path(os.environ["GRUBRICS_ATTEMPT_DIR"])
     if options.ignore_signals:
@@ -61,14 +62,19 @@ def main() -> int:
         time.sleep(options.sleep)
         if options.save_to and (step % options.save_every == 0 or step == options.steps):
             save(options.save_to, step, options.sleep / 10)
-        write_step(attempt, step, options.patient)
+        first_unsynced = options.unsynced_from
+        compared = None if first_unsynced is None else 5e-7 if step < first_unsynced else 2e-3
+        write_step(attempt, step, options.patient, compared)
         print(f"step:{step} - critic/score/mean:0.5", flush=True)
     if worker is not None:
         worker.terminate()
     return options.exit
 
 
-def write_step(attempt: Path, step: int, patient: bool = False) -> None:
+def write_step(
+    attempt: Path, step: int, patient: bool = False, compared: float | None = None
+) -> None:
+    """``compared`` is the mean difference of engine and trainer."""
     for rollout, reward in enumerate((0.25, 0.75)):
         record = {
             "v": 1,
@@ -85,7 +91,10 @@ def write_step(attempt: Path, step: int, patient: bool = False) -> None:
             "error": None,
         }
         append(attempt / "reward.jsonl", record, patient)
-    append(attempt / "metrics.jsonl", {"step": step, "data": {"timing_s/step": 1.0}}, patient)
+    data = {"timing_s/step": 1.0}
+    if compared is not None:
+        data["training/rollout_probs_diff_mean"] = compared
+    append(attempt / "metrics.jsonl", {"step": step, "data": data}, patient)
 
 
 def append(path: Path, record: dict[str, object], patient: bool) -> None:

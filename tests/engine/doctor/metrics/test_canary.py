@@ -36,8 +36,14 @@ def test_an_engine_that_began_from_other_weights_is_named_at_once() -> None:
 
 
 def test_rounded_arithmetic_needs_more_and_longer() -> None:
-    assert found([4e-3, 5e-3, 0.06, 0.07, 0.09], ROUNDED) == [(ID, 3)]
+    assert found([4e-3, 5e-3, 0.021, 0.025, 0.03], ROUNDED) == [(ID, 3)]
     assert found([4e-3, 5e-3, 0.06, 0.07], ROUNDED) == []
+
+
+def test_what_top_p_explains_is_added_to_the_limit() -> None:
+    cut = {**ROUNDED, "actor_rollout_ref.rollout.top_p": 0.95}
+    assert found([4e-3, 5e-3, 0.06, 0.065, 0.068], cut) == []
+    assert found([4e-3, 5e-3, 0.08, 0.09, 0.1], cut) == [(ID, 3)]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,9 @@ def test_rounded_arithmetic_needs_more_and_longer() -> None:
         ([4e-3, 9e-3, 1.2e-2, 1.1e-2], ROUNDED),
         ([0.02, 0.03, 0.03, 0.02, 0.04], ROUNDED),
         ([5e-7, 2.1e-3, 5e-7], EXACT),
+        ([4e-4, 0.02], {**EXACT, "actor_rollout_ref.rollout.top_p": 0.9}),
+        ([4e-4, 0.2], {**EXACT, "actor_rollout_ref.rollout.top_k": 20}),
+        ([6.4e-3, 6.3e-3, 6.5e-3], ROUNDED),  # verl on GPUs, Qwen3 in bfloat16
         ([5e-7, 2.1e-3], {**EXACT, "trainer.v1.trainer_mode": "colocate_async"}),
         ([4e-3, 4.1e-3], {**EXACT, "actor_rollout_ref.rollout.top_p": 0.9}),
         ([5e-7, 2.1e-3], {**EXACT, "algorithm.rollout_correction.bypass_mode": True}),
