@@ -146,6 +146,9 @@ class RewardProcess:
         for task in self._tasks:
             task.cancel()
         _end(self._popen)
+        self._close()
+
+    def _close(self) -> None:
         if self._writer is not None:
             self._writer.close()
         self._sock.close()
@@ -219,6 +222,8 @@ class RewardProcess:
                 future.set_exception(self._guilty[1])
             else:
                 future.set_exception(ProcessLostError())
+        await asyncio.wait(self._tasks[1:])  # the watcher may be reading the trace
+        self._close()
 
     def _died(self, code: int) -> RewardCallError:
         how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"

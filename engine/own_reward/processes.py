@@ -124,11 +124,9 @@ class RewardProcesses:
         self._freed.set()
 
     def _forget_dead(self) -> None:
-        for process in [each for each in self._processes if not each.is_alive]:
-            process.end()
-            self._processes.remove(process)
-            if process in self._idle:
-                self._idle.remove(process)
+        """A process that ended by itself may still be telling its calls so: it is left alone."""
+        self._processes = [each for each in self._processes if each.is_alive]
+        self._idle = [each for each in self._idle if each.is_alive]
 
     def _start(self) -> RewardProcess:
         return RewardProcess.start(

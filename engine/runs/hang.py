@@ -42,11 +42,13 @@ _TITLE = re.compile(r"ray::(\w+)")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:ray|asyncio|concurrent|threading\.py|multiprocessing|selectors\.py|queue\.py"
     r"|socket\.py|ssl\.py|subprocess\.py|uvloop|grpc|zmq|runpy\.py|<frozen|zygote_client\.py"
-    r"|zygote\.py|default_worker\.py|contextlib\.py|signal\.py|transfer_queue)(?:[/:]|$)"
+    r"|zygote\.py|default_worker\.py|contextlib\.py|signal\.py|transfer_queue"
+    r"|own_reward/wire\.py)(?:[/:]|$)"
 )
 _JUDGE = re.compile(r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|rubrics/judge)/")
 _REMOTE = re.compile(
-    r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py)(?:[/:]|$)"
+    r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py|own_reward/wire\.py)"
+    r"(?:[/:]|$)"
 )
 """Whoever waits here is held up by another process, or has nothing to do."""
 _WORKS = re.compile(r"MainThread|AsyncIO|asyncio|ThreadPoolExecutor|$")
@@ -281,9 +283,10 @@ def _command(pid: int) -> str:
 
 
 def _short(command: str) -> str:
-    """``engine.train.sft`` of ``python -m engine.train.sft``; else the program's name."""
+    """``engine.train.sft`` of a command that runs this module; else the program's name."""
     words = command.split()
-    if "-m" in words[:-1]:
-        return words[words.index("-m") + 1]
+    own = next((word for word in words if word.startswith("engine.")), None)
+    if own or "-m" in words[:-1]:
+        return own or words[words.index("-m") + 1]
     scripts = (word for word in words[1:3] if word.endswith(".py"))
     return Path(next(scripts, words[0] if words else "process")).name

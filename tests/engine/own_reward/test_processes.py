@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import psutil
 import pytest
 
 from engine.errors import UsageError
+from engine.own_reward import process
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.process import RewardCallError, RewardTimeoutError
 from engine.own_reward.processes import MOST, RewardProcesses, as_arguments, source_of
@@ -193,3 +197,32 @@ class TestLoading:
     def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"nope\.py does not exist"):
             source_of(RewardFunction(str(tmp_path / "nope.py")))
+
+
+def test_a_call_is_settled_though_its_process_takes_long_to_end(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine a call that comes meanwhile finds the process dead and forgets it."""
+    end = process._end
+
+    def end_slowly(*arguments: Any) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(1.5)
+        return end(*arguments)
+
+    monkeypatch.setattr(process, "_end", end_slowly)
+    function = written(FUNCTION.format(kind="", bad=HANGS["sleeps"]))
+
+    async def ask() -> list[Any]:
+        processes = RewardProcesses(source_of(function), 0.5, 30.0)
+        score = partial(as_arguments, data_source="mine", ground_truth="4", extra_info={})
+        calls = [processes.score(**score("bad"))]
+        calls += [processes.score(**score("good")) for _ in range(8)]
+        try:
+            return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
+        finally:
+            processes.end()
+
+    cut, *others = asyncio.run(ask())
+    assert isinstance(cut, RewardTimeoutError)
+    assert others == [1.0] * 8

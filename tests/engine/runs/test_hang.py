@@ -14,6 +14,7 @@ import pytest
 
 from engine.runs.hang import Member, find_hang, look_at, own_place
 from engine.runs.processes import identify
+from engine.runs.python import own_module
 from tests.waiting import wait_for
 
 STUB = """Process 12: python -I -S zygote_client.py
@@ -39,6 +40,12 @@ HANGING_REWARD = (
     _run (asyncio/events.py:84)
 """
 )
+IDLE_REWARD = """Thread 15 (idle): "MainThread"
+    _exactly (engine/own_reward/wire.py:78)
+    receive (engine/own_reward/wire.py:72)
+    Scorer.serve_in_turn (engine/own_reward/child.py:102)
+    main (engine/own_reward/child.py:78)
+"""
 ASKING_JUDGE = (
     IDLE_ACTOR
     + """Thread 15 (idle): "AsyncIO Thread: default"
@@ -105,13 +112,36 @@ def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
     assert text == "driver and workers wait for each other (WorkerDict 14, driver 10)"
 
 
+def test_a_reward_function_that_nobody_calls_is_no_place() -> None:
+    own = member(15, "engine.own_reward.child")
+    text = told(member(14, "RewardLoopWorker"), own, p14=IDLE_ACTOR, p15=IDLE_REWARD)
+    assert text.startswith("driver and workers wait for each other")
+    called = IDLE_REWARD.replace("_exactly (engine/own_reward/wire.py:78)", "score (reward.py:7)")
+    text = told(member(14, "RewardLoopWorker"), own, p14=IDLE_ACTOR, p15=called)
+    assert text == "engine.own_reward.child 15 is in score (reward.py:7)"
+
+
+def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path) -> None:
+    script = tmp_path / "sleeper.py"
+    script.write_text("import time; time.sleep(60)")
+    _, *flags, root, name = own_module("engine.own_reward.child")
+    started = [
+        "import time; time.sleep(60)" if flag.startswith("import") else flag for flag in flags
+    ]
+    for arguments, named in (([*started, root, name], name), ([str(script)], "sleeper.py")):
+        with child(*arguments) as pid:
+            wait_for(lambda pid=pid: identify(pid) is not None)
+            (found,) = look_at([each for each in (identify(pid),) if each], None)
+            assert found.name == named
+
+
 def test_nothing_is_said_where_nothing_can_be_seen() -> None:
     assert find_hang([member(14, "WorkerDict")], lambda pid: None) is None
 
 
 @contextmanager
-def child(code: str) -> Iterator[int]:
-    process = subprocess.Popen([sys.executable, "-c", code])
+def child(*arguments: str) -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, *arguments])
     try:
         yield process.pid
     finally:
@@ -123,7 +153,7 @@ def child(code: str) -> Iterator[int]:
     ("code", "held"), [("import time; time.sleep(60)", "T"), ("while True: pass", "spinning")]
 )
 def test_real_processes_are_looked_at_by_their_state_and_their_work(code: str, held: str) -> None:
-    with child(code) as pid:
+    with child("-c", code) as pid:
         wait_for(lambda: identify(pid) is not None)
         if held == "T":
             os.kill(pid, signal.SIGSTOP)
