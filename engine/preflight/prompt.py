@@ -157,8 +157,13 @@ def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measu
         *long(recipe, measured),
         *_thinking(recipe, template),
     ]
-    tokens = f"{min(lengths):,} to {max(lengths):,} tokens" if lengths else "tokens not counted"
+    tokens = _span(lengths) if lengths else "tokens not counted"
     return summary(ID, found, f"{measured.describe()} rows rendered with {folder}: {tokens}")
+
+
+def _span(lengths: Sequence[int]) -> str:
+    low, high = min(lengths), max(lengths)
+    return f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens"
 
 
 def _essential(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:

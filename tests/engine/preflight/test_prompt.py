@@ -39,7 +39,7 @@ def use_template(source: str) -> None:
 def test_prompts_are_rendered_and_measured(project: Project) -> None:
     check = answer(project)
     assert check.status == "ok"
-    assert check.message == "all 15 rows rendered with models/base: 47 to 47 tokens"
+    assert check.message == "all 15 rows rendered with models/base: 47 tokens"
 
 
 def test_a_template_that_drops_the_question_is_refused(project: Project) -> None:
