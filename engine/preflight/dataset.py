@@ -63,7 +63,11 @@ def _file(recipe: Recipe, path: Path) -> Check:
 
 def _parquet(recipe: Recipe, path: Path) -> Check:
     file = pq.ParquetFile(path)
-    problems = [*_schema_problems(path, file.schema_arrow), *_metadata_problems(recipe, path)]
+    problems = list(_schema_problems(path, file.schema_arrow))
+    mismatch = _mismatch(recipe, path)
+    if mismatch and not problems and path.is_relative_to(TINY_WORLD):
+        return fail(ID, mismatch, f"reward_config.use_contrastive={_text(not _is_wanted(recipe))}")
+    problems += [mismatch] if mismatch else []
     if not problems and not file.metadata.num_rows:
         problems = [f"{path} has no rows"]
     if not problems and asks_judge(recipe):
@@ -113,15 +117,21 @@ def _consequence(name: str) -> str:
     return ": every prompt would be rendered empty" if name == "prompt" else ""
 
 
-def _metadata_problems(recipe: Recipe, path: Path) -> Iterator[str]:
+def _is_wanted(recipe: Recipe) -> bool:
+    return bool(recipe.get("reward_config.use_contrastive"))
+
+
+def _mismatch(recipe: Recipe, path: Path) -> str | None:
+    """Why the file's prompts are not those of the recipe's side of the ablation."""
     facts = read_facts(path)
-    wanted = recipe.get("reward_config.use_contrastive")
-    if asks_judge(recipe) and facts is not None and facts.use_contrastive != wanted:
-        yield (
-            f"{path} was prepared with use_contrastive={_text(facts.use_contrastive)} but "
-            f"{recipe.path} has reward_config.use_contrastive={_text(wanted)}; prompts are "
-            "written when the file is prepared"
-        )
+    wanted = _is_wanted(recipe)
+    if not asks_judge(recipe) or facts is None or facts.use_contrastive == wanted:
+        return None
+    return (
+        f"{path} was prepared with use_contrastive={_text(facts.use_contrastive)} but "
+        f"{recipe.path} has reward_config.use_contrastive={_text(wanted)}; prompts are "
+        "written when the file is prepared"
+    )
 
 
 def _row_problems(path: Path, file: pq.ParquetFile) -> Iterator[str]:

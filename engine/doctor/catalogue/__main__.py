@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -71,8 +71,15 @@ def _line(text: str) -> str:
     return f"`{shown}`".replace("|", "\\|")
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")
-    else:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="engine.doctor.catalogue", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: stdout")
+    file = parser.parse_args(arguments).file
+    if file is None:
         print(markdown(), end="")
+    else:
+        file.write_text(markdown(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

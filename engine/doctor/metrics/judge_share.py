@@ -31,7 +31,7 @@ def check(run: Run) -> Iterator[Finding]:
     call, total = run.series(metrics.JUDGE_LATENCY), run.series(metrics.REWARD_DURATION)
     if min(len(call), len(step), len(total)) < _STEPS:
         return
-    waiting = _waiting(run, total)
+    waiting = waiting_for_rewards(run)
     share = _now(waiting) / max(_now(step), 1e-9)
     if share > _QUEUE_SHARE and _now(wait) >= max(_NOTICEABLE_S, _now(call)):
         yield _queue(run, wait, share, _onset(waiting, step, _QUEUE_SHARE))
@@ -39,13 +39,13 @@ def check(run: Run) -> Iterator[Finding]:
         yield _judge(run, call, share, _onset(waiting, step, _JUDGE_SHARE))
 
 
-def _waiting(run: Run, total: Series) -> Series:
+def waiting_for_rewards(run: Run) -> Series:
     """Seconds of a step in which nothing but rewards is done.
 
     Where a log has only the time from the first to the last reward, generation may lie within it:
     after the last rollout no reward takes longer than a call and its wait for a slot.
     """
-    measured = run.series(metrics.REWARD_WAIT)
+    measured, total = run.series(metrics.REWARD_WAIT), run.series(metrics.REWARD_DURATION)
     if len(measured) >= _STEPS or not len(run.series("timing_s/gen")):
         return measured if len(measured) >= _STEPS else total
     calls = (metrics.JUDGE_LATENCY, metrics.JUDGE_LATENCY_P95)

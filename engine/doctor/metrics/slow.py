@@ -19,7 +19,7 @@ import numpy as np
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures, judge_share
 from engine.doctor.metrics.judge_limit import more_calls
-from engine.doctor.metrics.run import Run, percent
+from engine.doctor.metrics.run import Run, Series, percent
 from engine.times import seconds
 from engine.watch import metrics
 
@@ -93,7 +93,11 @@ def step_seconds(run: Run) -> float | None:
 
 
 def _median(run: Run, name: str) -> float | None:
-    values = run.series(name).values
+    return _typical(run.series(name))
+
+
+def _typical(series: Series) -> float | None:
+    values = series.values
     if values.size < _STEPS:
         return None
     return float(np.median(values[1:] if values.size > _STEPS else values))
@@ -101,6 +105,7 @@ def _median(run: Run, name: str) -> float | None:
 
 def _largest_phase(run: Run) -> tuple[str, float]:
     costs = {name: _median(run, name) or 0.0 for name in _WORDS}
+    costs[metrics.REWARD_DURATION] = _typical(judge_share.waiting_for_rewards(run)) or 0.0
     if _median(run, metrics.STEP_TIME) is not None:
         # It is what is left of a step beside the rewards: its parts are logged as well.
         costs.pop(metrics.GPU_PHASE)

@@ -19,6 +19,7 @@ import numpy as np
 from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.judge_limit import more_calls
+from engine.doctor.metrics.judge_share import waiting_for_rewards
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import late
 from engine.times import seconds
@@ -100,7 +101,7 @@ def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> F
     detail = f"{seconds(grown)} now (medians)." if phase else ""
     evidence = [run.change(steps, onset, "rose")]
     if phase:
-        evidence.append(run.change(run.series(phase), onset, "rose"))
+        evidence.append(run.change(_phase(run, phase), onset, "rose"))
     return Finding(
         f"slow_step.{_kind(run, phase, onset)}",
         Severity.INFO if is_by_length else Severity.WARNING,
@@ -119,7 +120,7 @@ def _grown(run: Run, onset: int) -> tuple[str, float, float]:
     """The phase that gained most seconds; an empty name when none is logged."""
     best = ("", 0.0, 0.0)
     for name in (*metrics.STEP_PHASES, metrics.REWARD_DURATION):
-        series = run.series(name)
+        series = _phase(run, name)
         before, after = series.until(onset).values, series.since(onset).values
         if before.size < 2 or not after.size:
             continue
@@ -127,6 +128,11 @@ def _grown(run: Run, onset: int) -> tuple[str, float, float]:
         if now - was > best[2] - best[1]:
             best = (name, was, now)
     return best
+
+
+def _phase(run: Run, name: str) -> Series:
+    """What a step spends there; rewards that come in during generation keep nothing waiting."""
+    return waiting_for_rewards(run) if name == metrics.REWARD_DURATION else run.series(name)
 
 
 def _kind(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.catalogue.__main__ import markdown
+from engine.doctor.catalogue.__main__ import main, markdown
 from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.source import Source
 from engine.doctor.families import FAMILIES
@@ -160,3 +160,13 @@ def test_the_findings_that_the_list_of_defects_names_exist() -> None:
     assert len(meant) > 20
     for id in meant:
         assert any(fnmatch(id, row.id) or row.family == id for row in ROWS), id
+
+
+def test_help_of_the_catalogue_writes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert (ended.value.code, list(tmp_path.iterdir())) == (0, [])
+    assert "FILE" in capsys.readouterr().out

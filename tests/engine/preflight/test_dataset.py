@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.preflight.check import Check
+from engine.preflight.dataset import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
 
 
@@ -106,6 +107,18 @@ def test_prompts_prepared_for_the_other_side_of_the_ablation_are_refused(project
     assert check.status == "fail"
     assert "prepared with use_contrastive=true" in check.message
     assert check.fix is not None and check.fix.startswith("USE_CONTRASTIVE=0 python")
+
+
+def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_with(
+    project: Project,
+) -> None:
+    path = str(TINY_WORLD / "mixed_train.parquet")
+    (project.root / path).parent.mkdir(parents=True)
+    project.write(path, [row(number) for number in range(8)], use_contrastive=False)
+    asked = f"data.train_files={path}", f"data.val_files={path}"
+    fix = answer(project, *asked).fix
+    assert fix == "reward_config.use_contrastive=false"
+    assert answer(project, *asked, fix).status == "ok"
 
 
 @pytest.mark.parametrize(

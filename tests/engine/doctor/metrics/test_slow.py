@@ -71,3 +71,15 @@ def test_a_larger_micro_batch_is_proposed_for_a_slow_update() -> None:
 def test_a_slow_step_of_many_equal_parts_accuses_none() -> None:
     curves = {"timing_s/step": np.full(12, 400.0), "timing_s/gen": np.full(12, 150.0)}
     assert slow(metric_findings(columns(curves))) == []
+
+
+def test_rewards_that_stream_in_are_no_phase_of_a_slow_step() -> None:
+    curves = {
+        "timing_s/step": np.full(12, 400.0),
+        "timing_s/gen": np.full(12, 340.0),
+        "reward_total_duration_s": np.full(12, 360.0),
+        "reward_wait_s": np.full(12, 2.0),
+        "judge_api_latency_s": np.full(12, 0.5),
+    }
+    (one,) = slow(metric_findings(columns(curves)))
+    assert (one.id, "85 %, are generation" in one.cause) == ("slow_step.long", True)

@@ -22,6 +22,20 @@ def test_the_phase_that_grew_is_named() -> None:
     assert find(findings, "slow_step.judge").onset_step == 26
 
 
+def test_rewards_that_stream_in_while_rollouts_are_generated_are_not_the_slow_phase() -> None:
+    slow = np.where(np.arange(40) < 25, 10.0, 80.0)
+    curves = {
+        "timing_s/step": 20 + slow,
+        "timing_s/gen": slow,
+        "reward_total_duration_s": slow * 1.1,
+        "reward_wait_s": np.full(40, 1.0),
+        "judge_api_latency_s": np.full(40, 2.0),
+        "semaphore_wait_s": np.full(40, 0.01),
+    }
+    findings = metric_findings(columns(curves))
+    assert "generation" in find(findings, "slow_step.generation").cause
+
+
 def test_a_wait_longer_than_the_call_is_the_queues() -> None:
     curves = {
         "timing_s/step": np.full(30, 60.0),
