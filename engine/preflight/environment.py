@@ -12,6 +12,7 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import lora_rank
+from engine.preflight.precision import check_precision, find_cards, read_cpu_flags
 from engine.preflight.versions import check_versions, find_installed
 from engine.records.environment import gpus, package_version
 
@@ -44,6 +45,7 @@ def check(subject: Subject) -> Check:
         *_packages(subject.recipe),
         *_versions(subject.recipe),
         *_gpus(subject),
+        *_precision(subject),
         *_attention(subject),
         *_allocator(subject),
     ]
@@ -129,6 +131,12 @@ def _cores(recipe: Recipe, key: str) -> Iterator[Check]:
     if wanted > most:
         message = f"{recipe.path}: {key}={wanted} ranks on {os.cpu_count()} cores"
         yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
+
+
+def _precision(subject: Subject) -> Iterator[Check]:
+    recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
+    if recipe.kind == "sft" or address in ("", "local"):
+        yield from check_precision(ID, recipe, find_cards(), read_cpu_flags())
 
 
 def _attention(subject: Subject) -> Iterator[Check]:

@@ -1,0 +1,66 @@
+"""bfloat16 is asked for only where the hardware computes in it, or the checklist says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.launch.recipe import Recipe, load_recipe
+from engine.preflight.check import Check
+from engine.preflight.precision import Card, check_precision, read_cpu_flags
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+TURING, AMPERE, HOPPER = Card("Tesla T4", (7, 5)), Card("A100", (8, 0)), Card("H200", (9, 0))
+PLAIN, WITH_UNITS = frozenset({"avx2", "avx512f"}), frozenset({"avx2", "avx512_bf16"})
+TRAINER = "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"
+ROLLOUT = "actor_rollout_ref.rollout.dtype"
+
+
+def recipe(name: str, *overrides: str) -> Recipe:
+    return load_recipe(str(CONFIGS / f"{name}.yaml"), overrides, {})
+
+
+def answers(
+    chosen: Recipe, *cards: Card, flags: frozenset[str] = PLAIN
+) -> list[tuple[str, str | None]]:
+    found: list[Check] = list(check_precision("environment", chosen, cards, flags))
+    return [(check.status, check.fix) for check in found]
+
+
+def test_supervised_training_in_bf16_on_a_cpu_without_units_is_a_warning() -> None:
+    asked = recipe("sft_tiny", "training.bf16=true")
+    assert answers(asked) == [("warn", "training.bf16=false")]
+    assert answers(asked, flags=WITH_UNITS) == []
+    assert answers(asked, flags=frozenset()) == []
+    assert answers(recipe("sft_tiny")) == []
+
+
+def test_grpo_on_a_cpu_computes_in_fp32_unless_bf16_is_asked_for() -> None:
+    assert answers(recipe("grpo_tiny")) == []
+    asked = recipe("grpo_tiny", f"{TRAINER}=bf16")
+    assert answers(asked) == [("warn", f"{TRAINER}=fp32")]
+
+
+@pytest.mark.parametrize("cards", [(AMPERE,), (HOPPER, AMPERE), ()])
+def test_gpus_with_units_are_fine(cards: tuple[Card, ...]) -> None:
+    assert answers(recipe("verl_grpo"), *cards) == []
+    assert answers(recipe("sft_healthbench"), *cards) == []
+
+
+def test_vllm_refuses_bf16_on_an_older_gpu() -> None:
+    (found,) = check_precision("environment", recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
+    assert found.status == "fail" and found.fix is not None
+    assert "Tesla T4 has compute capability 7.5" in found.message
+    assert "vLLM refuses it" in found.message
+    assert f"{ROLLOUT}=float16" in found.fix and f"{TRAINER}=float16" in found.fix
+    assert answers(recipe("verl_grpo", *found.fix.split()), TURING) == []
+
+
+def test_supervised_training_in_bf16_on_an_older_gpu_is_a_warning() -> None:
+    assert answers(recipe("sft_healthbench"), TURING) == [("warn", "training.bf16=false")]
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="needs Linux")
+def test_the_kernel_says_what_this_cpu_can_do() -> None:
+    assert read_cpu_flags()
