@@ -151,6 +151,11 @@ def _own_manager(recipe: Recipe) -> bool:
     return bool(recipe.get(f"{MANAGER}.name") == RECORDING_MANAGER)
 
 
+def _shows_no_generations(recipe: Recipe) -> bool:
+    loggers = recipe.get("trainer.logger")
+    return not set([loggers] if isinstance(loggers, str) else loggers) & set(_TABLES)
+
+
 def _guards_nothing(recipe: Recipe) -> bool:
     keys = ("guard.stop_on", "guard.command", "guard.webhook_variable")
     return not any(recipe.get(key) for key in keys)
@@ -161,6 +166,29 @@ _A, _R, _M = (re.escape(name) for name in (ACTOR, ROLLOUT, MODEL))
 _FSDP = r"actor_rollout_ref\.(?:actor|ref)\.fsdp_config"
 _MODE = "trainer.v1.trainer_mode"
 _ESTIMATOR = "algorithm.adv_estimator"
+
+_GUARD = (
+    _where(
+        _guards_nothing,
+        r"guard\.(?:stop_at_once|notify_on|every_s)",
+        "nothing is guarded",
+        "guard.stop_on=[critical]",
+    ),
+    _where(
+        lambda recipe: not recipe.get("guard.stop_on"),
+        r"guard\.stop_at_once",
+        "no finding stops the run",
+        "guard.stop_on=[critical]",
+    ),
+    _where(
+        lambda recipe: not (recipe.get("guard.command") or recipe.get("guard.webhook_variable")),
+        r"guard\.notify_on",
+        "nobody is notified",
+        "guard.command=[mail, me]",
+    ),
+)
+_TABLES = ("wandb", "swanlab", "mlflow", "trackio", "clearml", "tensorboard", "vemlp_wandb")
+"""The loggers to which verl sends generations of a validation."""
 
 NEVER_READ = (
     _never("model_engine", "it chooses among verl's YAML files, which are read already"),
@@ -451,6 +479,12 @@ GRPO_RULES: tuple[Rule, ...] = (
         "trainer.test_freq=20",
     ),
     _where(
+        _shows_no_generations,
+        r"trainer\.log_val_generations",
+        "no logger of the run takes tables; validation/ in the run directory has all generations",
+        "trainer.logger=[console,wandb]",
+    ),
+    _where(
         lambda recipe: not recipe.get(f"{ROLLOUT}.val_kwargs.do_sample"),
         rf"{_R}\.val_kwargs\.(?:temperature|top_p|top_k)",
         "validation is greedy: val_kwargs.do_sample is off",
@@ -513,7 +547,7 @@ GRPO_RULES: tuple[Rule, ...] = (
         r"|enable_chunked_prefill|enable_prefix_caching|logprobs_mode|scheduling_policy"
         r"|quantization|quantization_config_file|limit_images|multi_stage_wake_up"
         r"|skip_tokenizer_init|enable_sleep_mode|enable_rollout_routing_replay|layered_summon"
-        r"|sglang_engine_mode|server\..+|mtp\..+|engine_kwargs\.(?!hf\.).+)",
+        r"|disable_log_stats|router_config_path|sglang_engine_mode|server\..+|mtp\..+|engine_kwargs\.(?!hf\.).+)",
         "the rollout engine hf does not have it",
         f"{ROLLOUT}.name=vllm",
     ),
@@ -586,6 +620,24 @@ GRPO_RULES: tuple[Rule, ...] = (
         "data.filter_overlong_prompts=true",
     ),
     _where(
+        _is(f"{ACTOR}.shuffle", False),
+        rf"{_A}\.data_loader_seed",
+        f"{ACTOR}.shuffle is off",
+        f"{ACTOR}.shuffle=true",
+    ),
+    _where(
+        lambda recipe: recipe.get("data.custom_cls.path") is None,
+        r"data\.custom_cls\.name",
+        "no file of a class is named",
+        "data.custom_cls.path=dataset.py",
+    ),
+    _where(
+        _is("reward_config.lambda_len", 0),
+        r"reward_config\.char_threshold",
+        "lambda_len is 0: length costs nothing",
+        "reward_config.lambda_len=0.1",
+    ),
+    _where(
         _is("data.shuffle", False),
         r"data\.seed",
         "data.shuffle is off",
@@ -618,12 +670,7 @@ GRPO_RULES: tuple[Rule, ...] = (
     _without(f"{MODEL}.tiled_mlp.enabled", rf"{_M}\.tiled_mlp\..+"),
     _without(f"{MODEL}.use_fused_kernels", rf"{_M}\.fused_kernel_options\..+"),
     _without(f"{ACTOR}.fsdp_config.qat.enable", rf"{_A}\.fsdp_config\.qat\..+"),
-    _where(
-        _guards_nothing,
-        r"guard\.(?:stop_at_once|notify_on|every_s)",
-        "nothing is guarded",
-        "guard.stop_on=[critical]",
-    ),
+    *_GUARD,
 )
 
 SFT_RULES: tuple[Rule, ...] = (
@@ -645,10 +692,5 @@ SFT_RULES: tuple[Rule, ...] = (
         "training.max_steps says how long the run is",
         "training.max_steps=-1",
     ),
-    _where(
-        _guards_nothing,
-        r"guard\.(?:stop_at_once|notify_on|every_s)",
-        "nothing is guarded",
-        "guard.stop_on=[critical]",
-    ),
+    *_GUARD,
 )

@@ -66,6 +66,10 @@ def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
         "grubrics.max_refill_batches=3",
         "grubrics.reward_timeout_s=5",
         "grubrics.reward_check_s=5",
+        "trainer.log_val_generations=5",
+        f"{ACTOR}.data_loader_seed=3",
+        "data.custom_cls.name=Rows",
+        f"{ROLLOUT}.disable_log_stats=false",
         "guard.every_s=3",
     ],
 )
@@ -91,6 +95,9 @@ def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
         ("trainer.v1.sampler.sync_refill_failed_groups=true", "grubrics.max_refill_batches=3"),
         ("trainer.v1.trainer_mode=colocate_async", "grubrics.max_refill_batches=3"),
         ("judge.provider=openai", "judge.model=gpt-5-mini"),
+        ("trainer.logger=[wandb]", "trainer.log_val_generations=5"),
+        ("guard.command=[echo]", "guard.notify_on=[warning]"),
+        (f"{ACTOR}.shuffle=true", f"{ACTOR}.data_loader_seed=3"),
         ("data.shuffle=true", "trainer.test_freq=-1", "trainer.save_freq=-1"),
     ],
 )
@@ -127,6 +134,9 @@ def test_the_judge_is_not_read_where_a_function_scores() -> None:
             "grubrics.max_refill_batches=3",
         ),
         ((f"{ROLLOUT}.seed=5",), "grubrics.seed=3"),
+        (("reward_config.lambda_len=0",), "reward_config.char_threshold=2000"),
+        (("guard.stop_on=[error]",), "guard.notify_on=[warning]"),
+        (("guard.command=[echo]",), "guard.stop_at_once=true"),
         (("trainer.val_only=true",), "trainer.val_before_train=false"),
     ],
 )
