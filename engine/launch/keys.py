@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,17 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
         # A copy: what a later key adds below an empty mapping must not reach the caller's.
         node[last] = dict(value) if isinstance(value, dict) else value
     return tree
+
+
+def sections(keys: Iterable[str]) -> dict[str, list[str]]:
+    """The keys below every section, by the section's dotted name."""
+    below: dict[str, list[str]] = {}
+    for key in keys:
+        end = key.rfind(".")
+        while end > 0:
+            below.setdefault(key[:end], []).append(key)
+            end = key.rfind(".", 0, end)
+    return below
 
 
 def moved_to(key: str) -> str | None:

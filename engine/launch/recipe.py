@@ -27,6 +27,7 @@ from engine.launch.keys import (
 from engine.launch.nearest_key import nearest_key
 from engine.launch.null_defaults import null_complaint
 from engine.launch.references import following, referenced, require_short
+from engine.launch.resolving import resolve
 from engine.launch.schema import Kind, own_defaults, own_sections
 from engine.launch.secret_references import secret_references
 from engine.launch.secrets import refuse_secret
@@ -298,13 +299,11 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in ``${...}`` references."""
     try:
         require_short(str(path), values)
-        tree = OmegaConf.to_container(OmegaConf.create(unflatten(values)), resolve=True)
+        return resolve(values)
     except OmegaConfBaseException as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: its ${{...}} references form too long a chain") from error
-    assert isinstance(tree, dict)
-    return dict(flatten({str(key): value for key, value in tree.items()}))
 
 
 def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import UsageError
+from engine.launch.keys import sections
 
 MOST_TEXT = 1_000_000
 """Characters; a whole recipe with every reference filled in has some 12,000."""
@@ -40,14 +41,23 @@ def require_short(where: str, values: Mapping[str, Any]) -> None:
 
 def referenced(values: Mapping[str, Any], keys: Iterable[str]) -> frozenset[str]:
     """The keys that the ``${...}`` in the values of ``keys`` name, sections as their keys."""
+    return _referenced(values, sections(values), keys)
+
+
+def _referenced(
+    values: Mapping[str, Any], below: Mapping[str, list[str]], keys: Iterable[str]
+) -> frozenset[str]:
     names = {name for key in keys for text in _texts(values[key]) for name in _names(text, key)}
-    return frozenset(key for name in names for key in _held(values, name))
+    return frozenset(
+        key for name in names for key in ([name] if name in values else below.get(name, ()))
+    )
 
 
 def following(values: Mapping[str, Any], origins: Mapping[str, str]) -> frozenset[str]:
     """The defaults whose ``${...}`` lead, in one step or several, to a value that was set."""
+    below = sections(values)
     defaults = {
-        key: referenced(values, [key])
+        key: _referenced(values, below, [key])
         for key, value in values.items()
         if origins[key] == "default" and "${" in str(value)
     }
@@ -61,15 +71,11 @@ def following(values: Mapping[str, Any], origins: Mapping[str, str]) -> frozense
     return frozenset(found)
 
 
-def _held(values: Mapping[str, Any], name: str) -> list[str]:
-    return [name] if name in values else [key for key in values if key.startswith(f"{name}.")]
-
-
 class _Lengths:
     """Lengths of values with their references filled in; each is counted once."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+        self._values, self._below = values, sections(values)
         self._known: dict[str, int] = {}
 
     def of(self, key: str) -> int:
@@ -87,7 +93,7 @@ class _Lengths:
         """A value, or all values of a section; of a list's element the whole list."""
         if (found := self._holder(name)) is not None:
             return self.of(found)
-        return sum(self.of(key) for key in self._values if key.startswith(f"{name}."))
+        return sum(self.of(key) for key in self._below.get(name, ()))
 
     def _holder(self, name: str) -> str | None:
         while name and name not in self._values:
@@ -109,10 +115,11 @@ def _texts(value: Any) -> list[str]:
 def _names(text: str, key: str) -> list[str]:
     """The dotted names inside ``${...}``; one that begins with dots is relative to ``key``."""
     inner = (_INDEX.sub(r".\1", part) for part in _OPENED.findall(text))
-    return [_absolute(word, key) for part in inner for word in _WORD.findall(part)]
+    return [absolute(word, key) for part in inner for word in _WORD.findall(part)]
 
 
-def _absolute(word: str, key: str) -> str:
+def absolute(word: str, key: str) -> str:
+    """The name that a reference in the value of ``key`` means; leading dots are relative to it."""
     name = word.lstrip(".")
     up = len(word) - len(name)
     if not up:
