@@ -57,7 +57,8 @@ def list_runs(
     rows = clean_texts(_row(info, health[info.id]) for info in found)
     print("".join(f"{row}\n" for row in rows), end="")
     if left := sum(health[info.id] is UNKNOWN for info in found):
-        say(f"{left} finished runs are not examined yet; the next call continues", to=sys.stderr)
+        what = "1 finished run is" if left == 1 else f"{left} finished runs are"
+        say(f"{what} not examined yet; the next call continues", to=sys.stderr)
     if not found:
         say(none)
 

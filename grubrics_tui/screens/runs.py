@@ -45,6 +45,7 @@ from grubrics_tui.widgets.run_list import RunList
 
 _KEYS = "   / filter   space mark   x compare   n notes"
 """Told in the frame: the footer has no room for them at 80 columns."""
+_TICK_S = 1.0
 _FOR_ENDED = ("verdict", "log_entry")
 _ON_TARGETS = ("stop", "resume", "remove")
 _FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "cursor_up")
@@ -93,6 +94,7 @@ class RunsScreen(CockpitScreen):
         self.query_one("#about", Facts).show([("", f"reading {self._root} ...")])
         self._poll()
         self._health.begin()
+        self.set_interval(_TICK_S, self._tick)
 
     def on_unmount(self) -> None:
         self._feed.close()
@@ -230,6 +232,12 @@ class RunsScreen(CockpitScreen):
         none = "no run passes the filter; esc takes it back" if filtered else ""
         nothing = [("", none or f"no runs in {self._root} yet; c opens the checklist")]
         self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
+
+    def _tick(self) -> None:
+        """The clock of a run that has not ended goes on, also while its files say nothing new."""
+        info = self._described
+        if info is not None and not info.state.has_ended:
+            self.query_one("#about", Facts).show(self._facts(info))
 
     def _facts(self, info: RunInfo) -> list[Fact]:
         return run_facts(info, self._health.of(info))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from pilots import SMALL, running
 from sample_run import SampleRun
 
@@ -15,6 +17,7 @@ from engine.runs.registry import list_runs
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root
 from engine.runs.trust import vouch
+from grubrics_tui.widgets import run_facts
 from grubrics_tui.widgets.run_list import RunList
 from tests.engine.records.checkpoint_files import save
 
@@ -43,6 +46,20 @@ async def test_a_run_that_was_stopped_does_not_look_finished(run: SampleRun, run
         await driver.press("r")
         screen = await driver.shows("□ stopped", "stopped by user at step 12 of 40")
         assert "finished" not in screen
+
+
+async def test_the_elapsed_time_of_the_selected_run_goes_on_between_its_steps(
+    run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [info] = list_runs(runs)
+    started = info.state.first_start or 0.0
+    now = [started + 300]
+    monkeypatch.setattr(run_facts, "time", SimpleNamespace(time=lambda: now[0]))
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("elapsed 5:00")
+        now[0] += 60
+        await driver.shows("elapsed 6:00")
 
 
 async def test_the_keys_for_filters_marks_and_notes_are_told_at_80_columns(
