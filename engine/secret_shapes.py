@@ -1,0 +1,233 @@
+"""What secrets look like: keys of services, random words, and what stands where secrets do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+_REVEALING_LENGTH = 16
+_LEAST_CHANGES = 0.45
+"""Changes between small, capital and digit for each character: names in camel case have fewer."""
+
+
+def mask(secret: str) -> str:
+    """``…a1b2``: the end of a long secret, so that a person can tell which it is."""
+    return f"…{secret[-4:]}" if len(secret) >= _REVEALING_LENGTH else "…"
+
+
+def is_random(word: str) -> bool:
+    """Whether a word of letters and digits was drawn at random from all of them.
+
+    Of 62 characters drawn so, 62 % follow one of another kind. Hashes and UUIDs, which have no
+    capitals, are not meant, nor are the mangled names of C++ and the request ids of services.
+    """
+    if word in (word.lower(), word.upper()) or _NO_SECRET.match(word):
+        return False
+    kinds = [_kind(character) for character in word]
+    changes = sum(a != b and "-" not in (a, b) for a, b in pairwise(kinds))
+    numbers = sum(a != "0" and b == "0" for a, b in pairwise(["", *kinds]))
+    return {"a", "A"} <= set(kinds) and numbers > 1 and changes >= _LEAST_CHANGES * len(word)
+
+
+_NO_SECRET = re.compile(r"_+Z|(?:req|resp|msg|run|chatcmpl|cmpl|batch|ftjob|call|toolu)[-_]")
+
+
+def _kind(character: str) -> str:
+    if character.isdigit():
+        return "0"
+    return "-" if character in "-_" else "A" if character.isupper() else "a"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What secrets of one kind look like: the group ``secret`` of ``pattern``, or all of it.
+
+    Texts that hold none of ``hints``, where it has some, are not searched. A pattern takes time in
+    proportion to the text: what repeats inside it is bounded, or cannot begin again within itself.
+    """
+
+    hints: tuple[str, ...]
+    pattern: str
+    flags: int = 0
+    reveals: bool = True
+    """Whether the end of a long one may be shown."""
+    is_cased: bool = False
+    """Whether ``hints`` are searched as they are, not in lower case."""
+    accepts: Callable[[str], bool] | None = None
+    """What a secret has to be besides matching the pattern."""
+    gate: str = ""
+    """A quick pattern that some part of the lowered text matches wherever ``pattern`` does."""
+
+    def is_hinted(self, text: str, lowered: str) -> bool:
+        if not self.hints:
+            return True
+        searched = text if self.is_cased else lowered
+        for hint in self.hints:  # A generator would take longer than the search.
+            if hint in searched:
+                return not self.gate or re.search(self.gate, lowered) is not None
+        return False
+
+    def apply(self, text: str, lowered: str) -> str:
+        if not self.is_hinted(text, lowered):
+            return text
+        # Compiled on demand: most commands meet no text that needs it.
+        return re.compile(self.pattern, self.flags).sub(self._masked, text)
+
+    def is_all_of(self, text: str) -> bool:
+        """Whether a text is one secret of this kind, and nothing else."""
+        whole = re.fullmatch(self.pattern, text.strip(), self.flags)
+        return whole is not None and (self.accepts is None or self.accepts(whole.group()))
+
+    def _masked(self, match: re.Match[str]) -> str:
+        group = "secret" if "secret" in match.re.groupindex else 0
+        start, end = (place - match.start() for place in match.span(group))
+        whole = match.group()
+        if self.accepts is not None and not self.accepts(whole[start:end]):
+            return whole
+        return whole[:start] + (mask(whole[start:end]) if self.reveals else "…") + whole[end:]
+
+
+def apply_shapes(shapes: tuple[Shape, ...], text: str) -> str:
+    lowered = text.lower()
+    for shape in shapes:
+        text = shape.apply(text, lowered)
+    return text
+
+
+def _token(*prefixes: str, then: str) -> Shape:
+    """Keys that services begin in their own way."""
+    begin = "|".join(prefixes)
+    hints = tuple(prefix.partition("[")[0].replace("\\", "") for prefix in prefixes)
+    return Shape(hints, rf"(?<![A-Za-z0-9])(?:{begin}){then}", is_cased=True)
+
+
+_VALUE = (
+    r"""(?P<secret>(?![$<{…*]|(?-i:[A-Z][A-Z0-9_]*)(?:["'\s,;)]|$))[^\s"'`,;&)(\]}<>\\]{%d,})"""
+)
+_CALLED = r"(?:(?:SecretStr|Secret|str|repr|bytes|os\.environ(?:\.get)?|(?:os\.)?getenv)[\[(])?+"
+_ASSIGNED = r"""\\{0,3}["']?\]?\s*(?:=>|:=|[:=])\s*""" + _CALLED + r"""\\{0,3}(?:b?["'])?"""
+_LISTED = r"""["']\s*,\s*b?["']"""
+"""Between the name and the value in a list of pairs or words."""
+
+_TOKENS = (
+    _token("sk-", "pk-lf-", then=r"(?=[A-Za-z_-]{0,99}\d)[A-Za-z0-9_-]{16,}"),
+    _token("sk_live_", "sk_test_", "rk_live_", "whsec_", then="[A-Za-z0-9]{16,}"),
+    _token("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", then="[A-Za-z0-9_]{20,}"),
+    _token("glpat-", "gldt-", "glrt-", "glptt-", "glsoat-", then="[A-Za-z0-9_.-]{16,}"),
+    _token("hf_", "api_org_", "r8_", "gsk_", "npm_", "dop_v1_", then="[A-Za-z0-9]{20,}"),
+    _token("xox[a-z]-", "xapp-", "xoxe\\.", then="[A-Za-z0-9.-]{10,}"),
+    _token("AIza", then="[0-9A-Za-z_-]{30,}"),
+    _token("ya29\\.", then="[0-9A-Za-z_.-]{20,}"),
+    _token("nvapi-", "pplx-", "xai-", "csk-", "fw_", "tgp_v1_", then="[A-Za-z0-9_-]{20,}"),
+    _token("wandb_v1_", "lsv2_pt_", "lsv2_sk_", "shpat_", then="[A-Za-z0-9_]{16,}"),
+    _token("pypi-", then="[A-Za-z0-9_-]{40,}"),
+    _token("AKIA", "ASIA", then=r"[A-Z0-9]{16}\b"),
+    _token("dckr_pat_", "dapi", "hvs\\.", "hvb\\.", "sbp_", "ATATT", then="[A-Za-z0-9_=-]{20,}"),
+    _token("lin_api_", "sntrys_", "glc_", "glsa_", "figd_", "ntn_", then="[A-Za-z0-9_=+/-]{20,}"),
+    _token("tvly-", "jina_", "rpa_", "e2b_", "doo_v1_", "dor_v1_", then="[A-Za-z0-9_-]{20,}"),
+    _token("PMAK-", "tskey-", "sq0csp-", "rubygems_", "AGE-SECRET-KEY-1", then="[A-Za-z0-9-]{20,}"),
+    _token("SG\\.", then=r"[\w-]{16,}\.[\w-]{16,}"),
+    _token("eyJ", then=r"[\w-]{8,2000}\.[\w-]{8,}\.[\w-]*"),
+)
+_PEM = Shape(
+    ("private key",),
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<secret>.*?)(?=-----END|\Z)",
+    re.DOTALL,
+)
+_HEADERS = (
+    Shape(
+        ("authorization", "api-key", "auth-token"),
+        r"(?i)(?:authorization|x-api-key|api-key|x-auth-token)(?:"
+        + _ASSIGNED
+        + "|"
+        + _LISTED
+        + r")(?:(?:bearer|basic|token|digest|apikey)\s+)?"
+        + _VALUE % 8,
+    ),
+    Shape(
+        ("cookie",),
+        r"(?i)\bcookie" + _ASSIGNED + r"(?P<secret>[\w.-]{1,99}=[^\s\"',;]{6,}[^\r\n\"']{0,2000})",
+    ),
+    Shape(("bearer",), r"(?i)bearer\s+(?P<secret>(?=\S*\d)[\w.~+/=-]{8,})"),
+    Shape(("basic",), r"(?i:basic)\s+(?P<secret>(?=\S*(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)"),
+)
+_SETTINGS = (
+    Shape(
+        ("key", "token", "secret"),
+        r"(?i)(?<![a-z])(?:api[ _-]?key|(?:secret[_-]?)?access[_-]?key|account[_-]?key|"
+        r"private[_-]?key|shared[_-]?access[_-]?key|(?:auth|access|api|hf|bearer|refresh|"
+        r"session|wandb)[_-]?token|(?:client|app|shared)?[_-]?secret(?:[_-]?key)?)"
+        + _ASSIGNED
+        + _VALUE % 8,
+        gate="(?:key|token|secret)" + _ASSIGNED,
+    ),
+    Shape(
+        ("token",),
+        r"(?i)(?<![a-z])token"
+        + _ASSIGNED
+        + r"(?=[\w-]*\d)(?=[\w-]*[a-z])(?!\w*token)"
+        + _VALUE % 10,
+        gate="token" + _ASSIGNED,
+    ),
+    Shape(
+        ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"),
+        r"\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
+        + _ASSIGNED
+        + r"(?!\d+\b)"
+        + _VALUE % 8,
+        is_cased=True,
+    ),
+    Shape(
+        ("passw", "passphrase", "pwd"),
+        r"(?i)(?:passwo?r?d|passphrase|(?<![a-z])pwd)" + _ASSIGNED + r"(?!/)" + _VALUE % 4,
+    ),
+    Shape(
+        ("password", "passphrase"),
+        r"(?i)(?:password|passphrase)\s+(?:is\s+|was\s+)?(?P<q>[\"'])(?P<secret>[^\"'\s]{4,})(?P=q)",
+    ),
+    Shape(
+        ("--",),
+        r"(?i)(?<!-)--[\w-]{0,60}(?:api[-_]?key|token|password|secret)(?:=|\s+|"
+        + _LISTED
+        + r")(?!-)[\"']?"
+        + _VALUE % 6,
+    ),
+    Shape(
+        ("-u", "--user", "--proxy-user"),
+        r"(?:^|[\s\[,\"'])(?:-u|--user|--proxy-user)(?:=|[\s,\"']{1,9})[^\s,:\"'][^\s:\"']{0,200}:(?!\d+\b|root\b)(?P<secret>[^\s\"',]+)",
+    ),
+    Shape(("machine",), r"(?i)\bmachine\s+\S+\s[^:]{0,200}?\bpassword\s+(?P<secret>(?!…)\S{4,})"),
+    Shape(("sshpass",), r"\bsshpass\s+-p\s*[\"']?(?P<secret>(?!…)[^\s\"']+)"),
+    Shape(
+        ("key provided", "key for "),
+        r"(?i)(?:key provided|key for \S{1,99}):\s*[\"']?(?P<secret>(?=\S*\d)[\w*.-]{8,})",
+    ),
+    Shape(
+        ("key", "wandb", "login"),
+        r"(?i)(?:api[\s_-]?keys?|wandb|login|relogin|wandb_key)(?:\s+(?:is|provided|key))?"
+        r"[\s:='\"(]{1,6}(?P<secret>[0-9a-f]{40})(?![0-9a-f])",
+    ),
+)
+IN_URLS = (
+    # As a path has it, which keeps one slash of two.
+    Shape((":/",), r"(?<=\w:/)(?P<secret>[^/\s:\"'<>]*:[^/\s\"'<>]+)(?=@)", reveals=False),
+    Shape(("://",), r"(?<=://)(?!git@)(?P<secret>[^/\s\"'<>]+)(?=@)", reveals=False),
+    Shape(
+        ("=",),
+        r"(?i)[?&#;](?:[\w.-]*(?:key|token|secret|signature|password|passwd|credential)|sig|code"
+        r"|pwd|pass|jwt|auth|session|sid)=(?!…|\d{1,5}\b)(?P<secret>[^&#;\s\"'<>]+)",
+        reveals=False,
+    ),
+    Shape(
+        ("hooks.slack.com", "/api/webhooks/", "webhook.office.com"),
+        r"(?i)(?:hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)"
+        r"(?!…)(?P<secret>[^\s\"'<>]+)",
+        reveals=False,
+    ),
+)
+RANDOM = Shape((), r"(?<![\w-])[A-Za-z0-9_-]{24,}", accepts=is_random)
+"""Whatever service it is of. No reason to refuse a value that holds one: it may be a path."""
+
+SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_SETTINGS, RANDOM)
