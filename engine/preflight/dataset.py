@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from engine.errors import UsageError, nearest
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
+from engine.preflight.alignment import type_conflicts
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
+from engine.preflight.samples import SPLITS, Split, split_files
 
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")
@@ -41,8 +44,23 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
     answers = [_file(recipe, path) for path in paths]
+    if recipe.kind == "grpo":
+        sound = not any(answer.status == "fail" for answer in answers)
+        for split in SPLITS:
+            answers += _list_problems(recipe, split, sound)
     fine = "; ".join(answer.message for answer in answers if answer.status == "ok")
     return summary(ID, answers, fine or "no data files in the recipe")
+
+
+def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Check]:
+    """What is wrong with files that are each sound."""
+    files = split_files(recipe, split)
+    for path, count in Counter(path.resolve() for path in files).items():
+        if count > 1:
+            message = f"data.{split}_files names {path.name} {count} times"
+            yield warn(ID, f"{message}: verl reads its rows as often")
+    for conflict in type_conflicts(files) if are_sound else ():
+        yield fail(ID, conflict, "write the column with one type in all files")
 
 
 def _file(recipe: Recipe, path: Path) -> Check:
@@ -54,6 +72,11 @@ def _file(recipe: Recipe, path: Path) -> Check:
     if wild := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
         return fail(ID, f"{absolute}: verl would take the {wild[0]!r} for a pattern of names")
+    if path.suffix != ".parquet":
+        message = (
+            f"{path}: verl tells a file's format by its name, and here it must end in .parquet"
+        )
+        return fail(ID, message, _prepare(recipe, path))
     try:
         return _parquet(recipe, path)
     except (pa.ArrowException, OSError, UsageError) as error:

@@ -1,14 +1,16 @@
 """Does any question that measures the model also train it?
 
 Rows are compared by their question ids, by the whole held-out list, and by what they ask: the
-messages up to the answer, without case and white space. So rows that were copied in another order,
-under other ids or without any are found too.
+messages up to the answer, those of them that are not the system's, and the question recorded in
+``extra_info``, without case, white space and Unicode forms. So rows that were copied in another
+order, under another system prompt, under other ids or without any are found too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +30,10 @@ ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
 _NAMED = 5
 _BATCH = 1024
+_VIEWS = 3
 _BY_CHANCE = 0.05
 """The share of validation questions that may be asked once more under another id."""
+_MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
 _SPLIT = {
     "grpo": "python -m engine.data.prepare preset --only-cached",
     "sft": "python -m engine.data.prepare_sft",
@@ -43,12 +47,13 @@ def _split(recipe: Recipe) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A row by its place and id, and the digest of what it asks."""
+    """A row by its place and id, and digests of what it asks: of all its messages, of those that
+    are not the system's, and of its recorded question."""
 
     file: Path
     row: int
     id: str | None
-    digest: bytes
+    digests: tuple[bytes | None, ...]
 
     @property
     def place(self) -> str:
@@ -77,7 +82,13 @@ def check(subject: Subject) -> Check:
         *_copied(recipe, trained, list(_questions(validation, key))),
         *_listed(recipe, trained, held_out),
     ]
-    return summary(ID, found, f"{len(trained):,} training questions, no overlap with {against}")
+    return summary(ID, found, f"{_counted(trained)}, no overlap with {against}")
+
+
+def _counted(trained: Sequence[Question]) -> str:
+    distinct = len({each.digests[0] for each in trained})
+    rows = f" in {len(trained):,} rows" if distinct < len(trained) else ""
+    return f"{distinct:,} training questions{rows}"
 
 
 def _copied(
@@ -88,12 +99,19 @@ def _copied(
     Large data sets ask some questions twice, under ids of their own: a few are a warning.
     """
     by_id = {each.id: each for each in reversed(trained) if each.id is not None}
-    by_text = {each.digest: each for each in reversed(trained)}
-    pairs = [
-        (each, twin)
-        for each in measured
-        if (twin := by_id.get(each.id or "") or by_text.get(each.digest)) is not None
-    ]
+    telling = _telling(trained)
+    by_text = {
+        digest: each
+        for each in reversed(trained)
+        for view in telling
+        if (digest := each.digests[view]) is not None
+    }
+
+    def twin_of(each: Question) -> Question | None:
+        texts = (by_text.get(each.digests[view] or b"") for view in telling)
+        return by_id.get(each.id or "") or next(filter(None, texts), None)
+
+    pairs = [(each, twin) for each in measured if (twin := twin_of(each)) is not None]
     if not pairs:
         return
     examples = ", ".join(_pair(*pair) for pair in pairs[:_NAMED])
@@ -103,6 +121,13 @@ def _copied(
     is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
     status = warn if is_chance else fail
     yield status(ID, f"{message}: {examples}{more}", _split(recipe))
+
+
+def _telling(trained: Sequence[Question]) -> list[int]:
+    """The digests that tell questions apart. Where every row has the same user message ("Solve the
+    task above.") that says nothing of the question."""
+    counts = [len({each.digests[view] for each in trained}) for view in range(_VIEWS)]
+    return [view for view in range(_VIEWS) if 2 * counts[view] > counts[0]]
 
 
 def _pair(measured: Question, trained: Question) -> str:
@@ -132,12 +157,14 @@ def _questions(files: Iterable[Path], key: str) -> Iterator[Question]:
 
 def _parquet(path: Path, key: str) -> Iterator[Question]:
     file = pq.ParquetFile(path)
-    columns = [name for name in (key, "extra_info.question_id") if _has(file, name)]
+    wanted = (key, "extra_info.question_id", "extra_info.question")
+    columns = [name for name in wanted if _has(file, name)]
     number = 0
     for piece in file.iter_batches(batch_size=_BATCH, columns=columns):
         for row in piece.to_pylist():
-            name = (row.get("extra_info") or {}).get("question_id")
-            yield Question(path, number, _id(name), _digest(row.get(key)))
+            extra = row.get("extra_info") or {}
+            digests = _digests(row.get(key), extra.get("question"))
+            yield Question(path, number, _id(extra.get("question_id")), digests)
             number += 1
 
 
@@ -157,21 +184,33 @@ def _jsonl(path: Path) -> Iterator[Question]:
             if record is not None:
                 messages = record.get("messages")
                 asked = messages[:-1] or messages if isinstance(messages, list) else None
-                yield Question(path, number, _id(record.get("prompt_id")), _digest(asked))
+                yield Question(path, number, _id(record.get("prompt_id")), _digests(asked))
 
 
 def _id(name: Any) -> str | None:
     return str(name) if name not in (None, "") else None
 
 
-def _digest(messages: Any) -> bytes:
-    """Of the texts of the messages; a row that cannot be read so is compared as it is."""
-    if isinstance(messages, list) and all(isinstance(each, dict) for each in messages):
-        texts = [str(each.get("content") or "") for each in messages]
-    else:
-        texts = [json.dumps(messages, default=str)]
-    plain = "\0".join(" ".join(text.split()).casefold() for text in texts)
+def _digests(messages: Any, question: Any = None) -> tuple[bytes | None, ...]:
+    """A row whose messages cannot be read as such is compared as it is."""
+    recorded = _digest([str(question)]) if question else None
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+        return _digest([json.dumps(messages, default=str)]), None, recorded
+    texts = [(each.get("role"), str(each.get("content") or "")) for each in messages]
+    asked = [text for role, text in texts if role != "system"]
+    return _digest([text for _, text in texts]), _digest(asked) if asked else None, recorded
+
+
+def _digest(texts: Iterable[str]) -> bytes:
+    plain = "\0".join(" ".join(_plain(text).split()) for text in texts)
     return hashlib.blake2b(plain.encode(errors="replace"), digest_size=16).digest()
+
+
+def _plain(text: str) -> str:
+    if not text.isascii():
+        composed = unicodedata.normalize("NFKC", text).translate(_MARKS)
+        text = "".join(mark for mark in composed if unicodedata.category(mark) != "Cf")
+    return text.casefold()
 
 
 def _holdout_file(train: Path) -> Path | None:

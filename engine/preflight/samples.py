@@ -21,6 +21,8 @@ BUDGET_BYTES = 32 << 20
 _BATCH = 1024
 
 Mask = Sequence[bool]
+Split = Literal["train", "val"]
+SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Sample:
         return f"{'row' if self.file.suffix == '.parquet' else 'line'} {self.row}"
 
 
-def split_files(recipe: Recipe, split: Literal["train", "val"]) -> list[Path]:
+def split_files(recipe: Recipe, split: Split) -> list[Path]:
     """The training or the validation files of a recipe, which names one or a list."""
     value = recipe.get(f"data.{split}_files") or recipe.get(f"data.{split}_file")
     names = value if isinstance(value, list) else [value]

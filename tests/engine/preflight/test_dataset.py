@@ -14,6 +14,8 @@ from engine.preflight.check import Check
 from engine.preflight.dataset import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
 
+TRAIN = "data/train.parquet"
+
 
 def answer(project: Project, *overrides: str) -> Check:
     return project.checks("grpo", *overrides)["parquet"]
@@ -257,3 +259,48 @@ def test_a_field_that_verl_reads_of_every_row_must_be_there(
     assert check.status == "fail"
     assert f"column '{column}' is " in check.message
     assert lacking in check.message
+
+
+def with_list(project: Project, *names: str) -> Check:
+    listed = ", ".join(names)
+    return project.checks("grpo", f"data.train_files=[{listed}]")["parquet"]
+
+
+def test_a_file_that_is_listed_twice_is_a_warning(project: Project) -> None:
+    check = with_list(project, TRAIN, TRAIN)
+    assert check.status == "warn"
+    assert f"data.train_files names {Path(TRAIN).name} 2 times" in check.message
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "named"),
+    [
+        ("reward_model", {"ground_truth": 3, "style": "rule"}, "'reward_model.ground_truth'"),
+        ("data_source", 3, "'data_source'"),
+    ],
+)
+def test_files_of_a_list_whose_types_differ_cannot_be_joined(
+    project: Project, column: str, value: Any, named: str
+) -> None:
+    other = Path(TRAIN).with_name("other.parquet")
+    table = pq.read_table(TRAIN)
+    rows = [{**each, column: value} for each in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows), other)
+    check = with_list(project, TRAIN, str(other))
+    assert check.status == "fail"
+    assert f"{other}: column {named} is int64 but string in {Path(TRAIN).name}" in check.message
+
+
+def test_fields_that_one_file_of_a_list_lacks_are_filled(project: Project) -> None:
+    other = Path(TRAIN).with_name("other.parquet")
+    rows = [{**each, "ability": "x"} for each in pq.read_table(TRAIN).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows), other)
+    assert with_list(project, TRAIN, str(other)).status == "ok"
+
+
+def test_a_parquet_file_of_another_name_is_refused_as_verl_would(project: Project) -> None:
+    other = Path(TRAIN).with_suffix(".pq")
+    other.write_bytes(Path(TRAIN).read_bytes())
+    check = with_list(project, str(other))
+    assert check.status == "fail"
+    assert "here it must end in .parquet" in check.message

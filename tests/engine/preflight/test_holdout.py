@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,57 @@ def test_case_and_white_space_make_no_new_question(project: Project) -> None:
         entry["extra_info"]["question"] = entry["extra_info"]["question"].upper()
         entry["prompt"][1]["content"] = entry["prompt"][1]["content"].upper() + "  \n"
     assert answer(project, rows).status == "fail"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda text: unicodedata.normalize("NFD", text),
+        lambda text: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text),
+        lambda text: text.replace(" ", "\u00a0"),
+        lambda text: text.replace("a", "a\u200b"),
+        lambda text: text.replace("'", "\u2019"),
+    ],
+    ids=["NFD", "fullwidth", "no-break space", "zero width", "quotes"],
+)
+def test_unicode_forms_make_no_new_question(
+    written: Callable[[str], str], project: Project
+) -> None:
+    def accented(number: int, change: Callable[[str], str] = str) -> Row:
+        found = unnamed(number)
+        asked = change(f"Qu'a-t-il d\u00e9j\u00e0 fait, {found['prompt'][-1]['content']}?")
+        found["prompt"][-1]["content"] = found["extra_info"]["question"] = asked
+        return found
+
+    training = [accented(number) for number in range(12)]
+    found = answer(project, [accented(number, written) for number in range(12)], training)
+    assert "12 of 12 validation questions are also trained on" in found.message
+
+
+def test_another_system_prompt_or_instruction_makes_no_new_question(project: Project) -> None:
+    training = [unnamed(number) for number in range(12)]
+    system, instruction = unnamed(3), unnamed(4)
+    system["prompt"].insert(0, {"role": "system", "content": "Be brief."})
+    system["extra_info"]["question"] = system["extra_info"]["question"][1:]
+    instruction["prompt"][-1]["content"] += "\nThink step by step."
+    found = answer(project, [system, instruction, unnamed(100)], training)
+    assert "2 of 3 validation questions are also trained on" in found.message
+
+
+def test_a_user_message_that_all_rows_share_is_no_question(project: Project) -> None:
+    def solve(number: int) -> Row:
+        found = unnamed(number)
+        task = {"role": "system", "content": found["prompt"][-1]["content"]}
+        found["prompt"] = [task, {"role": "user", "content": "Solve the task above."}]
+        return found
+
+    found = answer(project, [solve(n) for n in HELD_OUT], [solve(n) for n in range(12)])
+    assert "also trained on" not in found.message
+
+
+def test_rows_that_repeat_a_question_are_counted_apart(project: Project) -> None:
+    found = answer(project, [row(n) for n in HELD_OUT], [row(n) for n in range(12)] * 2)
+    assert "12 training questions in 24 rows, no overlap" in found.message
 
 
 def test_the_same_id_is_the_same_question_whatever_its_prompt_says(project: Project) -> None:
