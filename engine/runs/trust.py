@@ -168,7 +168,7 @@ def is_neighbor(directory: str) -> bool:
     Anybody may put a run into a folder that everybody may write.
     """
     try:
-        own, above = os.stat(directory), os.stat(os.path.dirname(directory))  # noqa: PTH116,PTH120
+        own, above = os.stat(directory), os.stat(os.path.dirname(directory) or ".")  # noqa: PTH116,PTH120
     except OSError:
         return False
     shared = above.st_mode & 0o022 == 0o020 and above.st_gid in (os.getegid(), *os.getgroups())

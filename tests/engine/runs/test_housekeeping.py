@@ -72,6 +72,15 @@ def test_an_archived_run_comes_back(root: Path) -> None:
     assert listed(root) == ["old"]
 
 
+def test_a_run_comes_back_into_a_runs_folder_with_a_relative_path(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    make_run(root)
+    here = Path(root.name)
+    assert unarchive(archive(RunDir(here / "old"))).path == here / "old"
+
+
 def test_a_run_is_never_archived_over_another_of_its_name(root: Path) -> None:
     archive(make_run(root))
     with pytest.raises(UsageError, match="exists already; nothing was moved"):
