@@ -92,6 +92,15 @@ _SFT: dict[str, tuple[str, ...]] = {
         "training.num_train_epochs=1",
         "training.per_device_train_batch_size=16",
     ),
+    "attention-adapters": (
+        "sft_tiny",
+        "training.max_steps=20",
+        "lora.r=4",
+        "lora.target_modules=[q_proj,v_proj]",
+        "training.weight_decay=0",
+    ),
+    "checkpointing": ("sft_tiny", "training.max_steps=20", "training.gradient_checkpointing=true"),
+    "saves": ("sft_tiny", "training.max_steps=20", "training.save_steps=10"),
     "two-ranks": ("sft_tiny", "training.max_steps=20", "training.n_gpus=2"),
     "production": (
         "sft_healthbench",

@@ -58,7 +58,6 @@ class Result:
     live: tuple[str, ...]
     after: tuple[str, ...]
     unused: tuple[str, ...]
-    seconds: float
 
     @property
     def canary_ran(self) -> bool:
@@ -73,7 +72,8 @@ class Result:
 def follow(project: Path, plan: Plan) -> Result:
     """Train it, and look at it as a screen would until it ends."""
     begun, run = time.monotonic(), RunDir(project / "runs" / plan.name)
-    live: dict[str, None] = {}
+    kept = project / "live" / f"{plan.name}.json"
+    live = dict.fromkeys(json.loads(kept.read_text()) if kept.exists() else [])
     if not run.path.exists():
         _call(project, "-m", "grubrics_tui", "launch", plan.recipe, *plan.overrides,
               "--name", plan.name, "--json")  # fmt: skip
@@ -84,6 +84,8 @@ def follow(project: Path, plan: Plan) -> Result:
         if state.has_ended:
             break
         time.sleep(LOOK_S)
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps(list(live)))
     shutil.rmtree(project / "checkpoints" / plan.name, ignore_errors=True)
     steps = list(read_steps(run.train_log))
     return Result(
@@ -94,7 +96,6 @@ def follow(project: Path, plan: Plan) -> Result:
         tuple(live),
         tuple(_alarms(diagnose_run(run))),
         _unused(project, plan.name),
-        time.monotonic() - begun,
     )
 
 
@@ -170,10 +171,10 @@ def describe(result: Result) -> str:
         canary = f"{result.compared} of {result.steps} steps"
     name = plan.name.partition("-")[2]
     cells = (f"{plan.recipe}: {name}", result.state, result.steps, findings, len(result.unused))
-    return f"| {' | '.join(map(str, cells))} | {canary} | {result.seconds:.0f} |"
+    return f"| {' | '.join(map(str, cells))} | {canary} |"
 
 
-HEADER = "| recipe: what differs | state | steps | above info | unused | canary | s |"
+HEADER = "| recipe: what differs | state | steps | above info | unused | canary |"
 
 
 def main() -> None:
@@ -202,7 +203,7 @@ def main() -> None:
                 said = (result.plan.overrides, result.live, result.after, result.unused)
                 print(json.dumps(said, indent=1), flush=True)
     minutes = (time.monotonic() - begun) / 60
-    print("\n".join(["", HEADER, "|" + "---|" * 7, *rows]))
+    print("\n".join(["", HEADER, "|" + "---|" * 6, *rows]))
     print(f"\n{len(rows) - loud} of {len(rows)} quiet, {minutes:.0f} minutes; runs: {project}")
 
 
