@@ -19,6 +19,8 @@ from engine.rubrics.rubric import parse_rubric
 WANTED = '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}'
 _SUM = re.compile(r"points must sum to exactly (\d+(?:\.\d+)?)", re.IGNORECASE)
 _PAIRS = (("prompt", "response"), ("prompt", "completion"), ("question", "answer"))
+_READ = {"role", "content"}
+_RECORD_FIELDS = ("tools", "functions", "enable_thinking", "chat_template_kwargs", "images")
 _NAMED, _REASONS = 10, 4
 _ROLES = ("system", "user", "assistant", "tool", "developer")
 
@@ -33,6 +35,25 @@ class Conversations:
     contradicting: list[tuple[int, float]] = field(default_factory=list)
     wanted_sum: float = 0.0
     odd_roles: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unread: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    repeats: int = 0
+    seen: set[int] = field(default_factory=set)
+
+    @property
+    def warnings(self) -> list[tuple[str, str | None]]:
+        """What is doubtful about the lines, and what to do; None where that depends on the file."""
+        found = (
+            (self.unusual_roles, "rename the roles"),
+            (self.unread_fields, "take the fields out, or write what they say as text"),
+            (self.contradiction, None),
+        )
+        return [(message, fix) for message, fix in found if message]
+
+    @property
+    def unread_fields(self) -> str | None:
+        """Fields that change what other trainers learn from a line, and that SFT passes over."""
+        named = [f"{name} ({name_numbers('line', at)})" for name, at in self.unread.items()]
+        return f"fields that SFT does not read: {', '.join(named)}" if named else None
 
     @property
     def complaint(self) -> str | None:
@@ -61,7 +82,10 @@ class Conversations:
     def contradiction(self) -> str | None:
         if not self.contradicting:
             return None
-        sums = ", ".join(f"line {line} sums to {total:g}" for line, total in self.contradicting[:3])
+        sums = ", ".join(
+            f"line {line} sums to {total:g}" if total else f"line {line} has no points"
+            for line, total in self.contradicting[:3]
+        )
         return (
             f"{len(self.contradicting)} of {self.rows} answers contradict their prompt, which asks "
             f"for points that sum to exactly {self.wanted_sum:g}: {sums}"
@@ -75,6 +99,9 @@ def read_conversations(path: Path) -> Conversations:
             if line.strip():
                 found.rows += 1
                 _read(found, number, line)
+                digest = hash(line.strip())
+                found.repeats += digest in found.seen
+                found.seen.add(digest)
     return found
 
 
@@ -122,11 +149,13 @@ def _read(found: Conversations, number: int, line: bytes) -> None:
     for role in dict.fromkeys(str(message["role"]) for message in record["messages"]):
         if role not in _ROLES:
             found.odd_roles[role].append(number)
+    for name in _unread_fields(record):
+        found.unread[name].append(number)
     asked, answer = record["messages"][:-1], str(record["messages"][-1]["content"])
     for wanted in _wanted_sums(asked):
         items = parse_rubric(answer)
         total = sum(item.points for item in items)
-        if items and not math.isclose(total, wanted, abs_tol=1e-6):
+        if not math.isclose(total, wanted, abs_tol=1e-6):
             found.wanted_sum = wanted
             found.contradicting.append((number, total))
 
@@ -140,9 +169,21 @@ def _problem(record: Any) -> str | None:
         return f"no list 'messages' (it has {keys or 'nothing'})"
     if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
         return "a message without role or content"
+    if (kind := next((type(m["content"]) for m in messages if not _is_text(m)), None)) is not None:
+        return f"a message whose content is a {kind.__name__}, and SFT reads text only"
     if messages[-1]["role"] != "assistant":
         return f"the last message is by '{messages[-1]['role']}', so there is nothing to learn"
     return None
+
+
+def _is_text(message: Mapping[str, Any]) -> bool:
+    return isinstance(message["content"], str)
+
+
+def _unread_fields(record: Mapping[str, Any]) -> list[str]:
+    """Fields of a message count by their presence, those of a line where they have a value."""
+    of_messages = {name for message in record["messages"] for name in message} - _READ
+    return [*(name for name in _RECORD_FIELDS if record.get(name)), *sorted(of_messages)]
 
 
 def _wanted_sums(messages: Iterable[Mapping[str, Any]]) -> Iterator[float]:

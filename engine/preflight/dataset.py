@@ -186,11 +186,14 @@ def _conversations(recipe: Recipe, path: Path) -> Check:
         return fail(ID, f"{path}: {found.complaint}", _prepare(recipe, path))
     if not found.rows:
         return fail(ID, f"{path} has no rows", _prepare(recipe, path))
-    if found.unusual_roles:
-        return warn(ID, f"{path}: {found.unusual_roles}", "rename the roles")
-    if found.contradiction:
-        return warn(ID, f"{path}: {found.contradiction}", _prepare(recipe, path))
-    return ok(ID, f"{path}: {found.rows} rows")
+    doubts = [
+        warn(ID, f"{path}: {message}", fix or _prepare(recipe, path))
+        for message, fix in found.warnings
+    ]
+    if doubts:
+        return summary(ID, doubts, "")
+    repeats = f", {found.repeats} of them repeats" if found.repeats else ""
+    return ok(ID, f"{path}: {found.rows} rows{repeats}")
 
 
 def _key(recipe: Recipe, path: Path) -> str:

@@ -30,9 +30,11 @@ def _messages(path: Path, number: int, line: bytes) -> list[dict[str, str]]:
     for message in messages:
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
             raise UsageError(f"{path}:{number}: a message without 'role' or 'content'")
+        if not isinstance(message["content"], str):
+            raise UsageError(f"{path}:{number}: a message whose 'content' is no text")
     if messages[-1]["role"] != "assistant":
         raise UsageError(f"{path}:{number}: the last message is not the assistant's")
-    return [{"role": str(m["role"]), "content": str(m["content"])} for m in messages]
+    return [{"role": str(m["role"]), "content": m["content"]} for m in messages]
 
 
 def write_parquet(conversations: list[list[dict[str, str]]], path: Path) -> Path:

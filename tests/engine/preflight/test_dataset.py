@@ -130,6 +130,7 @@ def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_wit
         ('{"prompt_id": "x"}', "no list 'messages'"),
         ('{"messages": [{"role": "user", "content": "hi"}]}', "nothing to learn"),
         ('{"messages": [{"role": "assistant", "content": ""}]}', "without role or content"),
+        ('{"messages": [{"role": "assistant", "content": ["a"]}]}', "content is a list"),
     ],
 )
 def test_an_sft_line_that_teaches_nothing_is_named(
@@ -187,6 +188,40 @@ def test_a_parquet_file_for_sft_is_told_what_it_holds_and_what_sft_reads(
     assert "SFT reads JSONL" in check.message
     assert "reward_model" not in check.message
     assert way_on in str(check.fix)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("weight", 0), ("tool_calls", [{"id": "1"}]), ("reasoning_content", "a")]
+)
+def test_fields_of_messages_that_sft_does_not_read_are_a_warning(
+    field: str, value: object, project: Project
+) -> None:
+    record = example(0)
+    record["messages"][-1][field] = value
+    write_lines(json.dumps(example(1)), json.dumps(record))
+    check = project.checks("sft")["parquet"]
+    assert check.status == "warn"
+    assert f"fields that SFT does not read: {field} (line 2)" in check.message
+
+
+def test_tools_of_a_line_that_sft_does_not_read_are_a_warning(project: Project) -> None:
+    tools = [{"type": "function", "function": {"name": "search"}}]
+    write_lines(json.dumps(example(1)), json.dumps({**example(0), "tools": tools}))
+    assert "tools (line 2)" in project.checks("sft")["parquet"].message
+
+
+def test_lines_of_an_sft_file_that_repeat_are_counted(project: Project) -> None:
+    write_lines(*[json.dumps(example(number)) for number in (0, 1, 0, 0)])
+    assert project.checks("sft")["parquet"].message.endswith("4 rows, 2 of them repeats")
+
+
+def test_an_answer_without_points_contradicts_a_prompt_that_asks_for_them(
+    project: Project,
+) -> None:
+    asked = {"role": "user", "content": "The points must sum to exactly 10.0."}
+    record = {"messages": [asked, {"role": "assistant", "content": "I like it."}]}
+    write_lines(json.dumps(record))
+    assert "line 1 has no points" in project.checks("sft")["parquet"].message
 
 
 def test_answers_that_contradict_the_sum_their_prompt_asks_for_are_a_warning(

@@ -69,6 +69,8 @@ def test_blank_lines_between_conversations_are_skipped(tmp_path: Path) -> None:
     ("line", "complaint"),
     [
         ("{", "not a JSON object with a list 'messages'"),
+        ('{"messages": [{"role": "assistant", "content": ["a"]}]}', "a message whose 'content' is"),
+        ('{"messages": [{"role": "assistant", "content": null}]}', "a message whose 'content' is"),
         ('{"messages": []}', "not a JSON object with a list 'messages'"),
         ('{"messages": [{"role": "user"}]}', "a message without 'role' or 'content'"),
         ('{"messages": [{"role": "user", "content": "a"}]}', "the last message is not"),
