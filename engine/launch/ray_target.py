@@ -9,11 +9,12 @@ from pathlib import Path
 from engine.addresses import is_loopback
 from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
-from engine.launch.recipe import Recipe
+from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.scoring import asks_judge
 from engine.launch.secret_references import require_none
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
+from engine.runs.rundir import RunDir
 
 _JUDGE_VARIABLES = {
     "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
@@ -39,6 +40,16 @@ def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
     require_none(recipe, f"--ray {cluster.address}")
     require_cluster(cluster, recipe)
     return cluster
+
+
+def recipe_to_resume(run: RunDir) -> Recipe:
+    """The recipe of a run that trained on a cluster.
+
+    Versions before ``grubrics.exposed`` did not ask: their runs listen there as they did.
+    """
+    config = run.read_manifest().get("config") or {}
+    asked = "grubrics.exposed" in config
+    return load_recipe(str(run.recipe), () if asked else ("grubrics.exposed=true",), {})
 
 
 def require_cluster(cluster: Cluster, recipe: Recipe) -> None:

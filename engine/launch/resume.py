@@ -13,7 +13,7 @@ from engine import files, jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.pinned import config_of, pinned_recipe
-from engine.launch.ray_target import chosen_cluster
+from engine.launch.ray_target import chosen_cluster, recipe_to_resume
 from engine.launch.recipe import load_recipe
 from engine.launch.starting_point import starting_point
 from engine.records.own_code import edited_code, executed_code
@@ -56,7 +56,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
 def _resume(run: RunDir, from_step: int | None) -> Resumed:
     state, manifest = _require_ended(run), _whole_manifest(run)
     if manifest.get("ray"):
-        chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
+        chosen_cluster(manifest["ray"], recipe_to_resume(run))
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
     try:

@@ -1,4 +1,4 @@
-"""Is there room for the checkpoints?"""
+"""Is there room for the checkpoints, and a folder for the run that is this user's?"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import local_folder, lora_rank, model_name
 from engine.records.model_folder import parameter_count
+from engine.runs.trust import folder_complaint
 
 ID = "disk"
 RUN_BYTES = 512 * 1024**2
@@ -43,6 +44,9 @@ def check(subject: Subject) -> Check:
         found.append(
             fail(ID, f"{subject.runs}: {readable(runs_free)} free is too little for a run")
         )
+    if (complaint := folder_complaint(subject.runs)) is not None:
+        message = f"{complaint}: others could put runs of theirs in the place of yours"
+        found.append(warn(ID, message, f"chmod +t {subject.runs}"))
     return summary(ID, found, estimate)
 
 

@@ -24,7 +24,7 @@ class ActiveRuns:
             name: found for name in folder_names(self._root) if (found := self._of(name))
         }
         states = {name: state for name, (_, state) in self._known.items() if state is not None}
-        observed = {name: observe(state) for name, state in states.items()}
+        observed = {name: observe(s, RunDir(self._root / name)) for name, s in states.items()}
         active = {name: state for name, state in observed.items() if not state.has_ended}
         return {name: s for name, s in active.items() if is_neighbor(f"{self._root}/{name}")}
 

@@ -121,7 +121,7 @@ def _state_row(state: RunState) -> Row:
 def _info(root: Path, name: str, row: Row) -> RunInfo:
     """Safe to show whatever the row says."""
     recorded = state_from_json(row.get("state"))
-    state = UNREADABLE if recorded is None else observe(recorded)
+    state = UNREADABLE if recorded is None else observe(recorded, RunDir(root / name))
     if recorded is not None and state.state == "lost" and not recorded.has_ended:
         state = observed_state(RunDir(root / name))  # It may have ended since its file was read.
     return RunInfo(

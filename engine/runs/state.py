@@ -12,6 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 from engine import jsonl
 from engine.masking import mask_data
+from engine.runs.marks import supervises
 from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import RunDir
 
@@ -184,10 +185,10 @@ def observed_state(run: RunDir) -> RunState:
     recorded = recorded_state(run)
     if recorded is None:
         return UNREADABLE
-    state = observe(recorded)
+    state = observe(recorded, run)
     if state.state == "lost" and not recorded.has_ended:
         # Its supervisor may have written the verdict and left between the two looks.
-        state = observe(recorded_state(run) or recorded)
+        state = observe(recorded_state(run) or recorded, run)
     return state
 
 
@@ -203,8 +204,8 @@ def settled_state(run: RunDir) -> RunState:
     return observed_state(run)
 
 
-def observe(state: RunState) -> RunState:
-    """A recorded state, checked against the processes of this machine.
+def observe(state: RunState, run: RunDir | None = None) -> RunState:
+    """A recorded state of ``run``, checked against the processes of this machine.
 
     A run whose supervisor never came, or is gone without having said how the run ended, is
     ``lost``. One whose supervisor lives and writes nothing is ``stalled``. Of another machine's
@@ -215,7 +216,7 @@ def observe(state: RunState) -> RunState:
     if state.supervisor is None:
         young = _is_near(state.heartbeat, _STARTUP_S)
         return state if young else state.evolve(state="lost", reason="its supervisor never started")
-    if alive(state.supervisor):
+    if alive(state.supervisor) and (run is None or _may_supervise(state.supervisor, run)):
         return _unless_silent(state)
     if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
         return state
@@ -224,6 +225,18 @@ def observe(state: RunState) -> RunState:
         return state.evolve(state="lost", reason=reason, waiting_for=None)
     quiet = f"last sign of life {_since(state.heartbeat)}"
     return state.evolve(state="lost", reason=f"{_what_befell(state)}; {quiet}")
+
+
+def _may_supervise(process: Identity, run: RunDir) -> bool:
+    """Whether a process is of the user whose run it is, or says that it supervises the run.
+
+    Anybody can write the pid of another user's process into a run of theirs.
+    """
+    try:
+        owner, user = run.path.stat().st_uid, os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116
+    except OSError:
+        return True  # Gone since: the next look tells.
+    return owner == user or supervises(process.pid, run)
 
 
 def _unless_silent(state: RunState) -> RunState:

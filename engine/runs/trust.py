@@ -175,6 +175,16 @@ def is_neighbor(directory: str) -> bool:
     return own.st_uid in trusted_users() or shared
 
 
+def folder_complaint(folder: Path) -> str | None:
+    """Why others could put runs of theirs in the place of runs in a folder; None: they cannot."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    who = None if status.st_mode & stat.S_ISVTX else other_writers(folder, status)
+    return who and f"{folder} is writable by {who} without the sticky bit (chmod +t)"
+
+
 def _exposures(run: RunDir) -> Iterator[str]:
     yield from _of_folder_above(run)
     try:
@@ -215,12 +225,7 @@ def _of_folder_above(run: RunDir) -> Iterator[str]:
     and the folder's may, so a group can share a folder."""
     folder = run.path.absolute().parent
     above = [folder, folder.parent] if folder == archive_root(folder.parent) else [folder]
-    for one in above:
-        with suppress(OSError):
-            status = one.stat()
-            who = None if status.st_mode & stat.S_ISVTX else other_writers(one, status)
-            if who is not None:
-                yield f"{one} is writable by {who} without the sticky bit (chmod +t)"
+    yield from filter(None, map(folder_complaint, above))
 
 
 def _digest(run: RunDir) -> str:

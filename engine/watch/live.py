@@ -95,7 +95,7 @@ class RunWatch:
         """A state file that cannot be read just now is no end: a live supervisor replaces it."""
         state = observed_state(self.run)
         if state == UNREADABLE and self.run.path.exists():
-            state = observe(self._state)
+            state = observe(self._state, self.run)
         self._state = state
         return state
 

@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from engine import jsonl
 from engine.errors import UsageError
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import (
     Needs,
     chosen_cluster,
     exposure,
+    recipe_to_resume,
     shortage,
     where_it_trains,
 )
 from engine.launch.recipe import Recipe, load_recipe
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node
+from engine.runs.rundir import RunDir
 
 RECIPE = """
 grubrics: {{kind: grpo, device: {device}}}
@@ -68,6 +71,15 @@ def test_a_cluster_that_other_hosts_reach_is_asked_for_by_name(tmp_path: Path) -
     )
     meant = load_recipe(str(tmp_path / "try.yaml"), ["grubrics.exposed=true"], {})
     assert exposure(nodes, meant) is None
+
+
+def test_a_run_of_a_version_that_did_not_ask_is_resumed_where_it_ran(tmp_path: Path) -> None:
+    nodes, run = [Node("10.0.0.1", cpus=64, gpus=8)], RunDir(tmp_path)
+    recipe(tmp_path).path.rename(run.recipe)
+    jsonl.write_json(run.manifest, {"v": 1, "config": {"trainer.nnodes": {"value": 1}}})
+    assert exposure(nodes, recipe_to_resume(run)) is None
+    jsonl.write_json(run.manifest, {"v": 1, "config": {"grubrics.exposed": {"value": False}}})
+    assert exposure(nodes, recipe_to_resume(run)) is not None
 
 
 def test_a_cluster_on_loopback_exposes_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from engine.runs.processes import identify
 from engine.runs.queue_log import log_path
 from engine.runs.ray_job import RayJob, left_on_cluster, write_job
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.stopping import stop_run
 from engine.runs.trust import (
     UntrustedError,
@@ -336,3 +337,13 @@ def test_files_that_nobody_else_can_reach_may_have_any_mode(root: Path) -> None:
     for folder in (run.path, run.attempt(1).path):
         folder.chmod(0o755)
     assert exposures(run) == [f"{run.attempt(1).path}/metrics.jsonl is writable by everybody"]
+
+
+@needs_root
+def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
+    run, own = make_run(root), identify(os.getpid())
+    write_state(run, RunState("running", supervisor=own, heartbeat=time.time()))
+    assert observed_state(run).state == "running"
+    give(run.path, STRANGER)
+    assert observed_state(run).state == "lost"
+    assert ActiveRuns(root).look() == {}
