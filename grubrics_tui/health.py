@@ -1,4 +1,4 @@
-"""The health of finished runs: of those in sight, found out in a thread of its own."""
+"""The health of runs: of those in sight, found out in a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine.doctor.health import UNKNOWN, Health, HealthBook
+from engine.doctor.health import EXAMINE_AGAIN_S, UNKNOWN, Health, HealthBook, is_examined
 from engine.runs.registry import RunInfo
 
 _FIRST_S, _REST = 0.5, 4.0
@@ -18,22 +18,28 @@ Key = tuple[str, int, float | None]
 
 
 class HealthWatch:
-    """Every run is looked at once, and again after it was resumed. What is out of sight waits."""
+    """Every run is looked at once, and again after it was resumed; one that is running again and
+    again. What is out of sight waits."""
 
     def __init__(self, root: Path, tell: Callable[[], object]) -> None:
         """``tell`` is called in the thread whenever the health of a run is known."""
         self._root, self._tell = root, tell
         self._wanted: Sequence[RunInfo] = ()
         self._known: dict[Key, Health | None] = {}
+        self._looks: dict[Key, tuple[float, int | None]] = {}
+        """When a running run was last examined, and at what step."""
         self._wake, self._left = threading.Event(), threading.Event()
 
     def of(self, info: RunInfo) -> Health | None:
-        """``UNKNOWN`` until a finished run was examined; None for one that has not finished."""
-        return self._known.get(_key(info), UNKNOWN) if info.state.state == "finished" else None
+        """``UNKNOWN`` until a finished run was examined; None for one that goes on, unless it is
+        unhealthy."""
+        if not is_examined(info.state):
+            return None
+        return self._known.get(_key(info), None if info.state.state == "running" else UNKNOWN)
 
     def want(self, runs: Sequence[RunInfo]) -> None:
         """These are in sight, the most wanted first."""
-        self._wanted = [info for info in runs if info.state.state == "finished"]
+        self._wanted = [info for info in runs if is_examined(info.state)]
         self._wake.set()
 
     def begin(self) -> None:
@@ -49,15 +55,24 @@ class HealthWatch:
         book = HealthBook(self._root)
         while not self._left.is_set():
             self._wake.clear()
-            info = next((one for one in self._wanted if _key(one) not in self._known), None)
+            info = next((one for one in self._wanted if self._is_due(one)), None)
             if info is None:
                 self._wake.wait()
                 continue
             started = time.thread_time()
             self._known[_key(info)] = book.examine(info, self._left.is_set)
+            self._looks[_key(info)] = time.monotonic(), info.state.step
             with suppress(RuntimeError):  # The app has ended meanwhile.
                 self._tell()
             self._left.wait(_REST * (time.thread_time() - started))
+
+    def _is_due(self, info: RunInfo) -> bool:
+        if _key(info) not in self._known:
+            return True
+        if info.state.state != "running":
+            return False
+        looked, step = self._looks[_key(info)]
+        return step != info.state.step and time.monotonic() - looked >= EXAMINE_AGAIN_S
 
 
 def _key(info: RunInfo) -> Key:

@@ -1,8 +1,8 @@
-"""Whether a finished run is any good: one verdict for every list, screen and command.
+"""Whether a run is any good: one verdict for every list, screen and command.
 
-A run that did all its steps may still be worthless. The doctor needs tens of milliseconds and
-more for a run, so verdicts are cached beside the index of runs, each valid for one state of the
-run's files and of the doctor's rules.
+A run that did all its steps may be worthless, and one that still runs, too. The doctor needs tens
+of milliseconds and more for a run, so verdicts on finished runs are cached beside the index of
+runs, each valid for one state of the run's files and of the doctor's rules.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from engine.runs.state import RunState, observed_state
 Stopped = Callable[[], bool]
 
 _GRAVE = (Severity.CRITICAL, Severity.ERROR)
+_EXAMINED = ("finished", "running")
+"""States that say nothing of a run's numbers; every other state is a warning or an error itself."""
+EXAMINE_AGAIN_S = 10.0
+"""A run that goes on is examined so often, where it has done steps since."""
 _RULES = Path(__file__).parent
 
 
@@ -60,13 +64,26 @@ UNKNOWN = Health(is_known=False)
 def health_of(
     run: RunDir, state: RunState | None = None, stopped: Stopped = lambda: False
 ) -> Health | None:
-    """Let the doctor examine a finished or stopped run.
+    """Let the doctor examine a finished, stopped or running run.
 
-    None for a run in another state, which says itself what is wrong; ``UNKNOWN`` where its files
-    could not be examined, or where ``stopped`` broke the examination off.
+    None for a run in another state, which says itself what is wrong, and for a running one without
+    a grave finding, which may still become unhealthy; ``UNKNOWN`` where the files of a finished
+    one could not be examined, or where ``stopped`` broke the examination off.
     """
-    if (state or observed_state(run)).state != "finished":
+    known = state or observed_state(run)
+    if not is_examined(known):
         return None
+    health = _examined(run, stopped)
+    is_open = known.state == "running" and health.finding is None
+    return None if is_open else health
+
+
+def is_examined(state: RunState) -> bool:
+    """Whether the doctor has a say on a run in that state."""
+    return state.state in _EXAMINED
+
+
+def _examined(run: RunDir, stopped: Stopped) -> Health:
     from engine.doctor.live import RunFollower  # numpy: a list with all verdicts does without.
 
     with suppress(Exception):  # A folder that is being deleted, a rule that breaks.
@@ -76,7 +93,7 @@ def health_of(
 
 
 def health_from(findings: Iterable[Finding]) -> Health:
-    """The verdict on a finished run of which the doctor has said everything."""
+    """The verdict on a run of which the doctor has said everything."""
     return Health(finding=next((one for one in findings if one.severity in _GRAVE), None))
 
 
@@ -100,6 +117,8 @@ class HealthBook:
 
     def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
         """The cached verdict, else the doctor's, which is then cached."""
+        if info.state.state == "running":  # Its files change: what is cached is never valid.
+            return health_of(RunDir(self._root / info.id), info.state, stopped)
         known = self.of(info)
         if known is None or known.is_known:
             return known
@@ -113,12 +132,13 @@ class HealthBook:
         return health
 
     def examine_all(self, runs: Iterable[RunInfo], budget_s: float) -> Mapping[str, Health | None]:
-        """The verdicts by id. Runs that nobody examined before are examined in the order given,
+        """The verdicts by id. Runs that nobody examined before are examined, running ones first,
         until ``budget_s`` seconds of CPU are spent; the rest stays unknown. On a busy machine
         as many are examined as on an idle one."""
         infos = list(runs)
         verdicts = {info.id: self.of(info) for info in infos}
-        unknown = [info for info in infos if verdicts[info.id] is UNKNOWN]
+        running = [info for info in infos if info.state.state == "running"]
+        unknown = [*running, *(info for info in infos if verdicts[info.id] is UNKNOWN)]
         if not unknown:
             return verdicts
         import engine.doctor.live  # noqa: F401 - to load the rules is not to examine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine import jsonl
-from engine.doctor.health import Health, health_of
+from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
 from engine.records.checkpoints import CheckpointReport, check_checkpoint
 from engine.records.derived import derived_keys
 from engine.records.own_code import code_values
@@ -46,18 +47,28 @@ class RunReader:
         self._watch = RunWatch(run, columns=True)
         self._before: tuple[str, int] | None = None
         self._examined: tuple[str, int] | None = None
+        self._step: int | None = None
+        self._at = 0.0
 
     def look(self) -> Look:
         update = self._watch.poll()
         now = (update.state.state, update.state.attempt)
         health = None
-        if now != self._examined and update.read_share >= 1:
-            health, self._examined = health_of(self._run, update.state), now
+        if update.read_share >= 1 and self._is_due(now, update.state):
+            health = health_of(self._run, update.state)
+            self._examined, self._step, self._at = now, update.state.step, time.monotonic()
         # A checkpoint is looked for when something happened: its files are many.
         if now == self._before and not update.events:
             return Look(update, health=health)
         self._before = now
         return Look(update, check_checkpoint(self._run), self._run.read_manifest(), health)
+
+    def _is_due(self, now: tuple[str, int], state: RunState) -> bool:
+        """Whether the doctor's verdict may be another than when it was last asked."""
+        if now != self._examined:
+            return True
+        has_steps = state.state == "running" and state.step != self._step
+        return has_steps and time.monotonic() - self._at >= EXAMINE_AGAIN_S
 
 
 class RunRecord:

@@ -50,6 +50,17 @@ async def test_the_list_marks_an_unhealthy_run_and_only_that_one(
         assert "✓ finished" in row and "unhealthy" not in row
 
 
+async def test_the_list_marks_a_run_that_goes_on_although_its_numbers_are_worthless(
+    runs: Path, hot: SampleRun
+) -> None:
+    hot.say("running")
+    assert f"running, {UNHEALTHY}" in told("runs", runs=runs)
+    async with running(runs, SMALL) as driver:
+        driver.app.push_screen(RunsScreen(runs))
+        screen = await driver.shows("! running", "unhealthy")
+        assert "● running" not in screen
+
+
 async def test_the_verdict_names_what_made_a_finished_run_unhealthy(
     runs: Path, hot: SampleRun
 ) -> None:
