@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import UsageError, unknown_name
-from engine.runs.rundir import RunDir, find_run, run_ids
+from engine.runs.rundir import RunDir, find_run, run_id_of, run_ids
 
 if TYPE_CHECKING:
     from engine.launch.recipe import Recipe
@@ -27,8 +27,9 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
     try:
         find_config(source)
     except UsageError as no_config:
-        if not (names := run_ids(root)):
+        if not (names := run_ids(root)) or Path(source).suffix in (".yaml", ".yml"):
             raise no_config
+        source = run_id_of(root, source)
         if not any(name.startswith(source) for name in names):
             known = [*recipe_names(), *names]
             raise unknown_name("run or recipe", source, known) from no_config

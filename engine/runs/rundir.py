@@ -158,7 +158,11 @@ def check_id(run_id: str) -> str:
 
 
 def find_run(root: Path, run_id: str) -> RunDir:
-    """The run called ``run_id``, or one whose id starts so when only one does."""
+    """The run called ``run_id``, or one whose id starts so when only one does.
+
+    The path of a run of ``root`` will do: it is what a launch prints and what a shell completes.
+    """
+    run_id = run_id_of(root, run_id)
     exact = root / run_id
     if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
         return _bounded(RunDir(exact))
@@ -169,6 +173,19 @@ def find_run(root: Path, run_id: str) -> RunDir:
     if len(starting) > 1:
         raise UsageError(f"run '{run_id}' is not one run: {', '.join(starting[:8])}")
     raise unknown_name("run", run_id, known)
+
+
+def run_id_of(root: Path, given: str) -> str:
+    """The id in ``runs/ID``. UsageError for a run of another folder."""
+    path = Path(given)
+    if "/" not in given or not there(f"{path}/manifest.json"):
+        return given
+    if path.parent.resolve() == root.resolve():
+        return path.name
+    raise UsageError(
+        f"{path} is a run of another folder than {root}; name it by its id: "
+        f"--runs {path.parent} ... {path.name}"
+    )
 
 
 def _bounded(run: RunDir) -> RunDir:

@@ -66,7 +66,7 @@ def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
     run.recipe.write_text(pinned_recipe(contents["config"]))
     of_run, of_recipe = (
         json.loads(estimate(*what, "--gpu-memory", "80", "--json").output)
-        for what in (["night"], ["verl_grpo", "data.train_batch_size=16"])
+        for what in (["runs/night"], ["verl_grpo", "data.train_batch_size=16"])
     )
     assert (of_run["run"], of_recipe["run"]) == ("night", None)
     assert of_run["memory"] == of_recipe["memory"]
@@ -207,3 +207,12 @@ def test_targets_that_the_model_does_not_have_are_refused(tmp_path: Path, call: 
     code, said = call("estimate", *of_qwen_7b(tmp_path, "grpo", "q_proj;k_proj"))
     assert code == 2
     assert "target_modules=q_proj;k_proj matches no module of the model" in said
+
+
+def test_beside_runs_a_mistyped_recipe_file_names_its_neighbor() -> None:
+    shutil.copy("configs/sft_tiny.yaml", "mine.yaml")
+    run = RunDir(Path("runs/night"))
+    run.path.mkdir(parents=True)
+    run.manifest.write_text("{}")
+    done = estimate("mine.yml")
+    assert "config 'mine.yml' does not exist; did you mean 'mine.yaml'?" in str(done.exception)

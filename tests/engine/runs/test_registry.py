@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from engine import jsonl
+from engine.errors import UsageError
 from engine.runs.index import Index
 from engine.runs.processes import Identity, identify
 from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import RunState, write_state
 
 
@@ -224,3 +226,20 @@ def test_a_run_that_may_not_be_looked_into_hides_no_other(root: Path, index: Ind
     found = {info.id: info.state.reason for info in list_runs(root, index)}
     (root / "run-1").chmod(0o755)
     assert found == {"run-0": None, "run-1": "no readable state.json", "run-2": None}
+
+
+@pytest.mark.parametrize("given", ["run-1", "runs/run-1", "./runs/run-1/", "../here/runs/run-1"])
+def test_a_run_is_named_by_its_id_or_by_its_folder(
+    root: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    here = root.parent / "here"
+    here.mkdir()
+    root.rename(here / "runs")
+    monkeypatch.chdir(here)
+    assert find_run(Path("runs"), given).path == Path("runs/run-1")
+
+
+def test_the_folder_of_a_run_elsewhere_is_told_how_to_be_named(root: Path, tmp_path: Path) -> None:
+    make_run(tmp_path / "others", "theirs", started=1.0)
+    with pytest.raises(UsageError, match=re.escape(f"--runs {tmp_path}/others ... theirs")):
+        find_run(root, f"{tmp_path}/others/theirs")
