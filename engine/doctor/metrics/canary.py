@@ -33,6 +33,7 @@ DIFFERENCE = "training/rollout_probs_diff_mean"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _EXACT_GROWTH, _EXACT_FLOOR, _EXACT_START = 20.0, 1e-5, 1e-3
 _GROWTH, _FLOOR, _STEPS = 4.0, 0.02, 3
+_USUAL_TOP_P = 0.95
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -54,8 +55,8 @@ def _compares_like_with_like(run: Run) -> bool:
 
 
 def _explained_by_cut(run: Run) -> float:
-    """The most that top_p adds to the probability of a sampled token."""
-    top_p = run.context.get(f"{_ROLLOUT}.top_p")
+    """The most that top_p adds to the probability of a sampled token; the usual one if unknown."""
+    top_p = run.context.get(f"{_ROLLOUT}.top_p", _USUAL_TOP_P)
     return 1.0 - float(top_p) if isinstance(top_p, int | float) else 0.0
 
 

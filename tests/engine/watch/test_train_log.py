@@ -95,6 +95,14 @@ def test_rollouts_of_the_next_step_wait_for_it(attempt: Attempt) -> None:
     assert second.metrics["reward/mean"] == 0.9
 
 
+def test_rollouts_are_counted_before_their_step_is_logged(attempt: Attempt) -> None:
+    joiner = StepJoiner(attempt)
+    jsonl.append(attempt.reward, rollout("a", 0.2))
+    jsonl.append(attempt.reward, {**rollout("a", 0.2), "reward": None})
+    assert joiner.new_steps() == []
+    assert joiner.scored == 2
+
+
 def test_validation_rollouts_are_kept_apart(attempt: Attempt) -> None:
     jsonl.append(attempt.reward, rollout("a", 0.2))
     jsonl.append(attempt.reward, {**rollout("v", 0.9), "split": "val"})
