@@ -22,7 +22,7 @@ def check(subject: Subject) -> Check:
     if subject.waits:
         return ok(ID, f"active now, and this run waits for its turn: {', '.join(others)}")
     named = "; ".join(_phrase(name, state, subject) for name, state in others.items())
-    return warn(ID, named, f"grubrics-tui launch {subject.recipe.path} --queue waits")
+    return warn(ID, named, f"grubrics-tui launch {subject.recipe.path} --queue")
 
 
 def _others(subject: Subject) -> dict[str, RunState]:
@@ -37,11 +37,9 @@ def _others(subject: Subject) -> dict[str, RunState]:
 
 
 def _phrase(name: str, state: RunState, subject: Subject) -> str:
-    total = "" if state.total_steps is None else f" of {state.total_steps}"
-    return (
-        f"run '{name}' is {state.state} at step {state.step or 0}{total} "
-        f"and shares {_shared(state, subject)}"
-    )
+    total = f" of {state.total_steps}" if state.total_steps else ""
+    at = f" at step {state.step or 0}{total}" if state.step or state.total_steps else ""
+    return f"run '{name}' is {state.state}{at} and shares {_shared(state, subject)}"
 
 
 def _shared(state: RunState, subject: Subject) -> str:

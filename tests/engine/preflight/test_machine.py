@@ -36,7 +36,7 @@ def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) ->
     assert found.message == (
         "run 'other' is running at step 3 of 40 and shares the CPU and the memory"
     )
-    assert found.fix is not None and found.fix.endswith("--queue waits")
+    assert found.fix is not None and found.fix.endswith("--queue")
 
 
 @pytest.mark.parametrize(
