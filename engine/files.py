@@ -106,19 +106,31 @@ def make_folder(path: Path) -> None:
         path.chmod(0o700 | above & 0o055 | path.stat().st_mode & stat.S_ISGID)
 
 
+def make_private(folder: Path) -> None:
+    """Make sure that a folder is there and is this user's alone. OSError for somebody else's."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def tighten(folder: Path) -> None:
-    """Make the files in a folder and below no more readable than the folder, and writable by their
-    owner alone. What belongs to somebody else stays as it is."""
-    mode = mode_in(folder)
-    for file in _files_below(folder):
+    """Make what is in a folder no more readable than the folder, and writable by its owner alone.
+    What belongs to somebody else stays as it is."""
+    readable = folder.stat().st_mode & 0o055
+    for path in _paths_below(folder):
         try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                os.fchmod(descriptor, status.st_mode & (0o700 | mode))
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if (is_folder or stat.S_ISREG(status.st_mode)) and status.st_uid == os.geteuid():
+                others = readable | stat.S_ISGID if is_folder else readable & 0o044
+                os.fchmod(descriptor, status.st_mode & (0o700 | others))
         finally:
             os.close(descriptor)
 
@@ -128,9 +140,9 @@ def mode_in(folder: Path) -> int:
     return 0o600 | folder.stat().st_mode & 0o044
 
 
-def _files_below(folder: Path) -> Iterator[str]:
-    for parent, _, names in os.walk(folder):
-        yield from (f"{parent}/{name}" for name in names)
+def _paths_below(folder: Path) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        yield from (f"{parent}/{name}" for name in (*folders, *names))
 
 
 def _checked(descriptor: int, path: Path) -> int:

@@ -104,6 +104,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is known, in words; what is not known is left out."""
     yield "run", found["id"]
     yield "state", found["phrase"]
+    for why in found["exposed_because"]:
+        yield "not trusted", f"{why}; nothing is done with the run without --trust"
     if found["sick"]:
         yield "doctor", "{title} [{id}]; grubrics-tui diagnose says why".format(**found["sick"])
     yield "step", step_of(found["step"], found["total_steps"])

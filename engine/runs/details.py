@@ -12,6 +12,7 @@ from engine.runs.processes import members
 from engine.runs.ray_job import read_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state, with_first_start
+from engine.runs.trust import exposures
 
 
 def details(run: RunDir) -> dict[str, Any]:
@@ -45,6 +46,7 @@ def details(run: RunDir) -> dict[str, Any]:
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),
         "changes": manifest.get("changes"),
+        "exposed_because": exposures(run),
         "tags": list(notes.tags),
         "note": notes.text,
         "dir": str(run.path),

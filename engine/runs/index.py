@@ -14,6 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from engine import files
+
 Row = dict[str, Any]
 
 # In the name: a program of another version keeps its own file.
@@ -71,7 +73,9 @@ class Index:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        files.make_private(
+            self._path.parent
+        )  # It tells what runs hold that only their owner reads.
         try:
             with closing(sqlite3.connect(self._path, timeout=1.0)) as database:
                 # The write-ahead log needs shared memory, which network file systems do not have.

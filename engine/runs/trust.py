@@ -90,7 +90,7 @@ def agree(case: Case) -> None:
     folder = _state_folder()
     record = {"v": 1, "t": time.time(), "run": str(case.run.path), "digest": case.digest}
     try:
-        _make_private(folder)
+        files.make_private(folder)
         jsonl.append(folder / _AGREED, record)
     except OSError as error:
         raise UsageError(
@@ -270,7 +270,7 @@ def _key(*, create: bool = False) -> bytes:
     """The user's own key. OSError without a key or a place for one."""
     folder = _state_folder()
     if create:
-        _make_private(folder)
+        files.make_private(folder)
     if not _is_private(folder):
         raise PermissionError
     path = folder / _KEY
@@ -281,11 +281,6 @@ def _key(*, create: bool = False) -> bytes:
             path.hardlink_to(fresh)  # Of two launches at once one makes it.
         fresh.unlink()
     return files.read_regular(path, 1000)
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
 
 
 def _is_private(folder: Path) -> bool:

@@ -113,3 +113,30 @@ def test_a_file_is_as_readable_as_its_folder_whatever_the_umask(
     loose = modes.pop("by others")
     assert modes == {"a": file, "b": file & ~umask, "lock": 0o600, "below": folder}
     assert loose & ~file == 0
+
+
+def test_folders_are_tightened_too(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    loose = tmp_path / "rollouts"
+    loose.mkdir()
+    loose.chmod(0o777)
+    (loose / "1.jsonl").write_text("{}")
+    files.tighten(tmp_path)
+    assert loose.stat().st_mode & 0o777 == 0o700
+    assert (loose / "1.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_private_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "grubrics-tui"
+    files.make_private(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    files.make_private(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+def test_a_folder_of_another_user_is_never_private(tmp_path: Path) -> None:
+    os.chown(tmp_path, 54_321, -1)
+    with pytest.raises(PermissionError):
+        files.make_private(tmp_path)

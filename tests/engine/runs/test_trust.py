@@ -21,6 +21,7 @@ from engine.errors import UsageError
 from engine.launch.resume import resume, resume_plan
 from engine.runs.active import ActiveRuns
 from engine.runs.custody import custody
+from engine.runs.details import details
 from engine.runs.housekeeping import archive, plan_deletion
 from engine.runs.notes import add_tags, read_notes, write_note
 from engine.runs.processes import identify
@@ -347,3 +348,11 @@ def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
     give(run.path, STRANGER)
     assert observed_state(run).state == "lost"
     assert ActiveRuns(root).look() == {}
+
+
+@needs_root
+def test_what_is_known_of_a_run_says_who_else_could_have_written_it(root: Path) -> None:
+    run = make_run(root)
+    assert details(run)["exposed_because"] == []
+    give(run.path, STRANGER)
+    assert details(run)["exposed_because"] == [f"{run.path} is owned by uid {STRANGER}"]
