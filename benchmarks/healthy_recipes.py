@@ -100,6 +100,14 @@ _SFT: dict[str, tuple[str, ...]] = {
         "training.weight_decay=0",
     ),
     "checkpointing": ("sft_tiny", "training.max_steps=20", "training.gradient_checkpointing=true"),
+    "no-warm-up": ("sft_tiny", "training.max_steps=20", "training.warmup_ratio=0"),
+    "small-batches": (
+        "sft_tiny",
+        "training.max_steps=20",
+        "training.per_device_train_batch_size=2",
+        "training.learning_rate=1e-3",
+        "training.max_grad_norm=0.5",
+    ),
     "saves": ("sft_tiny", "training.max_steps=20", "training.save_steps=10"),
     "two-ranks": ("sft_tiny", "training.max_steps=20", "training.n_gpus=2"),
     "production": (

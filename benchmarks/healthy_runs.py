@@ -87,7 +87,8 @@ def follow(project: Path, plan: Plan) -> Result:
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps(list(live)))
     shutil.rmtree(project / "checkpoints" / plan.name, ignore_errors=True)
-    steps = list(read_steps(run.train_log))
+    # Step 0 is the validation before training.
+    steps = [step for step in read_steps(run.train_log) if step.step >= 1]
     return Result(
         plan,
         str(observed_state(run).state),
