@@ -83,7 +83,7 @@ def _of_exceptions() -> Iterator[Entry]:
 
 
 _PROPOSED = "The values or the command that the checklist's answer proposes"
-_LOOKS = ("type", "message", "frames", "innermost")
+_LOOKS = ("type", "message", "frames", "innermost", "code")
 
 
 def _of_records() -> Iterator[Entry]:

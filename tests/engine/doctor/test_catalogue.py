@@ -13,14 +13,17 @@ import pytest
 from engine.doctor.catalogue.__main__ import main, markdown
 from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.source import Source
+from engine.doctor.diagnose import diagnose_file
 from engine.doctor.families import FAMILIES
 from engine.doctor.finding import Finding
+from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.findings import RULES
 from engine.doctor.rewards.failures import CLASSES
-from engine.doctor.text.rules import Role, load_rules
+from engine.doctor.text.rules import Role, Rule, load_rules
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
+from tests.engine.records.runs import make_run
 
 ROWS = tuple(entries())
 TABLE = Path(__file__).parents[3] / "docs" / "symptoms.md"
@@ -107,6 +110,29 @@ def test_every_file_of_rules_is_asked_by_the_product() -> None:
     for shape in shapes():
         module = "engine.doctor." + shape.name.removeprefix("doctor/").replace("/", ".")
         assert module in asked, f"nothing asks {module}"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [rule for rule in load_rules() if rule.role is not Role.NOISE and rule.above is None],
+    ids=lambda rule: rule.id,
+)
+def test_every_rule_on_lines_is_reached_by_the_command_and_by_the_screen(
+    rule: Rule, tmp_path: Path
+) -> None:
+    """No other rule takes the line away. `test_frames` has those that ask for frames above it."""
+    run = make_run(tmp_path)
+    console = run.attempt(1).console
+    console.parent.mkdir(parents=True)
+    at_info = "INFO 01-02 03:04:05 [serve.py:7] " if rule.times > 1 and rule.quiet else ""
+    often = max(rule.times, rule.often if rule.lasting else 1)
+    by_command, by_screen = set(), set()
+    for example in rule.examples:
+        console.write_text(f"{at_info}{example}\n" * often)
+        by_command |= {found.id for found in everything(diagnose_file(console))}
+        by_screen |= {found.id for found in everything(RunFollower(run).look()[1])}
+    assert rule.id in by_command
+    assert rule.id in by_screen
 
 
 def _imported(code: str) -> Iterator[str]:
