@@ -68,7 +68,8 @@ CHARTS = ("live", "compare")
 ACTIONS: tuple[Action, ...] = (
     Action("launch", "l,enter", "launch", "Go on to the launch screen; refused while a check fails",
            ("checklist",), "grubrics-tui launch CONFIG --dry-run"),
-    Action("choose_config", "o", "config", "Choose another config from configs/", ("checklist",)),
+    Action("choose_config", "o", "config", "Choose another config, of configs/ or this folder",
+           ("checklist",)),
     Action("edit_overrides", "v", "overrides", "Change values for this launch: key=value ...",
            ("checklist",), "grubrics-tui check CONFIG key=value"),
     Action("recheck", "u", "again", "Answer every check again", ("checklist",),

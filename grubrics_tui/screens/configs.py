@@ -15,7 +15,7 @@ from grubrics_tui.widgets.choices import Choices
 
 
 class ConfigsScreen(PickOne):
-    """Answers the name of a file in ``configs/``, or None."""
+    """Answers the name of a file in ``configs/`` or the path of one in this folder, or None."""
 
     BINDINGS = bindings("configs")
 
@@ -47,7 +47,7 @@ class ConfigsScreen(PickOne):
         options.add_options([Option(_line(c, width), id=c.name) for c in message.configs])
         options.highlighted = names.index(self._current) if self._current in names else None
         if not names:
-            options.border_subtitle = "configs/ holds no recipe"
+            options.border_subtitle = "no recipe in this folder or in configs/"
 
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:

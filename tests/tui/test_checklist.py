@@ -113,6 +113,22 @@ async def test_another_config_is_chosen_from_the_recipes_of_the_folder(
         assert driver.app.config == "other"
 
 
+async def test_a_recipe_in_the_folder_of_the_command_can_be_chosen_too(
+    project: Path, runs: Path
+) -> None:
+    recipe = (project / "configs" / "small.yaml").read_text()
+    (project / "mine.yaml").write_text(recipe)
+    (project / "compose.yaml").write_text("services: {}")
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("o")
+        screen = await driver.shows("mine.yaml")
+        assert "compose" not in screen
+        await driver.press("j", "enter")
+        await driver.message(ChecklistScreen.Loaded)
+        assert driver.app.config == "mine.yaml"
+
+
 async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
         await driver.message(ChecklistScreen.Loaded)
