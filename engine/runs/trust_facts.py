@@ -24,10 +24,16 @@ _LARGEST_RECIPE = 1 << 20
 _MOST_VALUES = 20_000
 _LONGEST = 500
 _MOST_OF_A_KIND = 12
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
-_ADDRESS_KEY = re.compile(r"(?:base_url|endpoint|webhook|address|api_base|server)\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b(?!pkg:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+_ADDRESS_KEY = re.compile(
+    r"(?:^|[._-])(?:urls?|endpoints?|webhooks?|address(?:es)?|api_base|hosts?|servers?)$",
+    re.IGNORECASE,
+)
+_PACKAGE = re.compile(r"\bpkg://[^\s\"'<>]+", re.IGNORECASE)
 _CODE = re.compile(r"(?<![\w./~-])[\w./~-]+\.(?:py|so|sh)(?![\w/])")
-_CODE_KEY = re.compile(r"(?:custom_\w+|_cls)\.path$|external_lib$|plugin|trust_remote_code$")
+_CODE_KEY = re.compile(
+    r"(?:custom_\w+|_cls)\.path$|external_lib$|plugin|trust_remote_code$|_class$"
+)
 _COMMAND_KEY = re.compile(r"(?:^|[._])(?:command|cmd|entrypoint|argv)$")
 
 
@@ -89,6 +95,7 @@ def _code(values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
             yield value if isinstance(value, str) else f"{key}={value}"
     for text in (*commands, *(str(value) for _, value in values)):
         yield from _CODE.findall(text)
+        yield from _PACKAGE.findall(text)
 
 
 def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:

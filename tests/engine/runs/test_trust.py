@@ -158,6 +158,30 @@ def test_what_is_shown_names_owner_command_variables_code_and_addresses(root: Pa
     assert "pw@" not in text
 
 
+def test_settings_of_a_common_run_do_not_bury_addresses_and_code(root: Path) -> None:
+    config = {
+        "actor.qat.activation_observer": "static_minmax",
+        "rollout.agent.custom_async_server._target_": "verl.workers.CustomAsyncServerConfig",
+        "rollout.agent.agent_loop_manager_class": "evil.Manager",
+        "reward.reward_manager.module.path": "pkg://evil.entry",
+        "transfer_queue.metadata_server": "evil.example:1",
+        "judge.base_url": "evil.example/v1",
+    }
+    run = RunDir(root / "runs" / "night")
+    run.path.mkdir(parents=True)
+    values = {key: {"value": value, "origin": "default"} for key, value in config.items()}
+    jsonl.write_json(run.manifest, {"config": values})
+    found = list(facts(run, "ann"))
+    assert [text for label, text in found if label == "address"] == [
+        "transfer_queue.metadata_server: evil.example:1",
+        "judge.base_url: evil.example/v1",
+    ]
+    assert [text for label, text in found if label == "code"] == [
+        "evil.Manager",
+        "pkg://evil.entry",
+    ]
+
+
 def test_a_yes_is_for_exactly_what_was_shown(root: Path) -> None:
     run = make_run(root)
     case = objection(run, executes=True)
