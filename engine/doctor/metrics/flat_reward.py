@@ -41,6 +41,9 @@ _FLOOR, _FLOOR_STEPS = 0.95, 20
 _DONE_STEPS = 20
 _DONE_SHARE = 0.25
 """A run that has learned its task ends so, and is no worse for it."""
+_LAMBDA_DEFENSE = 0.3
+"""The default of ``reward_config.lambda_defense``."""
+_ROUNDING = 1e-5
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -92,7 +95,8 @@ def _is_chance(sick: Mask, place: int) -> bool:
 
 def _equal_groups(run: Run, onset: int) -> Finding:
     case = _Flat.of(run, onset)
-    if case.side == "equal" and _is_one_number(case) and cures.judge_test(run.context):
+    is_possible = case.side == "equal" or _is_of_zero_scores(case)
+    if is_possible and _is_one_number(case) and cures.judge_test(run.context):
         return _one_number(case)
     return {"all_right": _all_right, "all_wrong": _all_wrong, "equal": _equal}[case.side](case)
 
@@ -204,7 +208,14 @@ def _more_random(case: _Flat) -> tuple[Remedy, ...]:
 def _is_one_number(case: _Flat) -> bool:
     """Whether prompts get the same reward as well, not only the rollouts of one."""
     reward = case.run.series(metrics.REWARD_MEAN).since(case.onset)
-    return len(reward) > 1 and float(np.ptp(reward.values)) < 1e-9
+    return len(reward) > 1 and float(np.ptp(reward.values)) < 1e-7
+
+
+def _is_of_zero_scores(case: _Flat) -> bool:
+    """Whether this is GRubrics' reward when a judge scores every answer 0, or all alike."""
+    weight = case.run.context.get("reward_config.lambda_defense")
+    penalty = float(weight) if isinstance(weight, int | float) else _LAMBDA_DEFENSE
+    return penalty > 0 and abs(case.level + penalty) < _ROUNDING
 
 
 def _side(run: Run, reward: Series, level: float) -> str:

@@ -28,6 +28,7 @@ _CAUSES = {
         "judge_",
         "reward_zero_or_flat.zero",
         "reward_zero_or_flat.all_wrong",
+        "reward_zero_or_flat.one_number",
     ),
     "kl_or_grad_blowup": ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
     "judge_timeout_or_connection.samples_failed": ("judge_",),
@@ -50,6 +51,7 @@ _HEAD_START = {
     "kl_or_grad_blowup.rate": 1000,
     "reward_zero_or_flat.zero": 2,
     "reward_zero_or_flat.all_wrong": 2,
+    "reward_zero_or_flat.one_number": 3,
 }
 
 

@@ -1,10 +1,10 @@
 """Steps that are slow from the start, and what they spend their time on.
 
-Shape: the median step takes more than five minutes, and one phase takes more than half of it, or
-rewards wait longer for a judge slot than their calls then take. Where a log has no step time, a
-step is its GPU phase and its reward phase together (``STEP_TIMING`` lines). The first step warms
-up and does not count where there are others. Ruled out: steps that a rule on the judge's share
-names already.
+Shape: the median step takes more than five minutes; a warning where one phase takes more than half
+of it, else worth knowing. Phases of few steps (a checkpoint every 50) do not count. Where a log has
+no step time, a step is its GPU phase and its reward phase together (``STEP_TIMING`` lines). The
+first step warms up and does not count where there are others. Ruled out: steps that a rule on the
+judge's share names already.
 Source: debug guide of GRubrics (more than 5 minutes a step is slow; ``sem_wait`` above the call's
 own time means that the limit is the bottleneck).
 """
@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures, judge_share
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, percent
@@ -38,6 +38,7 @@ _WORDS = {
     "timing_s/update_critic": "the critic's update",
     "timing_s/update_weights": "weight sync",
     "timing_s/save_checkpoint": "saving checkpoints",
+    "timing_s/testing": "validation",
     metrics.REWARD_DURATION: "reward and judge",
     metrics.GPU_PHASE: "generation and training",
 }
@@ -48,8 +49,7 @@ def check(run: Run) -> Iterator[Finding]:
     if step is None or step <= _SLOW_S or any(judge_share.check(run)):
         return
     phase, cost = _largest_phase(run)
-    if cost > _MOST * step:
-        yield _slow(run, step, phase, cost)
+    yield _slow(run, step, phase, cost) if cost > _MOST * step else _spread_out(step, phase, cost)
 
 
 def _slow(run: Run, step: float, phase: str, cost: float) -> Finding:
@@ -62,6 +62,25 @@ def _slow(run: Run, step: float, phase: str, cost: float) -> Finding:
         f"{_WORDS[phase]}.{_calls(run, phase)}",
         (run.seen(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),),
         _remedies(run, phase),
+        confidence=0.6,
+        source="debug guide of GRubrics: more than 5 min a step",
+    )
+
+
+def _spread_out(step: float, phase: str, cost: float) -> Finding:
+    largest = (
+        f"the largest phase is {_WORDS[phase]} with {percent(cost / step)}"
+        if cost
+        else "the log has no seconds of its phases"
+    )
+    return Finding(
+        "slow_step.long",
+        Severity.INFO,
+        f"A step takes {seconds(step)}",
+        f"The median step takes {seconds(step)}, from the start; more than 5 minutes is slow for "
+        f"a run that one watches. No phase takes half of it: {largest}.",
+        (Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),),
+        (Remedy("Fewer prompts or rollouts a step, if its size is not what you want"), _idle()),
         confidence=0.6,
         source="debug guide of GRubrics: more than 5 min a step",
     )
@@ -104,11 +123,13 @@ def _typical(series: Series) -> float | None:
 
 
 def _largest_phase(run: Run) -> tuple[str, float]:
-    costs = {name: _median(run, name) or 0.0 for name in _WORDS}
+    steps = len(run.first(metrics.STEP_TIME, metrics.GPU_PHASE, metrics.REWARD_DURATION))
+    usual = [name for name in _WORDS if 2 * len(run.series(name)) >= steps]
+    costs = {name: _median(run, name) or 0.0 for name in usual}
     costs[metrics.REWARD_DURATION] = _typical(judge_share.waiting_for_rewards(run)) or 0.0
     if _median(run, metrics.STEP_TIME) is not None:
         # It is what is left of a step beside the rewards: its parts are logged as well.
-        costs.pop(metrics.GPU_PHASE)
+        costs.pop(metrics.GPU_PHASE, None)
     phase = max(costs, key=costs.__getitem__)
     return phase, costs[phase]
 
@@ -133,6 +154,9 @@ def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
     if phase == "timing_s/save_checkpoint":
         title, effect = "Save less often", "less time spent saving"
         return (cures.scaled(context, "trainer.save_freq", 5, title, effect),)
+    if phase == "timing_s/testing":
+        title, effect = "Validate less often", "less time spent on validation"
+        return (cures.scaled(context, "trainer.test_freq", 5, title, effect),)
     if phase in ("timing_s/update_actor", "timing_s/update_critic"):
         return (*_larger_batches(run, f"{cures.ACTOR}.ppo_micro_batch_size_per_gpu"), _idle())
     key = f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu"

@@ -140,3 +140,17 @@ def test_rewards_that_are_equal_in_groups_only_point_at_sampling() -> None:
     curves = {"reward/mean": rewards, "reward/std": np.zeros(30)}
     (one,) = [x for x in metric_findings(columns(curves)) if x.family == "reward_zero_or_flat"]
     assert not any("judge" in remedy.title for remedy in one.remedies)
+
+
+@pytest.mark.parametrize("level", [-0.3, -0.30000001192092896])
+def test_a_judge_that_fails_in_the_middle_of_a_run_is_no_answer_that_is_wrong(level: float) -> None:
+    same = np.where(np.arange(30) < 10, np.linspace(0.2, 0.5, 30), level)
+    spread = np.where(np.arange(30) < 10, 0.5, 0.0)
+    curves = {"reward/mean": same, "reward/max": same + spread, "reward/min": same - spread}
+    one = metric_findings(columns(curves))[0]
+    assert one.id == "reward_zero_or_flat.one_number"
+    assert "the judge alone" in one.remedies[0].title
+    rule = {**curves, "reward/mean": np.where(np.arange(30) < 10, same, -1.0)}
+    rule["reward/max"] = rule["reward/mean"] + spread
+    rule["reward/min"] = rule["reward/mean"] - spread
+    assert "reward_zero_or_flat.all_wrong" in alarmed(rule)

@@ -68,9 +68,32 @@ def test_a_larger_micro_batch_is_proposed_for_a_slow_update() -> None:
     assert [(change.key, change.after) for change in one.remedies[0].changes] == [(key, 4)]
 
 
-def test_a_slow_step_of_many_equal_parts_accuses_none() -> None:
-    curves = {"timing_s/step": np.full(12, 400.0), "timing_s/gen": np.full(12, 150.0)}
-    assert slow(metric_findings(columns(curves))) == []
+@pytest.mark.parametrize(
+    ("phases", "said"),
+    [
+        ({"timing_s/gen": 150.0}, "the largest phase is generation with 38 %"),
+        ({}, "the log has no seconds of its phases"),
+    ],
+)
+def test_a_slow_step_of_many_equal_parts_accuses_none(phases: dict[str, float], said: str) -> None:
+    curves = {name: np.full(12, value) for name, value in phases.items()}
+    (one,) = slow(metric_findings(columns({"timing_s/step": np.full(12, 400.0), **curves})))
+    assert (one.id, one.severity) == ("slow_step.long", "info")
+    assert said in one.cause
+
+
+def test_a_phase_of_few_steps_is_no_part_of_the_usual_step() -> None:
+    saving = np.where(np.arange(60) % 20 == 19, 390.0, np.nan)
+    curves = {"timing_s/step": np.full(60, 400.0), "timing_s/save_checkpoint": saving}
+    found = slow(metric_findings(columns(curves)))
+    assert not any("saving checkpoints" in one.cause for one in found if "400 s" in one.title)
+
+
+def test_validation_in_every_step_is_named() -> None:
+    curves = {"timing_s/step": np.full(12, 400.0), "timing_s/testing": np.full(12, 340.0)}
+    assert any(
+        "85 %, are validation" in one.cause for one in slow(metric_findings(columns(curves)))
+    )
 
 
 def test_rewards_that_stream_in_are_no_phase_of_a_slow_step() -> None:
