@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.doctor.finding import Finding
-from engine.doctor.join import joined
+from engine.doctor.join import by_records, joined
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.text.findings import findings, read_log
 from engine.runs.rundir import RunDir
@@ -48,7 +48,8 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
     asked = pending_stop(run) is not None
-    found = joined(with_end(fitting(text, run), state, stop_is_asked=asked), numbers)
+    told = with_end(fitting(text, run), state, stop_is_asked=asked)
+    found = joined(by_records(told, numbers), numbers)
     return [*stall, *with_resume(found, run, state)]
 
 

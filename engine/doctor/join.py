@@ -13,6 +13,7 @@ _NAMES_A_CAUSE = 0.4
 """From this confidence on what ended a run stands before what its numbers show."""
 _CANCELLED = "job_cancelled_or_interrupted"
 _BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
+_OF_ONE_ROLLOUT = "NoRewardError: "
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
@@ -35,6 +36,25 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
             told, rest = [*lost, *told], [one for one in rest if one not in lost]
         return alarms_first([*told, *rest])
     return alarms_first([*others, *told])
+
+
+def by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
+    """What the console of a run of ours tells, as grave as its ``reward.jsonl`` says.
+
+    Each ``NoRewardError`` is about one rollout; how many there were only the records tell. Where
+    they show no trouble of that family it is a warning.
+    """
+    recorded = {one.family: one.severity for one in reversed(numbers) if _is_recorded(one)}
+    return [
+        replace(one, severity=_milder(one.severity, recorded.get(one.family, Severity.WARNING)))
+        if one.evidence and _OF_ONE_ROLLOUT in one.evidence[0].text
+        else one
+        for one in text
+    ]
+
+
+def _milder(*severities: Severity) -> Severity:
+    return max(severities, key=lambda severity: severity.rank)
 
 
 def _folded(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.finding import Finding
 from engine.doctor.fitting import fitting
-from engine.doctor.join import joined
+from engine.doctor.join import by_records, joined
 from engine.doctor.metrics.order import rooted
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import with_end, with_resume
@@ -47,7 +47,7 @@ class LiveDoctor:
         stop_is_asked = pending_stop(self._run) is not None
         text = with_end(fitting(told, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
-        found = joined(text, rooted([*numbers, *data]) if data else numbers)
+        found = joined(by_records(text, numbers), rooted([*numbers, *data]) if data else numbers)
         return [*stall_findings(self._run, state), *with_resume(found, self._run, state)]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.doctor.diagnose import diagnose_file, joined
 from engine.doctor.finding import Evidence, Finding, Severity
+from engine.doctor.join import by_records
 from engine.errors import UsageError
 
 
@@ -66,6 +67,30 @@ def test_the_same_trouble_is_told_once() -> None:
 
 def ended_in(name: str, said: str) -> Finding:
     return Finding(name, Severity.CRITICAL, "title", "cause", (Evidence(said),), confidence=0.9)
+
+
+NO_REWARD = ended_in("reward_function_error", "NoRewardError: other: KeyError: 'x' (rw.py:3)")
+
+
+def recorded(severity: Severity) -> Finding:
+    seen = (Evidence("9 of 64 rollouts", path="runs/a/attempt_1/reward.jsonl"),)
+    return Finding("reward_function_error", severity, "title", "cause", seen, confidence=0.9)
+
+
+def test_a_rollout_without_a_reward_is_a_warning_where_the_records_show_no_more() -> None:
+    [one] = by_records([NO_REWARD], [])
+    assert one.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.ERROR, Severity.CRITICAL])
+def test_rollouts_without_a_reward_are_as_grave_as_the_records_say(severity: Severity) -> None:
+    numbers = [recorded(severity)]
+    [one] = joined(by_records([NO_REWARD], numbers), numbers)
+    assert one.severity is severity
+
+
+def test_what_the_console_alone_knows_keeps_its_severity() -> None:
+    assert by_records([CTRL_C], []) == [CTRL_C]
 
 
 CTRL_C = ended_in("job_cancelled_or_interrupted.keyboard", "KeyboardInterrupt")
