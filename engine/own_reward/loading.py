@@ -95,7 +95,10 @@ def own_modules(folder: Path) -> tuple[str, ...]:
 
 def one_line(error: BaseException) -> str:
     """``ValueError: what it says``."""
-    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    try:
+        text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    except Exception:  # The function's own class may fail at that, too.
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -37,9 +38,13 @@ from engine.own_reward.wire import (
     receive,
     unpack,
 )
+from engine.runs.processes import carriers, send
 from engine.runs.python import own_module
 
 _FRAME = re.compile(r'^ +File "(.*)", line (\d+)', re.MULTILINE)
+MARK_VARIABLE = "GRUBRICS_REWARD_PROCESS"
+"""In the environment of a function's process, and of all that it starts: a text of its own."""
+_ROUNDS = 5
 _STACK_PATIENCE_S = 0.5
 _LOOKS = 20
 _MARGIN = 1.2
@@ -66,6 +71,7 @@ class RewardProcess:
     limit_s: float
     ready: Ready
     _popen: subprocess.Popen[bytes]
+    _mark: str
     _sock: socket.socket
     _busy: Busy
     _trace: BinaryIO
@@ -99,27 +105,28 @@ class RewardProcess:
         page.truncate(PAGE)
         descriptors = (theirs.fileno(), page.fileno(), trace.fileno())
         out = subprocess.DEVNULL if quiet else None
+        mark = secrets.token_hex(16)
         popen = subprocess.Popen(
             own_module("engine.own_reward.child", *map(str, descriptors)),
             pass_fds=descriptors,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **(env or {}), MARK_VARIABLE: mark},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            # A group of its own: it is ended with all that the function starts.
+            # A group of its own: it is ended with what the function starts in it.
             start_new_session=True,
         )
         theirs.close()
         busy = Busy(page.fileno())
         page.close()
         try:
-            ready = _greet(popen, ours, trace, source, limit_s, start_limit_s)
+            ready = _greet(popen, mark, ours, trace, source, limit_s, start_limit_s)
         except BaseException:
-            _end(popen)
+            _end(popen, mark)
             for each in (ours, busy, trace):
                 each.close()
             raise
-        return cls(source, limit_s, ready, popen, ours, busy, trace)
+        return cls(source, limit_s, ready, popen, mark, ours, busy, trace)
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """What the function returns for ``arguments``, in Python's own types.
@@ -145,7 +152,7 @@ class RewardProcess:
         self.is_alive = False
         for task in self._tasks:
             task.cancel()
-        _end(self._popen)
+        _end(self._popen, self._mark)
         self._close()
 
     def _close(self) -> None:
@@ -196,7 +203,7 @@ class RewardProcess:
             place = await asyncio.to_thread(_stack, self._popen, self._trace, self.source.folder)
             culprit = number if number in self._waiting else min(self._waiting)
             self._guilty = (culprit, self._too_slow(place or self.ready.defined_at))
-            await asyncio.to_thread(_end, self._popen)
+            await asyncio.to_thread(_end, self._popen, self._mark)
             return
 
     def _too_slow(self, place: str | None) -> RewardTimeoutError:
@@ -208,7 +215,7 @@ class RewardProcess:
     async def _conclude(self) -> None:
         """The process is gone: one call is to blame, the others can be made again."""
         self.is_alive = False
-        code = await asyncio.to_thread(_end, self._popen)
+        code = await asyncio.to_thread(_end, self._popen, self._mark)
         number = self._busy.read()[0]
         if self._guilty is None and (number in self._waiting or len(self._waiting) == 1):
             culprit = number if number in self._waiting else next(iter(self._waiting))
@@ -233,6 +240,7 @@ class RewardProcess:
 
 def _greet(
     popen: subprocess.Popen[bytes],
+    mark: str,
     sock: socket.socket,
     trace: BinaryIO,
     source: Source,
@@ -248,7 +256,7 @@ def _greet(
         place = _stack(popen, trace, source.folder) or file
         raise UsageError(f"{place}: not imported within {start_limit_s:g} s") from None
     except (EOFError, ConnectionError):
-        code = _end(popen)
+        code = _end(popen, mark)
         how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"
         raise UsageError(f"{file} ended its process with {how} while it was imported") from None
     if isinstance(answer, Refused):
@@ -269,12 +277,24 @@ def _stack(popen: subprocess.Popen[bytes], trace: BinaryIO, folder: Path) -> str
     return next(filter(None, lines), None)
 
 
-def _end(popen: subprocess.Popen[bytes]) -> int:
-    """Kill the process with its group, unless it has ended by itself; its exit code."""
+def _end(popen: subprocess.Popen[bytes], mark: str) -> int:
+    """Kill the process, unless it has ended by itself, with all it started; its exit code."""
     code = _ended(popen)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
-    return popen.wait() if code is None else code
+    code = popen.wait() if code is None else code
+    _kill_marked(mark)
+    return code
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what the function started in a group of its own, a daemon for one."""
+    for _ in range(_ROUNDS):  # One of them may start another meanwhile.
+        found = carriers(MARK_VARIABLE, mark)
+        if not found:
+            return
+        for process in found:
+            send(process, signal.SIGKILL)
 
 
 def _ended(popen: subprocess.Popen[bytes]) -> int | None:

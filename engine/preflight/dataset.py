@@ -66,7 +66,8 @@ def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Ch
 def _file(recipe: Recipe, path: Path) -> Check:
     if not path.is_file():
         where = f"{recipe.path}: {_key(recipe, path)}={path}"
-        return fail(ID, f"{where} does not exist{_neighbour(path)}", _prepare(recipe, path))
+        missing = "is no file" if path.exists() else f"does not exist{_neighbour(path)}"
+        return fail(ID, f"{where} {missing}", _prepare(recipe, path))
     if recipe.kind == "sft":
         return _conversations(recipe, path)
     if wild := _GLOB.search(str(path.absolute())):

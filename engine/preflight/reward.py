@@ -42,9 +42,7 @@ def check(subject: Subject) -> Check:
     if not limit_s:
         return skip(ID, f"{function.label} is not tried: {_LIMIT}=0")
     if function.find_file() is None:
-        return fail(
-            ID, f"{recipe.path}: {KEY}.path={function.path} does not exist{_hint(function)}"
-        )
+        return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_lacking(function)}")
     if (stranger := _stranger(function)) is not None:
         return warn(ID, f"{stranger}; not tried, and the launch executes it", _OWN_COPY)
     call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
@@ -131,7 +129,9 @@ def _rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
     return sorted(list(chosen.items())[:_ROWS])
 
 
-def _hint(function: RewardFunction) -> str:
+def _lacking(function: RewardFunction) -> str:
     path = Path(function.path)
+    if path.is_dir():
+        return "is a folder; name a file in it"
     close = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
-    return f"; did you mean {path.parent / close}?" if close else ""
+    return "does not exist" + (f"; did you mean {path.parent / close}?" if close else "")

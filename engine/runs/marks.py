@@ -65,7 +65,7 @@ def read_mark(pid: int) -> Mark | None:
 
     What a Ray cluster runs for a run is the cluster's process, also on this machine.
     """
-    variables = _environment(pid, ATTEMPT_DIR_VARIABLE)
+    variables = read_environment(pid, ATTEMPT_DIR_VARIABLE)
     if not variables or ON_CLUSTER_VARIABLE in variables:
         return None
     mark = Mark(Path(variables[ATTEMPT_DIR_VARIABLE]), variables.get(MARK_VARIABLE, ""))
@@ -75,7 +75,7 @@ def read_mark(pid: int) -> Mark | None:
 def supervises(pid: int, run: RunDir) -> bool:
     """Whether a process is a supervisor of ``run``."""
     mark = run.read_mark()
-    supervised = _environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
+    supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
     if mark is not None and supervised is not None:
         return mark == supervised
     try:
@@ -87,7 +87,7 @@ def supervises(pid: int, run: RunDir) -> bool:
     )
 
 
-def _environment(pid: int, needed: str) -> dict[str, str]:
+def read_environment(pid: int, needed: str) -> dict[str, str]:
     """The variables that a process was started with; empty when ``needed`` is not among them."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import jsonl
-from engine.runs.marks import Mark, read_mark
+from engine.runs.marks import Mark, read_environment, read_mark
 from engine.runs.rundir import RunDir
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -173,6 +173,16 @@ def marked() -> Iterator[tuple[Identity, Mark]]:
         mark = read_mark(pid)
         if mark is not None and (identity := identify(pid)) is not None:
             yield identity, mark
+
+
+def carriers(variable: str, value: str) -> list[Identity]:
+    """Every live process that was started with ``variable=value`` in its environment."""
+    found = (
+        identify(pid)
+        for pid, _ in _parents()
+        if read_environment(pid, variable).get(variable) == value
+    )
+    return [identity for identity in found if identity is not None]
 
 
 def run_of(pid: int) -> str | None:

@@ -108,6 +108,24 @@ class TestCalls:
         (cut,) = results(written(text), "x", limit_s=0.5)
         assert "rw.py:3" in str(cut)
 
+    @pytest.mark.parametrize("after", ["", "os._exit(3)"], ids=["lives on", "is gone"])
+    def test_a_daemon_of_a_function_ends_with_it(
+        self, written: Written, tmp_path: Path, after: str
+    ) -> None:
+        start = "p = subprocess.Popen(['sleep', '600'], start_new_session=True)"
+        text = f"import os, subprocess\n\ndef compute_score(**_):\n    {start}"
+        note = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))"
+        results(written(f"{text}\n    {note}\n    {after}\n    return 1"), "x")
+        daemon = int((tmp_path / "pid").read_text())
+        assert not psutil.pid_exists(daemon) or psutil.Process(daemon).status() == "zombie"
+
+    def test_an_exception_that_cannot_be_printed_is_an_error_of_its_call(
+        self, written: Written
+    ) -> None:
+        text = "class Odd(Exception):\n    def __str__(self): raise ValueError\n"
+        (error,) = results(written(f"{text}def compute_score(**_): raise Odd"), "x")
+        assert str(error) == "Odd (rw.py:3)"
+
     def test_asynchronous_calls_wait_side_by_side(self, written: Written) -> None:
         """Each of them waits until all are there."""
         text = "import asyncio\ngate = asyncio.Barrier(20)\n"

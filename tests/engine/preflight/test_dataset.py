@@ -61,6 +61,11 @@ def test_extra_info_stored_as_text_is_refused(project: Project) -> None:
     assert "column 'extra_info' is string" in answer(project).message
 
 
+def test_a_folder_is_no_data_file(project: Project) -> None:
+    check = answer(project, "data.train_files=data")
+    assert (check.status, "data.train_files=data is no file" in check.message) == ("fail", True)
+
+
 def test_a_missing_column_is_named_with_the_nearest_one(project: Project) -> None:
     table = pq.read_table("data/train.parquet").rename_columns(
         ["data_source", "prompts", "reward_model", "extra_info"]

@@ -97,6 +97,12 @@ def test_sources_of_the_file_are_all_tried(project: Project) -> None:
     assert "4 of 4 sample rows, 1 to 2" in check.message
 
 
+def test_a_folder_is_no_reward_function(project: Project) -> None:
+    (project.root / "rw.py").mkdir()
+    check = answer(project, None)
+    assert (check.status, "rw.py is a folder" in check.message) == ("fail", True)
+
+
 def test_a_missing_file_has_a_hint_and_no_function_is_tried_when_asked_not_to(
     project: Project,
 ) -> None:
