@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def verl_config(
     )
     if recipe.values["grubrics.device"] == "cpu":
         values |= ON_CPU
+    elif find_spec("flash_attn") is None:
+        values |= WITHOUT_FLASH_ATTENTION
     return unflatten(values)
 
 
@@ -90,12 +93,17 @@ def sft_values(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     return {key: value for key, value in values if enough or key not in _BY_ROWS}
 
 
+WITHOUT_FLASH_ATTENTION: dict[str, Any] = {
+    "model.use_remove_padding": False,
+    "model.override_config.attn_implementation": "sdpa",
+}
+"""verl asks for FlashAttention 2 otherwise; sdpa cannot tell packed conversations apart."""
+
 ON_CPU: dict[str, Any] = {
+    **WITHOUT_FLASH_ATTENTION,
     "trainer.device": "cpu",
     "engine.strategy": "fsdp2",
     "engine.use_torch_compile": False,
-    "model.use_remove_padding": False,
-    "model.override_config.attn_implementation": "sdpa",
     "data.num_workers": 0,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,28 @@ def test_a_recipe_maps_onto_verls_keys(tmp_path: Path) -> None:
     assert config["trainer"]["resume_mode"] == "disable"
     assert config["trainer"]["logger"] == ["console", "file"]
     assert config["data"]["micro_batch_size_per_gpu"] == 8
+
+
+def attention(recipe: Recipe, tmp_path: Path) -> tuple[str | None, bool]:
+    """What verl loads the model with, and whether it packs conversations."""
+    model = verl_config(recipe, plan(recipe, 100), tmp_path / "t.parquet", None)["model"]
+    return model["override_config"].get("attn_implementation"), model["use_remove_padding"]
+
+
+@pytest.mark.skipif(find_spec("flash_attn") is not None, reason="flash-attn is installed")
+def test_sft_on_a_gpu_without_flash_attention_uses_sdpa(tmp_path: Path) -> None:
+    healthbench = load_recipe(str(ROOT / "configs" / "sft_healthbench.yaml"), (), {})
+    assert attention(healthbench, tmp_path) == ("sdpa", False)
+
+
+def test_sft_on_a_gpu_uses_flash_attention_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flash_attn").mkdir()
+    (tmp_path / "flash_attn" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    healthbench = load_recipe(str(ROOT / "configs" / "sft_healthbench.yaml"), (), {})
+    assert attention(healthbench, tmp_path) == (None, True)
 
 
 def test_lora_dropout_is_refused_because_verl_would_ignore_it(tmp_path: Path) -> None:
