@@ -7,6 +7,7 @@ place in verl 0.9.1 or the meaning that it comes from.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,12 +39,14 @@ class Range:
         return str(self)
 
     def _holds(self, value: float) -> bool:
+        if not math.isfinite(value):
+            return False
         above = value > self.low if self.open_low else value >= self.low
         return above and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
-        start = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        end = "" if self.high is None else f" and at most {self.high:g}"
+        start = f"above {self.low}" if self.open_low else f"at least {self.low}"
+        end = "" if self.high is None else f" and at most {self.high}"
         what = "an integer of " if self.whole and not self.open_low else ""
         other = "".join(
             f", or {number:g} ({meaning})" for number, meaning in (self.besides or {}).items()
@@ -63,9 +66,24 @@ class Choice:
         wrong = next((one for one in given if one is not None and one not in self.names), None)
         if wrong is None:
             return None
-        close = nearest(str(wrong), self.names)
-        hint = f"; did you mean '{close}'?" if close else ""
+        by_case = {name.lower(): name for name in self.names}
+        close = nearest(str(wrong).lower(), by_case)
+        hint = f"; did you mean '{by_case[close]}'?" if close else ""
         return f"one of {', '.join(self.names)}{hint}"
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Some of ``names`` in one text, with commas between."""
+
+    names: tuple[str, ...]
+
+    def complaint(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        return Choice(self.names, several=True).complaint(
+            [name.strip() for name in str(value).split(",")]
+        )
 
 
 @dataclass(frozen=True)
@@ -80,7 +98,7 @@ class _Betas:
         return None if fits else "two numbers of at least 0 and below 1"
 
 
-Allowed = Range | Choice | _Betas
+Allowed = Range | Choice | _Listed | _Betas
 
 _POSITIVE = Range(0, open_low=True)
 _NOT_NEGATIVE = Range(0)
@@ -88,6 +106,15 @@ _SHARE = Range(0, 1)
 _COUNT = Range(1, whole=True)
 _EVERY = Range(1, whole=True, besides={-1: "never"})
 _DTYPES = Choice(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
+_ROLLOUT_DTYPES = Choice(("auto", "half", "float16", "bfloat16", "float", "float32"))
+_SEED = Range(0, 2**32 - 1, whole=True)  # numpy takes no other
+_CONTENTS = Choice(("model", "optimizer", "extra", "hf_model"), several=True)
+_REJECTIONS = (
+    *("token_k1", "token_k2", "token_k3"),
+    *("seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2", "seq_mean_k3"),
+    *("seq_max_k2", "seq_max_k3"),
+)
+"""``SUPPORTED_ROLLOUT_RS_OPTIONS`` of verl's ``rollout_corr_helper.py``."""
 
 
 def complaint(key: str, value: Any) -> str | None:
@@ -123,10 +150,19 @@ def _choices() -> dict[str, Allowed]:
         r"algorithm\.kl_ctrl\.type": Choice(("fixed", "adaptive")),
         r"algorithm\.rollout_correction\.rollout_is": Choice(("token", "sequence")),
         r"algorithm\.rollout_correction\.loss_type": Choice(("ppo_clip", "reinforce")),
+        r"algorithm\.rollout_correction\.rollout_rs": _Listed(_REJECTIONS),
         r"reward\.reward_manager\.source": Choice(("register", "importlib")),
         r"data\.truncation": Choice(("left", "right", "middle", "error")),
         rf"{_ROLLOUT}\.name": Choice(("hf", "vllm", "sglang", "trtllm")),
         rf"{_ROLLOUT}\.mode": Choice(("async",)),
+        rf"{_ROLLOUT}\.dtype": _ROLLOUT_DTYPES,
+        r".+\.checkpoint\.(?:save|load)_contents": _CONTENTS,
+        r"transfer_queue\.backend\.storage_backend": Choice(
+            ("SimpleStorage", "MooncakeStore", "Yuanrong", "RayStore")
+        ),
+        r"global_profiler\.tool": Choice(
+            ("nsys", "npu", "torch", "torch_memory", "precision_debugger")
+        ),
         rf"{_ROLLOUT}\.multi_turn\.tool_response_truncate_side": Choice(
             ("left", "middle", "right")
         ),
@@ -148,7 +184,9 @@ _RANGES: dict[str, Allowed] = {
     r"algorithm\.kl_ctrl\.kl_coef": _NOT_NEGATIVE,
     r"algorithm\.kl_ctrl\.(?:horizon|target_kl)": _POSITIVE,
     r"algorithm\.(?:gamma|lam)": _SHARE,
-    r"algorithm\.filter_groups\.max_inflight_gen_batches": _POSITIVE,
+    r"algorithm\.rollout_correction\.rollout_is_threshold": _POSITIVE,
+    r"(?:grubrics|training|data)\.seed|.+\.(?:rollout\.seed|data_loader_seed)": _SEED,
+    r"algorithm\.filter_groups\.max_inflight_gen_batches": _COUNT,
     rf"{_ROLE}\.(?:ppo_epochs|ppo_mini_batch_size|ulysses_sequence_parallel_size)": _COUNT,
     rf"{_ROLE}\.ppo_micro_batch_size(?:_per_gpu)?": _COUNT,
     rf"{_ROLE}\.ppo_max_token_len_per_gpu": _COUNT,

@@ -18,6 +18,16 @@ MANAGER = "reward.reward_manager"
 OVERLONG_BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
 FILTER = "algorithm.filter_groups"
 
+OWN_SAMPLER = "pkg://engine.train.sampler"
+SAMPLER_KWARGS = (
+    "rollouts_per_prompt",
+    "max_failed_share",
+    "train_batch_size",
+    "filter_groups_metric",
+    "max_inflight_gen_batches",
+    "sync_refill_failed_groups",
+    "max_refill_batches",
+)
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 
@@ -102,7 +112,7 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
         "max_refill_batches": max_refill_batches(recipe),
     }
     return {
-        f"{SAMPLER}.custom_sampler.path": "pkg://engine.train.sampler",
+        f"{SAMPLER}.custom_sampler.path": OWN_SAMPLER,
         f"{SAMPLER}.custom_sampler.name": f"WatchfulReplayBuffer{'Async' if asynchronous else ''}",
         **{f"{SAMPLER}.sampler_kwargs.{name}": value for name, value in given.items()},
     }

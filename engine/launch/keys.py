@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -148,31 +150,60 @@ TAKES_LISTS = re.compile(r"(?:.+\.)?(?:target_modules|train_files|val_files|logg
 """Keys whose default is one text and that verl takes a list for, too."""
 
 
+NULLABLE = re.compile(
+    r"actor_rollout_ref\.actor\.clip_ratio_(?:low|high)"
+    r"|actor_rollout_ref\.model\.target_modules"
+    r"|trainer\.v1\.sampler\.max_off_policy_threshold"
+)
+"""Keys with a default of their own for which verl takes null, too."""
+
+
 def type_complaint(key: str, value: Any, default: Any) -> str | None:
     """What ``value`` should have been to stand in for ``default``, or None when it fits.
 
-    A null default or an interpolation says nothing about the type, so it accepts anything.
+    A null default or an interpolation says nothing about the type, so it accepts anything. Null
+    stands in for few other defaults: verl's workers compare and count with them.
     """
     if isinstance(default, str) and isinstance(value, list) and TAKES_LISTS.fullmatch(key):
         fits = value and all(isinstance(item, str) for item in value)
         return None if fits else "a text or a list of texts"
-    if default is None or value is None or _is_reference(default) or _is_reference(value):
+    if default is None or _is_reference(default) or _is_reference(value):
         return None
+    if value is None and (default == {} or NULLABLE.fullmatch(key) or not _is_verls(key)):
+        return None
+    wanted = _wanted(default)
+    return None if wanted is None or wanted.fits(value) else wanted.name
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def _wanted(default: Any) -> _Wanted | None:
     if isinstance(default, bool):
-        return None if isinstance(value, bool) else "true or false"
+        return _Wanted("true or false", lambda value: isinstance(value, bool))
     if isinstance(default, int) and default not in (0, 1):
-        return None if isinstance(value, int) and not isinstance(value, bool) else "an integer"
-    if isinstance(default, int):  # verl writes 0 and 1 for weights and temperatures too
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if number else "a number"
-    if isinstance(default, float):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if number else "a number"
+        return _Wanted("an integer", lambda value: type(value) is int)
+    if isinstance(default, int | float):  # verl writes 0 and 1 for weights and temperatures too
+        return _Wanted("a number", _is_number)
     if isinstance(default, str):
-        return None if isinstance(value, str | int | float) else "a text"
+        return _Wanted("a text", lambda value: type(value) in (str, int, float))
     if isinstance(default, list):
-        return None if isinstance(value, list | str) else "a list"
+        return _Wanted("a list", lambda value: isinstance(value, list | str))
+    if isinstance(default, Mapping):
+        return _Wanted("a mapping", lambda value: isinstance(value, Mapping))
     return None
+
+
+def _is_verls(key: str) -> bool:
+    """Whether a key is in a section of verl's; the models of ours say themselves what null is."""
+    return key.partition(".")[0] in verl_defaults()
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _is_reference(value: Any) -> bool:

@@ -32,7 +32,7 @@ _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.",
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """A key of which ``key`` is the end, else one of its section, else one spelled alike."""
-    names = sorted(known, key=_rank)
+    names = sorted((name for name in known if not name.endswith("._target_")), key=_rank)
     section, _, last = key.rpartition(".")
     endings = (key, *_OTHER_NAMES.get(key, ()))
     ending = next((name for end in endings for name in names if name.endswith(f".{end}")), None)

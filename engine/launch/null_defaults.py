@@ -29,6 +29,7 @@ _COUNT = _Wanted("an integer of at least 1, or null", (int,), 1)
 _INTEGER = _Wanted("an integer or null", (int,))
 _NUMBER = _Wanted("a number or null", (int, float))
 _PATH = _Wanted("a path or null", (str,))
+_MAPPING = _Wanted("a mapping or null", (dict,))
 
 _BY_KEY: Mapping[str, _Wanted] = {
     "trainer.total_training_steps": _COUNT,
@@ -38,6 +39,7 @@ _BY_KEY: Mapping[str, _Wanted] = {
     "data.val_files": _Wanted("a file or a list of files", (str, list), null=False),
     "data.seed": _INTEGER,
     "trainer.default_local_dir": _Wanted("a folder", (str,), null=False),
+    "global_profiler.steps": _Wanted("a list of steps or null", (list,)),
     "trainer.logger": _Wanted("a logger or a list of loggers", (str, list), null=False),
 }
 
@@ -47,6 +49,7 @@ _BY_NAME = (
     (re.compile(r"max_num_batched_tokens|(prompt|response)_length|n_gpus_per_node|nnodes"), _COUNT),
     (re.compile(r"max_samples_per_step_per_worker|\w+_parallel_size"), _COUNT),
     (re.compile(r"loss_scale_factor|dro_beta|gpu_memory_utilization"), _NUMBER),
+    (re.compile(r"override_(optimizer_)?config|\w+_kwargs"), _MAPPING),
     (re.compile(r"path|\w+_(path|dir|file)"), _PATH),
 )
 

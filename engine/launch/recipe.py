@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 from yaml import YAMLError
 
+from engine import files
 from engine.errors import UsageError, nearest, unknown_name
 from engine.launch import allowed
 from engine.launch.keys import (
@@ -40,6 +41,8 @@ CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 """The origins of values that a person set."""
 
 CONFIG_DIR = Path("configs")
+_LARGEST = 1 << 20
+"""Bytes of a recipe; one with every key of verl written out has some 40,000."""
 
 _MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
 
@@ -221,15 +224,23 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        require_bounded(str(path), path.read_text(encoding="utf-8"))
+        text = files.read_regular(path, _LARGEST).decode()
+        require_bounded(str(path), text)
         loaded = OmegaConf.load(path)
+    except RecursionError as error:
+        raise UsageError(f"{path}: its lists and mappings are nested too deeply") from error
     except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
         first_line = " ".join(str(error).split())[:200]
         raise UsageError(f"{path}: not a YAML file that can be read: {first_line}") from error
     tree = OmegaConf.to_container(loaded, resolve=False)
     if not isinstance(tree, dict) or not tree:
         raise UsageError(f"{path}: empty, or not a mapping of sections")
-    return dict(flatten({str(key): value for key, value in tree.items()}))
+    leaves = list(flatten({str(key): value for key, value in tree.items()}))
+    values = dict(leaves)
+    twice = next((key for key in values if [name for name, _ in leaves].count(key) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path}: {twice} is set twice, below its section and by its dotted name")
+    return values
 
 
 def _is_recipe(path: Path) -> bool:
@@ -275,6 +286,8 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
             f"{where}: {key} is a key of earlier versions of verl, and its V1 trainer never reads "
             f"it; set {now_called}"
         )
+    if key.endswith("._target_") and value != defaults.get(key):
+        raise UsageError(f"{where}: {key} is the class that verl makes of the section; remove it")
     if key in defaults:
         expected = null_complaint(key, value, defaults[key]) or type_complaint(
             key, value, defaults[key]
@@ -309,8 +322,10 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
     """Of the values that a person set, with their references filled in."""
     for key, origin in origins.items():
-        if origin not in CHOSEN or key not in values or values[key] == "???":
+        if origin not in CHOSEN or key not in values:
             continue
+        if values[key] == "???":
+            raise UsageError(f"{_where(path, origin)}: {key} is missing")
         expected = allowed.complaint(key, values[key])
         if expected is not None:
             raise UsageError(f"{_where(path, origin)}: {key}={values[key]!r} must be {expected}")

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
+from engine.errors import nearest
 from engine.launch.exposure import exposure_complaint
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.launch.steps import count_of
+from engine.launch.unread_rules import has_critic
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.models import lora_rank
+from engine.preflight.models import is_hub_name, lora_rank
 from engine.writers import foreign_writer
 
 ID = "config"
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_LOSS_MODES = (
-    "token-mean",
-    "token-sum",
-    "seq-mean-token-sum",
-    "seq-mean-token-mean",
-    "seq-mean-token-sum-norm",
+_MODEL = "actor_rollout_ref.model"
+_ESTIMATOR = "algorithm.adv_estimator"
+_NOT_COMPUTED = {
+    "remax": "a greedy answer to every prompt as its baseline",
+    "optimal_token_baseline": "the sum of squared probabilities of every token",
+    "tir_optimal_token_baseline": "the sum of squared probabilities of every token",
+    "gdpo": "each part of the reward by its name",
+}
+"""What verl's V1 trainer does not give to an estimator (``_compute_advantage``)."""
+_AGENT_LOOPS = ("single_turn_agent", "tool_agent")
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_OPENED = re.compile(
+    r"actor_rollout_ref\.model\.(?:tokenizer|hf_config|lora_adapter)_path"
+    r"|actor_rollout_ref\.rollout\.(?:multi_turn\.(?:tool_config|function_tool)_path"
+    r"|agent\.agent_loop_config_path|router_config_path|quantization_config_file)"
+    r"|data\.custom_cls\.path"
 )
-_RESUME_MODES = ("auto", "disable", "resume_path")
 _REASONING = re.compile(r"(gpt-5|o[134])(?!\d)")
 _REASONING_TIMEOUT_S = 300
 _REASONING_TOKENS = 16000
@@ -35,7 +48,13 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     grpo = recipe.kind == "grpo"
     judge = _judge(recipe) if grpo and asks_judge(recipe) else ()
-    found = [*_stranger(recipe), *(_grpo(recipe) if grpo else _sft(recipe)), *judge]
+    found = [
+        *_stranger(recipe),
+        *_twice(recipe),
+        *_folder(recipe),
+        *(_grpo(recipe) if grpo else _sft(recipe)),
+        *judge,
+    ]
     notes = f"{_kl(recipe)}; {_lora(recipe)}" if grpo else _lora(recipe)
     return summary(
         ID, found, f"{recipe.path}: {count_of(len(recipe.changes), 'override')}; {notes}"
@@ -48,20 +67,40 @@ def _stranger(recipe: Recipe) -> Iterator[Check]:
         yield warn(ID, f"{recipe.path} {complaint}", "read it, and launch a copy of your own")
 
 
+def _twice(recipe: Recipe) -> Iterator[Check]:
+    """Keys that the command line sets to several values; the last one counts."""
+    given: dict[str, list[str]] = {}
+    for key, _, value in (override.partition("=") for override in recipe.overrides):
+        given.setdefault(key.lstrip("+").strip(), []).append(value)
+    for key, values in given.items():
+        if len(set(values)) > 1:
+            listed = ", ".join(f"{key}={value}" for value in values[:-1])
+            yield warn(ID, f"{listed} has no effect: {key}={values[-1]} follows it", "remove it")
+
+
+def _folder(recipe: Recipe) -> Iterator[Check]:
+    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
+    folder = Path(str(recipe.get(key))).expanduser()
+    blocking = next((path for path in (folder, *folder.parents) if path.is_file()), None)
+    if blocking is not None:
+        yield fail(ID, f"{recipe.path}: {_shown(recipe, key)}: {blocking} is a file, not a folder")
+
+
 def _grpo(recipe: Recipe) -> Iterator[Check]:
-    yield from _one_of(recipe, f"{_ACTOR}.loss_agg_mode", _LOSS_MODES)
-    yield from _one_of(recipe, "trainer.resume_mode", _RESUME_MODES)
-    yield from _one_of(recipe, f"{_ROLLOUT}.mode", ("async",))
     yield from _rollout(recipe)
     yield from _strategy(recipe)
+    yield from _estimator(recipe)
+    yield from _engine(recipe)
+    yield from _names(recipe)
+    yield from _files(recipe)
     if (exposed := exposure_complaint(recipe)) is not None:
         yield fail(ID, exposed, "remove it")
-    if recipe.get("algorithm.adv_estimator") == "gae":
+    if recipe.get(_ESTIMATOR) == "gae":
         yield _wrong(
             recipe,
-            "algorithm.adv_estimator",
+            _ESTIMATOR,
             "trains PPO with a critic",
-            "algorithm.adv_estimator=grpo",
+            f"{_ESTIMATOR}=grpo",
         )
     if not recipe.get("trainer.save_freq", -1) > 0 and not recipe.get("trainer.val_only"):
         yield warn(
@@ -70,8 +109,8 @@ def _grpo(recipe: Recipe) -> Iterator[Check]:
             "trainer.save_freq=50",
         )
     sequence_parallel = recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size")
-    if sequence_parallel > 1 and not recipe.get("actor_rollout_ref.model.use_remove_padding"):
-        key = "actor_rollout_ref.model.use_remove_padding"
+    if sequence_parallel > 1 and not recipe.get(f"{_MODEL}.use_remove_padding"):
+        key = f"{_MODEL}.use_remove_padding"
         yield _wrong(recipe, key, "is needed for sequence parallelism", f"{key}=true")
 
 
@@ -82,17 +121,97 @@ def _rollout(recipe: Recipe) -> Iterator[Check]:
         yield _wrong(recipe, key, "is not set", f"{key}=vllm")
     elif recipe.get("grubrics.device") == "cpu" and name != "hf":
         yield _wrong(recipe, key, "does not run on grubrics.device=cpu", f"{key}=hf")
+    elif name == "hf" and (split := _split_model(recipe)) is not None:
+        yield _wrong(
+            recipe, split, "does not run with rollout.name=hf: it splits none", f"{split}=1"
+        )
+    elif recipe.get(key := f"{_ROLLOUT}.pipeline_model_parallel_size") > 1:
+        yield _wrong(recipe, key, f"is not implemented in verl's {name} rollouts", f"{key}=1")
     sampled = recipe.get(f"{_ROLLOUT}.val_kwargs.do_sample")
     if sampled and not recipe.get(f"{_ROLLOUT}.temperature") > 0:
         key = f"{_ROLLOUT}.temperature"
         yield _wrong(recipe, key, "must be above 0 when validation samples", f"{key}=1.0")
 
 
+def _split_model(recipe: Recipe) -> str | None:
+    """The key that spreads one rollout model over several processes."""
+    names = ("tensor_model", "pipeline_model", "data")
+    keys = [f"{_ROLLOUT}.{name}_parallel_size" for name in names]
+    return next((key for key in keys if recipe.get(key) > 1), None)
+
+
 def _strategy(recipe: Recipe) -> Iterator[Check]:
     """FSDP1 broadcasts its weights through a device, which a CPU run does not have."""
+    device = recipe.get("grubrics.device")
+    if recipe.get("trainer.device") != device:
+        problem = f"contradicts grubrics.device={device}"
+        yield _wrong(recipe, "trainer.device", problem, f"trainer.device={device}")
     for key in (f"{_ACTOR}.strategy", "actor_rollout_ref.ref.strategy"):
-        if recipe.get("grubrics.device") == "cpu" and recipe.get(key) == "fsdp":
+        if device == "cpu" and recipe.get(key) == "fsdp":
             yield _wrong(recipe, key, "does not run on grubrics.device=cpu", f"{key}=fsdp2")
+
+
+def _estimator(recipe: Recipe) -> Iterator[Check]:
+    estimator = recipe.get(_ESTIMATOR)
+    if (lacking := _NOT_COMPUTED.get(estimator)) is not None:
+        problem = f"needs {lacking}, and verl's V1 trainer does not compute it"
+        yield _wrong(recipe, _ESTIMATOR, problem, f"{_ESTIMATOR}=grpo")
+
+
+def _engine(recipe: Recipe) -> Iterator[Check]:
+    """Values that verl takes, and that end or spoil the run after its workers are up."""
+    if recipe.get("critic.enable") and recipe.get(_ESTIMATOR) != "gae":
+        message = f"critic.enable=true trains a critic that {_ESTIMATOR}={recipe.get(_ESTIMATOR)}"
+        yield warn(ID, f"{message} never asks", "critic.enable=false")
+    if (warmup := recipe.get("trainer.critic_warmup")) and not has_critic(recipe):
+        message = f"trains nothing in the first {warmup} steps, and there is no critic to warm up"
+        yield _wrong(recipe, "trainer.critic_warmup", message, "trainer.critic_warmup=0")
+    only = f"{_ACTOR}.fsdp_config.forward_only"
+    if recipe.get(only):
+        yield _wrong(recipe, only, "forbids to train the actor", f"{only}=false")
+    apart = f"{_ACTOR}.checkpoint.async_save"
+    if recipe.get(apart):
+        problem = "writes no latest_checkpointed_iteration.txt, so no run can resume"
+        yield _wrong(recipe, apart, problem, f"{apart}=false")
+    saved = f"{_ACTOR}.checkpoint.save_contents"
+    if lost := {"model", "optimizer", "extra"} - {*recipe.get(saved)}:
+        problem = f"lacks {', '.join(sorted(lost))}: such a checkpoint cannot be resumed from"
+        yield warn(ID, f"{recipe.path}: {saved} {problem}", f"{saved}=[model,optimizer,extra]")
+
+
+def _names(recipe: Recipe) -> Iterator[Check]:
+    """Names that verl looks up, and that nothing but the installed code knows."""
+    loop, own = f"{_ROLLOUT}.agent.default_agent_loop", f"{_ROLLOUT}.agent.agent_loop_config_path"
+    if recipe.get(loop) not in _AGENT_LOOPS and not recipe.get(own):
+        yield _unknown(recipe, loop, _AGENT_LOOPS)
+    attention = f"{_MODEL}.override_config.attn_implementation"
+    name = recipe.get(attention)
+    if name is not None and name not in _ATTENTION and "/" not in str(name):  # a kernel of the hub
+        yield _unknown(recipe, attention, _ATTENTION)
+    for key in (f"{_ACTOR}.optim.optimizer_impl", f"{_MODEL}.external_lib"):
+        package = str(recipe.get(key) or "").partition(".")[0]
+        if package and (not package.isidentifier() or find_spec(package) is None):
+            usual = "torch.optim" if key.endswith("optimizer_impl") else "null"
+            yield _wrong(recipe, key, f"needs the package {package!r}", f"{key}={usual}")
+
+
+def _unknown(recipe: Recipe, key: str, known: tuple[str, ...]) -> Check:
+    close = nearest(str(recipe.get(key)), known) or known[0]
+    return _wrong(recipe, key, f"is not one of {', '.join(known)}", f"{key}={close}")
+
+
+def _files(recipe: Recipe) -> Iterator[Check]:
+    """Files that a person named and that verl opens in its workers. Those of the training data,
+    the model, the reward and the checkpoints have questions of their own."""
+    for key in ("trainer.rollout_data_dir", "trainer.validation_data_dir"):
+        if recipe.is_chosen(key):
+            where = "the run directory, where rollouts and the doctor look for them"
+            yield warn(ID, f"{_shown(recipe, key)} writes elsewhere than to {where}", "remove it")
+    for key, value in recipe.values.items():
+        if not (recipe.is_chosen(key) and _OPENED.fullmatch(key) and isinstance(value, str)):
+            continue
+        if "://" not in value and not Path(value).expanduser().exists() and not is_hub_name(value):
+            yield fail(ID, f"{recipe.path}: {_shown(recipe, key)} does not exist")
 
 
 def _sft(recipe: Recipe) -> Iterator[Check]:
@@ -120,11 +239,6 @@ def _judge(recipe: Recipe) -> Iterator[Check]:
             f"is refused by {model}: only 1 is allowed",
             "judge.temperature=1.0",
         )
-
-
-def _one_of(recipe: Recipe, key: str, allowed: tuple[str, ...]) -> Iterator[Check]:
-    if recipe.get(key) not in allowed:
-        yield _wrong(recipe, key, f"is not one of {', '.join(allowed)}", f"{key}={allowed[0]}")
 
 
 def _wrong(recipe: Recipe, key: str, problem: str, fix: str) -> Check:

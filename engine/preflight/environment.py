@@ -34,6 +34,16 @@ _MODULES = (
     "cachetools",
     "uvicorn",
 )
+_LOGGERS = {
+    "wandb": "wandb",
+    "mlflow": "mlflow",
+    "swanlab": "swanlab",
+    "tensorboard": "tensorboard",
+    "clearml": "clearml",
+    "trackio": "trackio",
+    "vemlp_wandb": "volcengine_ml_platform",
+}
+"""The packages of verl's loggers."""
 _SHOWN = ("torch", "verl", "ray", "transformers")
 
 
@@ -59,7 +69,7 @@ def needed_modules(recipe: Recipe) -> list[str]:
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
     optional = {
         "openai": asks_judge(recipe) and recipe.get("judge.provider", "offline") != "offline",
-        "wandb": "wandb" in loggers,
+        **{_LOGGERS[name]: True for name in _LOGGERS if name in loggers},
         "peft": lora_rank(recipe) > 0,
         "vllm": recipe.get("actor_rollout_ref.rollout.name") == "vllm",
     }
@@ -84,7 +94,9 @@ def _conda(subject: Subject) -> Iterator[Check]:
 def _packages(recipe: Recipe) -> Iterator[Check]:
     missing = [name for name in needed_modules(recipe) if find_spec(name) is None]
     if missing:
+        ours = [name for name in missing if name in {*_MODULES, "peft", "openai"}]
         extra = GPU_EXTRA if missing == ["vllm"] else TRAIN_EXTRA
+        extra = extra if ours or "vllm" in missing else f"pip install {' '.join(missing)}"
         yield fail(ID, f"not installed: {', '.join(missing)}", extra)
     installed = package_version("verl")
     if installed is not None and installed != verl_version():
@@ -111,6 +123,10 @@ def _gpus(subject: Subject) -> Iterator[Check]:
     elsewhere = recipe.kind == "grpo" and address not in ("", "local")
     if elsewhere:
         return
+    if recipe.kind == "grpo" and recipe.get("trainer.nnodes") > 1:
+        message = f"{recipe.path}: trainer.nnodes={recipe.get('trainer.nnodes')}, and one host has "
+        message += "one node; several need a Ray cluster (docs/cluster.md)"
+        yield fail(ID, message, "export RAY_ADDRESS=HOST:PORT, or trainer.nnodes=1")
     key = "trainer.n_gpus_per_node" if recipe.kind == "grpo" else "training.n_gpus"
     if recipe.get("grubrics.device") != "cuda":
         yield from _cores(recipe, key)

@@ -32,11 +32,8 @@ _OVERLONG_KEYS = (
     f"{_KWARGS}.max_resp_len",
 )
 _MODE = "trainer.v1.trainer_mode"
-_MODES = ("sync", "colocate_async", "separate_async")
 _OWN_FUNCTION = "reward.custom_reward_function.path"
 _RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
-_THRESHOLD = f"{SAMPLER}.max_off_policy_threshold"
-_STRATEGY = f"{SAMPLER}.max_off_policy_strategy"
 
 
 def check(subject: Subject) -> Check:
@@ -44,7 +41,7 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     if recipe.kind == "sft":
         return skip(ID, "supervised training has one trainer")
-    found = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_modes(recipe)]
+    found = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
     return summary(ID, found, _fine(recipe))
 
 
@@ -131,10 +128,6 @@ def _filters(recipe: Recipe) -> Iterator[Check]:
         yield warn(ID, f"{key}=true reaches a sampler of the recipe's own in sampler_kwargs only")
     if not filters:
         return
-    inflight = recipe.get(f"{FILTER}.max_inflight_gen_batches")
-    if not isinstance(inflight, int) or inflight < 1:
-        key = f"{FILTER}.max_inflight_gen_batches"
-        yield fail(ID, f"{key}={inflight} must be at least 1", f"{key}=1")
     if recipe.get(f"{ROLLOUT}.n") < 2:
         yield fail(ID, f"{FILTER}.enable=true compares the rollouts of a prompt", f"{ROLLOUT}.n=8")
     yield from _metric(recipe)
@@ -153,25 +146,10 @@ def _metric(recipe: Recipe) -> Iterator[Check]:
         yield fail(ID, f"{message}; known: {', '.join(known)}", f"{FILTER}.metric={close}")
 
 
-def _modes(recipe: Recipe) -> Iterator[Check]:
-    mode = recipe.get(_MODE)
-    if mode not in _MODES:
-        yield fail(ID, f"{_MODE}={mode} is not one of {', '.join(_MODES)}", f"{_MODE}=sync")
-    if mode == "sync":
-        return
-    threshold = recipe.get(_THRESHOLD)
-    whole = isinstance(threshold, int) and not isinstance(threshold, bool)
-    if threshold is not None and (not whole or threshold < 1):
-        yield fail(ID, f"{_THRESHOLD}={threshold} must be at least 1, or null", f"{_THRESHOLD}=8")
-    if recipe.get(_STRATEGY) not in ("drop", "wait"):
-        message = f"{_STRATEGY}={recipe.get(_STRATEGY)} is not one of drop, wait"
-        yield fail(ID, message, f"{_STRATEGY}=drop")
-    if mode == "separate_async":
-        yield from _separate(recipe)
-
-
 def _separate(recipe: Recipe) -> Iterator[Check]:
     """verl asserts these when its trainer is made (``trainer_separate_async.py``)."""
+    if recipe.get(_MODE) != "separate_async":
+        return
     if recipe.get(f"{ROLLOUT}.name") == "hf":
         message = f"{_MODE}=separate_async needs a rollout engine on GPUs of its own, not 'hf'"
         yield fail(ID, message, f"{_MODE}=colocate_async")

@@ -46,18 +46,46 @@ def load(*overrides: str, config: str = "grpo_tiny") -> Recipe:
         (f"{ROLLOUT}.n=0", "an integer of at least 1"),
         (f"{ROLLOUT}.gpu_memory_utilization=1.5", "above 0 and at most 1"),
         ("algorithm.adv_estimator=grpoo", "did you mean 'grpo'?"),
+        ("algorithm.adv_estimator=GRPO", "did you mean 'grpo'?"),
         ("algorithm.kl_penalty=full", "one of kl"),
         ("algorithm.gamma=1.5", "at least 0 and at most 1"),
         ("data.truncation=middleish", "did you mean 'middle'?"),
         ("data.train_batch_size=0", "an integer of at least 1"),
         ("trainer.logger=[consol]", "did you mean 'console'?"),
         (f"{ROLLOUT}.mode=sync", "did you mean 'async'?"),
-        ("algorithm.filter_groups.max_inflight_gen_batches=0", "above 0"),
+        ("algorithm.filter_groups.max_inflight_gen_batches=0", "an integer of at least 1"),
         ("trainer.v1.sampler.max_off_policy_threshold=0", "an integer of at least 1"),
         ("trainer.v1.sampler.max_off_policy_strategy=evict", "one of drop, wait"),
         ("trainer.resume_mode=never", "one of auto, disable, resume_path"),
         ("trainer.resume_mode=atuo", "did you mean 'auto'?"),
         ("trainer.test_freq=0", "an integer of at least 1, or -1 (never)"),
+        (f"{ACTOR}.optim.lr=.inf", "a number"),
+        (f"{ACTOR}.entropy_coeff=.nan", "a number"),
+        (f"{ROLLOUT}.temperature=.inf", "a number"),
+        (f"{ACTOR}.optim.lr=null", "a number"),
+        (f"{ROLLOUT}.n=null", "a number"),
+        (f"{ACTOR}.use_kl_loss=null", "true or false"),
+        ("data.train_batch_size=null", "an integer"),
+        ("data.max_prompt_length=null", "an integer"),
+        ("trainer.save_freq=null", "an integer"),
+        ("trainer.experiment_name=null", "a text"),
+        ("algorithm.adv_estimator=null", "a text"),
+        ("actor_rollout_ref.model.path=", "a text"),
+        ("actor_rollout_ref.model.override_config=sdpa", "a mapping"),
+        ("data.apply_chat_template_kwargs=[enable_thinking]", "a mapping"),
+        (f"{ACTOR}.optim.override_optimizer_config=3", "a mapping or null"),
+        ("global_profiler.steps=3", "a list of steps or null"),
+        ("global_profiler.tool=nsyss", "did you mean 'nsys'?"),
+        (f"{ROLLOUT}.dtype=fp64", "one of auto, half"),
+        (f"{ROLLOUT}.dtype=BFLOAT16", "did you mean 'bfloat16'?"),
+        (f"{ACTOR}.checkpoint.save_contents=[weights]", "one of model, optimizer"),
+        (f"{ACTOR}.checkpoint.load_contents=[modl]", "did you mean 'model'?"),
+        ("transfer_queue.backend.storage_backend=simplestorage", "did you mean 'SimpleStorage'?"),
+        ("algorithm.rollout_correction.rollout_rs=zzz", "one of token_k1"),
+        ("algorithm.rollout_correction.rollout_rs='token_k1,seq_max_k1'", "one of token_k1"),
+        ("algorithm.rollout_correction.rollout_is_threshold=-2", "above 0"),
+        ("data.seed=-1", "at least 0"),
+        ("grubrics.seed=99999999999999999999", "at most"),
         ("trainer.v1.trainer_mode=async", "one of colocate_async, separate_async, sync"),
     ],
 )
@@ -90,10 +118,20 @@ def test_sft_values_have_limits_too(override: str) -> None:
         "trainer.logger=console",
         "data.val_max_samples=-1",
         "algorithm.adv_estimator=rloo",
+        "algorithm.rollout_correction.rollout_rs='token_k1, seq_max_k2'",
+        "actor_rollout_ref.model.override_config={attn_implementation: eager}",
+        "actor_rollout_ref.model.override_config={}",
+        "trainer.v1.sampler.max_off_policy_threshold=null",
+        "data.seed=null",
     ],
 )
 def test_what_verl_takes_is_taken(override: str) -> None:
     assert load(override).is_chosen(override.partition("=")[0])
+
+
+def test_the_class_that_verl_makes_of_a_section_is_no_setting() -> None:
+    with pytest.raises(UsageError, match=r"optim\._target_ is the class .*; remove it"):
+        load(f"{ACTOR}.optim._target_=os.system")
 
 
 def test_a_bad_value_in_the_file_names_the_file(tmp_path: Path) -> None:

@@ -237,3 +237,22 @@ def test_what_only_looks_like_an_address_with_a_login_is_no_secret(config: str, 
 def test_an_ordinary_endpoint_is_no_secret(config: str) -> None:
     recipe = load(config, "judge.base_url=http://127.0.0.1:8000/v1", "judge.max_tokens=5")
     assert recipe.get("judge.base_url") == "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("trainer: {save_freq: 3}\ntrainer.save_freq: 5\n", "trainer.save_freq is set twice"),
+        ('data: {train_batch_size: "???"}\n', "data.train_batch_size is missing"),
+        ("data: " + "[" * 2000 + "]" * 2000, "nested too deeply"),
+        ("# " + "x" * (1 << 20), "larger than the 1024 KiB"),
+    ],
+    ids=["set twice", "left open", "deep", "large"],
+)
+def test_a_file_that_no_run_can_be_made_of_is_refused_at_once(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(f"grubrics: {{kind: grpo}}\n{text}")
+    with pytest.raises(UsageError, match=says):
+        load_recipe(str(path), (), {})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
+from engine.launch.compose import SAMPLER, SAMPLER_KWARGS, sampling
 from engine.launch.effective import effective
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.unread import unread
@@ -71,6 +72,24 @@ def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
         "data.custom_cls.name=Rows",
         f"{ROLLOUT}.disable_log_stats=false",
         "guard.every_s=3",
+        "trainer.balance_batch=false",
+        "trainer.v1.sync.anything=2",
+        "trainer.v1.sampler.sampler_kwargs.anything=2",
+        f"{ACTOR}.fsdp_config.mixed_precision.cast_dtype=bf16",
+        "trainer.esi_redundant_time=60",
+        f"{ACTOR}.use_prefix_grouper=true",
+        f"{ACTOR}.rollout_n=4",
+        f"{ACTOR}.qat.enable=true",
+        f"{ACTOR}.checkpoint.strict=false",
+        f"{ACTOR}.entropy_from_logits_chunk_size=64",
+        f"{ACTOR}.fsdp_config.pad_to_length_bucket=64",
+        f"{ACTOR}.fsdp_config.seed=3",
+        f"{ACTOR}.fsdp_config.wrap_policy.min_num_params=1000",
+        f"{ROLLOUT}.moe_load_balance_metrics_interval=5",
+        f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes=64",
+        f"{ROLLOUT}.multi_turn.max_assistant_turns=4",
+        f"{ROLLOUT}.multi_turn.format=llama3_json",
+        f"{ROLLOUT}.multi_turn.tokenization_sanity_check_mode=disable",
     ],
 )
 def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
@@ -95,6 +114,16 @@ def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
         ("trainer.v1.sampler.sync_refill_failed_groups=true", "grubrics.max_refill_batches=3"),
         ("trainer.v1.trainer_mode=colocate_async", "grubrics.max_refill_batches=3"),
         ("judge.provider=openai", "judge.model=gpt-5-mini"),
+        (
+            f"{ROLLOUT}.agent.default_agent_loop=tool_agent",
+            f"{ROLLOUT}.multi_turn.max_assistant_turns=4",
+        ),
+        (
+            f"{ROLLOUT}.agent.agent_loop_config_path=loops.yaml",
+            f"{ROLLOUT}.multi_turn.max_user_turns=4",
+        ),
+        (f"{ACTOR}.fsdp_config.full_determinism=true", f"{ACTOR}.fsdp_config.seed=3"),
+        (f"{ACTOR}.pad_to_length=true", f"{ACTOR}.fsdp_config.pad_to_length_bucket=64"),
         ("trainer.logger=[wandb]", "trainer.log_val_generations=5"),
         ("guard.command=[echo]", "guard.notify_on=[warning]"),
         (f"{ACTOR}.shuffle=true", f"{ACTOR}.data_loader_seed=3"),
@@ -134,6 +163,11 @@ def test_the_judge_is_not_read_where_a_function_scores() -> None:
             "grubrics.max_refill_batches=3",
         ),
         ((f"{ROLLOUT}.seed=5",), "grubrics.seed=3"),
+        (
+            (f"{ROLLOUT}.calculate_log_probs=false",),
+            "algorithm.rollout_correction.rollout_is=token",
+        ),
+        ((f"{ACTOR}.optim.warmup_style=constant",), f"{ACTOR}.optim.lr_scheduler_type=cosine"),
         (("reward_config.lambda_len=0",), "reward_config.char_threshold=2000"),
         (("guard.stop_on=[error]",), "guard.notify_on=[warning]"),
         (("guard.command=[echo]",), "guard.stop_at_once=true"),
@@ -142,6 +176,12 @@ def test_the_judge_is_not_read_where_a_function_scores() -> None:
 )
 def test_a_value_that_another_one_overrules_is_named(overrides: tuple[str, ...], key: str) -> None:
     assert named(*overrides, key) == [key.partition("=")[0]]
+
+
+def test_every_value_that_is_handed_to_the_sampler_is_known_as_its_own() -> None:
+    prefix = f"{SAMPLER}.sampler_kwargs."
+    given = [key for key in sampling(recipe()) if key.startswith(prefix)]
+    assert [key.removeprefix(prefix) for key in given] == list(SAMPLER_KWARGS)
 
 
 @pytest.mark.parametrize("config", ["grpo_tiny", "verl_grpo"])
@@ -216,6 +256,11 @@ EXPRESSIONS = {
     r"trainer\.ray_wait_register_center_timeout": "trainer.ray_wait_register_center_timeout",
     r"migrate_legacy_reward_impl\(config\)": "custom_reward_function, reward_model",
     r"self\.truncation\b(?! =)": "data.truncation",
+    r"trainer\.balance_batch": "trainer.balance_batch",
+    r"\besi_redundant_time\b": "trainer.esi_redundant_time",
+    r"\buse_prefix_grouper\b": "actor.use_prefix_grouper",
+    r"actor\.(?:rollout_n|calculate_sum_pi_squared)\b": "actor.rollout_n",
+    r"\b(?:use_inference_chat_template|tokenization_sanity_check_mode)\b": "rollout.multi_turn",
 }
 READERS = ("trainer/main_ppo.py", "trainer/ppo/v1", "workers/engine/fsdp", "workers/engine/base.py",
            "workers/engine_workers.py", "workers/utils", "experimental/agent_loop",

@@ -1,11 +1,116 @@
-"""The checklist's line about what a recipe says, and who could have made it say that."""
+"""The line ``config``: what a recipe says, and who could have made it say that."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from engine.launch.effective import effective
+from engine.launch.recipe import load_recipe
 from engine.preflight import disk
 from engine.preflight.check import Check, Subject
 from engine.preflight.config import check
 from tests.engine.preflight.project import Project
+
+RECIPE = Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml"
+ACTOR = "actor_rollout_ref.actor"
+MODEL = "actor_rollout_ref.model"
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def tiny(*overrides: str) -> Check:
+    recipe = effective(load_recipe(str(RECIPE), overrides, {}), Path("runs/x/attempt_1"))
+    return check(Subject(recipe, {}, Path("runs")))
+
+
+@pytest.mark.parametrize("estimator", ["remax", "gdpo", "optimal_token_baseline"])
+def test_an_estimator_without_its_numbers_in_the_v1_trainer_is_refused(estimator: str) -> None:
+    answer = tiny(f"algorithm.adv_estimator={estimator}")
+    assert answer.status == "fail"
+    assert f"algorithm.adv_estimator={estimator} needs" in answer.message
+    assert answer.fix == "algorithm.adv_estimator=grpo"
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "opo", "gpg", "grpo_passk"])
+def test_an_estimator_that_the_v1_trainer_computes_is_taken(estimator: str) -> None:
+    assert tiny(f"algorithm.adv_estimator={estimator}").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("override", "fix"),
+    [
+        (f"{ACTOR}.fsdp_config.forward_only=true", f"{ACTOR}.fsdp_config.forward_only=false"),
+        (f"{ACTOR}.checkpoint.async_save=true", f"{ACTOR}.checkpoint.async_save=false"),
+        (f"{ROLLOUT}.agent.default_agent_loop=tool_agnt", "default_agent_loop=tool_agent"),
+        (f"{MODEL}.override_config.attn_implementation=sdp", "=sdpa"),
+        (f"{ACTOR}.optim.optimizer_impl=no_such_package.optim", "optimizer_impl=torch.optim"),
+        ("trainer.device=cuda", "trainer.device=cpu"),
+        ("trainer.critic_warmup=10", "trainer.critic_warmup=0"),
+        (f"{ROLLOUT}.tensor_model_parallel_size=2", "tensor_model_parallel_size=1"),
+        (f"{MODEL}.external_lib=no_such_package", "external_lib=null"),
+    ],
+)
+def test_a_value_that_ends_the_run_in_a_worker_is_refused(override: str, fix: str) -> None:
+    answer = tiny(override)
+    assert (answer.status, override.partition("=")[0] in answer.message) == ("fail", True)
+    assert fix in (answer.fix or "")
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        f"{MODEL}.override_config.attn_implementation=kernels-community/flash-attn",
+        f"{MODEL}.tokenizer_path=Qwen/Qwen3-8B",
+        f"{ACTOR}.optim.optimizer=Adam",
+        f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    ],
+)
+def test_what_verl_can_take_is_taken(override: str) -> None:
+    assert tiny(override).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"{MODEL}.tokenizer_path",
+        f"{MODEL}.lora_adapter_path",
+        f"{ROLLOUT}.agent.agent_loop_config_path",
+        f"{ROLLOUT}.multi_turn.tool_config_path",
+        "data.custom_cls.path",
+    ],
+)
+def test_a_file_that_is_not_there_is_named_with_its_key(key: str) -> None:
+    answer = tiny(f"{key}=/nowhere/file.yaml")
+    assert answer.status == "fail"
+    assert f"{key}=/nowhere/file.yaml does not exist" in answer.message
+
+
+def test_a_key_that_is_given_twice_is_named_with_the_value_that_counts() -> None:
+    answer = tiny(f"{ACTOR}.optim.lr=1e-5", f"+{ACTOR}.optim.lr=2e-5")
+    key = f"{ACTOR}.optim.lr"
+    assert answer.status == "warn"
+    assert f"{key}=1e-5 has no effect: {key}=2e-5 follows it" in answer.message
+
+
+@pytest.mark.parametrize("place", ["{}", "{}/below"])
+def test_checkpoints_do_not_go_where_a_file_is(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    answer = tiny(f"trainer.default_local_dir={place.format(tmp_path / 'file')}")
+    assert (answer.status, "file is a file, not a folder" in answer.message) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    "override", ["critic.enable=true", "trainer.rollout_data_dir=/tmp/elsewhere"]
+)
+def test_what_a_run_would_do_in_vain_or_elsewhere_is_warned_of(override: str) -> None:
+    answer = tiny(override)
+    assert (answer.status, override in answer.message) == ("warn", True)
+
+
+def test_a_checkpoint_without_the_optimizer_is_warned_of() -> None:
+    answer = tiny(f"{ACTOR}.checkpoint.save_contents=[model]")
+    assert (answer.status, "lacks extra, optimizer" in answer.message) == ("warn", True)
 
 
 def answer(project: Project, name: str) -> Check:

@@ -48,3 +48,17 @@ def test_fsdp1_is_refused_on_a_cpu(project: Project) -> None:
 
     assert found.status == "fail"
     assert found.fix is not None and "actor_rollout_ref.actor.strategy=fsdp2" in found.fix
+
+
+def test_several_nodes_need_a_cluster(project: Project) -> None:
+    found = project.checks("grpo", "trainer.nnodes=2")["environment"]
+    assert (found.status, "trainer.nnodes=2, and one host has one node" in found.message) == (
+        "fail",
+        True,
+    )
+
+
+def test_a_logger_without_its_package_is_named_with_the_command(project: Project) -> None:
+    found = project.checks("grpo", "trainer.logger=[console,clearml]")["environment"]
+    assert (found.status, "not installed: clearml" in found.message) == ("fail", True)
+    assert found.fix == "pip install clearml"
