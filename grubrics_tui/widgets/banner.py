@@ -38,8 +38,15 @@ class Banner(Static):
 
     def __init__(self) -> None:
         super().__init__("", markup=False)
+        self._shown: History | None = None
+
+    def on_resize(self) -> None:
+        """Cut the lines to the new width: a run that has ended is not shown again by itself."""
+        if self._shown is not None:
+            self.show(self._shown)
 
     def show(self, history: History) -> None:
+        self._shown = history
         state = history.state
         lines = [] if state is None else message(state, history)
         self.display = bool(lines)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pilots import SMALL, running
+from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 from test_show_command import told
 
@@ -57,8 +57,8 @@ async def test_the_list_marks_a_run_that_goes_on_although_its_numbers_are_worthl
     assert f"running, {UNHEALTHY}" in told("runs", runs=runs)
     async with running(runs, SMALL) as driver:
         driver.app.push_screen(RunsScreen(runs))
-        screen = await driver.shows("! running", "unhealthy")
-        assert "● running" not in screen
+        await driver.shows("! running", "unhealthy")
+        await driver.until(lambda: "● running" not in driver.screen)
 
 
 async def test_the_verdict_names_what_made_a_finished_run_unhealthy(
@@ -78,6 +78,19 @@ async def test_the_first_line_of_its_own_screen_is_the_finding_in_amber(
         banner = driver.app.screen.query_one(Banner)
         assert banner.has_class("-worry") and not banner.has_class("-finished")
         assert "✓ finished" not in driver.screen
+
+
+async def test_the_banner_of_an_unhealthy_run_is_cut_to_a_smaller_terminal(
+    runs: Path, hot: SampleRun
+) -> None:
+    async with running(runs, LARGE) as driver:
+        driver.app.post_message(OpenRun(hot.run))
+        await driver.shows(f"! finished, {UNHEALTHY}", "f shows why")
+        await driver.resize((60, 24))
+        banner = driver.app.screen.query_one(Banner)
+        await driver.until(lambda: banner.size.height == 3)
+        (headline,) = [line for line in driver.screen.splitlines() if "! finished, unheal" in line]
+        assert "f shows why" in headline
 
 
 async def test_a_healthy_run_is_green_once_it_was_examined(runs: Path) -> None:
