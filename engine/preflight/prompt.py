@@ -44,6 +44,7 @@ class Row:
     seen: str | None
     differs: str | None
     is_empty: bool = False
+    lacks_system: bool = False
 
     @classmethod
     def of(cls, sample: Sample, rendered: Rendered) -> Row:
@@ -57,6 +58,10 @@ class Row:
             seen,
             rendered.differs,
             is_empty=not sample.essential.strip(),
+            lacks_system=any(
+                message["role"] == "system" and str(message["content"]).strip() not in rendered.text
+                for message in sample.messages
+            ),
         )
 
     @property
@@ -152,6 +157,7 @@ def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measu
     long = _long_sft if recipe.kind == "sft" else _long_grpo
     found = [
         *_essential(folder, measured.rows),
+        *_systems(folder, measured.rows),
         *_differing(recipe, folder, measured.rows),
         *_empty(measured.rows),
         *long(recipe, measured),
@@ -174,6 +180,18 @@ def _essential(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
             ID,
             f"{_names(lacking)}: rendered with {folder} the question is not in the text; of "
             f"{first.place} the model sees {first.seen!r}",
+        )
+
+
+def _systems(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
+    """Some templates pass over a role they do not know, without a word."""
+    lacking = [row for row in rows if row.lacks_system and row.seen is None]
+    if lacking:
+        yield warn(
+            ID,
+            f"{_names(lacking)}: the chat template of {folder} leaves the system message out, so "
+            "that the model never reads it",
+            "write it into the first user message, or " + _OWN_TEMPLATE,
         )
 
 

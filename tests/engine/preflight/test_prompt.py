@@ -75,6 +75,20 @@ def test_a_template_that_drops_the_prompt_of_plain_rows_is_refused(project: Proj
     assert "the question is not in the text; of row 0" in check.message
 
 
+def test_a_template_that_leaves_the_system_message_out_is_a_warning(project: Project) -> None:
+    use_template(
+        "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+        + " word" * 40
+    )
+    rows = [row(number) for number in range(8)]
+    for entry in rows:
+        entry["prompt"].insert(0, {"role": "system", "content": "Write a rubric."})
+    project.write("data/train.parquet", rows)
+    check = answer(project)
+    assert check.status == "warn"
+    assert "leaves the system message out" in check.message
+
+
 def test_a_template_that_refuses_a_role_is_quoted(project: Project) -> None:
     use_template("{{ raise_exception('System role not supported') }}")
     assert "System role not supported" in answer(project).message
