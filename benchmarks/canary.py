@@ -92,12 +92,12 @@ def differences(start: Any, setting: Setting, mode: str, steps: int) -> list[flo
     rate = setting.rate * (5 if setting.lora else 1)
     optimizer = torch.optim.AdamW(trained, lr=rate)
     engine, late = _engine(trainer, setting), _engine(trainer, setting)
-    found = []
+    means = []
     for step in range(steps):
         requests = _requests(setting.seed, step)
         rollouts = generate(engine, requests, [VOCABULARY], 0)
         log_probs = _log_probs(trainer, requests, rollouts)
-        found.append(_difference(log_probs, rollouts))
+        means.append(_difference(log_probs, rollouts))
         (-(_advantages(rollouts)[:, None] * log_probs).mean()).backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
@@ -105,7 +105,7 @@ def differences(start: Any, setting: Setting, mode: str, steps: int) -> list[flo
         newest = _engine(trainer, setting)
         engine = {"synced": newest, "stale": late, "never": engine}[mode]
         late = newest
-    return found
+    return means
 
 
 def _engine(trainer: Any, setting: Setting) -> Any:
@@ -141,7 +141,9 @@ def _difference(log_probs: torch.Tensor, rollouts: Sequence[Generated]) -> float
 
 def _advantages(rollouts: Sequence[Generated]) -> torch.Tensor:
     """GRPO's, of a reward for tokens of the lower half."""
-    share = torch.tensor([[float(t < VOCABULARY // 2) for t in one.tokens] for one in rollouts])
+    share = torch.tensor(
+        [[float(t < VOCABULARY // 2) for t in rollout.tokens] for rollout in rollouts]
+    )
     groups = share.mean(-1).view(PROMPTS, ROLLOUTS)
     deviation = groups.std(-1, keepdim=True) + 1e-6
     return ((groups - groups.mean(-1, keepdim=True)) / deviation).flatten()
@@ -205,7 +207,8 @@ def main() -> None:
             first.append(values[0])
             cells = (
                 setting.size, "LoRA" if setting.lora else "all", f"{setting.rate:g}", setting.seed,
-                mode, f"{values[0]:.2g}", f"{values[-1]:.2g}", *(f"{one:.2g}" for one in factors),
+                mode, f"{values[0]:.2g}", f"{values[-1]:.2g}",
+                *(f"{factor:.2g}" for factor in factors),
                 "-" if named[mode][-1] is None else named[mode][-1],
             )  # fmt: skip
             print(f"| {' | '.join(map(str, cells))} |", flush=True)
@@ -219,8 +222,8 @@ def main() -> None:
                 table.min(0), np.median(table, 0), table.max(0), strict=True
             )
         ]
-        found = sum(step is not None for step in named[mode])
-        print(f"| {mode} (least / median / most) | {len(table)} | {' | '.join(cells)} | {found} |")
+        count = sum(step is not None for step in named[mode])
+        print(f"| {mode} (least / median / most) | {len(table)} | {' | '.join(cells)} | {count} |")
 
 
 if __name__ == "__main__":

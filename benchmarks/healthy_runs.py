@@ -72,8 +72,8 @@ class Result:
 def follow(project: Path, plan: Plan) -> Result:
     """Train it, and look at it as a screen would until it ends."""
     begun, run = time.monotonic(), RunDir(project / "runs" / plan.name)
-    kept = project / "live" / f"{plan.name}.json"
-    live = dict.fromkeys(json.loads(kept.read_text()) if kept.exists() else [])
+    earlier = project / "live" / f"{plan.name}.json"
+    live = dict.fromkeys(json.loads(earlier.read_text()) if earlier.exists() else [])
     if not run.path.exists():
         _call(project, "-m", "grubrics_tui", "launch", plan.recipe, *plan.overrides,
               "--name", plan.name, "--json")  # fmt: skip
@@ -84,8 +84,8 @@ def follow(project: Path, plan: Plan) -> Result:
         if state.has_ended:
             break
         time.sleep(LOOK_S)
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(list(live)))
+    earlier.parent.mkdir(exist_ok=True)
+    earlier.write_text(json.dumps(list(live)))
     shutil.rmtree(project / "checkpoints" / plan.name, ignore_errors=True)
     # Step 0 is the validation before training.
     steps = [step for step in read_steps(run.train_log) if step.step >= 1]
@@ -140,8 +140,8 @@ def prepare(project: Path) -> None:
 def _write_own_reward(project: Path) -> None:
     """``grpo_tiny`` without what only a judge reads, and a reward function."""
     recipe = yaml.safe_load((project / "configs" / "grpo_tiny.yaml").read_text())
-    kept = {name: values for name, values in recipe.items() if name not in _JUDGED}
-    (project / "configs" / "own_reward.yaml").write_text(yaml.safe_dump(kept))
+    sections = {name: values for name, values in recipe.items() if name not in _JUDGED}
+    (project / "configs" / "own_reward.yaml").write_text(yaml.safe_dump(sections))
     (project / REWARD_FILE).write_text(REWARD)
 
 
