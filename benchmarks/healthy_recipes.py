@@ -177,7 +177,6 @@ _GRPO: dict[str, tuple[str, ...]] = {
         "data.val_files=data/contrastive/val.parquet",
         "data.max_response_length=64",
         "judge.provider=offline",
-        "judge.model=null",
     ),
     "top-p": ("grpo_tiny", f"{ROLLOUT}.top_p=0.9"),
     "lora-adapter-bf16": ("grpo_tiny", *_LORA, f"{ROLLOUT}.dtype=bfloat16"),

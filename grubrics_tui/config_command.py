@@ -91,17 +91,27 @@ def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
 
 
 def _tell_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
-    from engine.launch.unread import unread
+    from engine.launch.unread import switched_off, unread
 
     found = [one for one in unread(recipe) if origin in (None, one.origin)]
+    silenced = [value for value in switched_off(recipe) if origin in (None, value.origin)]
     if as_json:
-        print_json({"kind": recipe.kind, "unused": [one.to_json() for one in found]})
+        print_json(
+            {
+                "kind": recipe.kind,
+                "unused": [one.to_json() for one in found],
+                "switched_off": [value.to_json() for value in silenced],
+            }
+        )
         return
     for one in found:
         way = f"  [{one.instead}]" if one.instead else ""
         say(f"{one.origin:<11} {one.key}={_text(one.value)}  {one.reason}{way}")
     if not found:
         say("every value that was set has an effect")
+    if silenced:
+        names = ", ".join(value.key for value in silenced)
+        say(f"switched off by an override, with effect in the file alone: {names}")
 
 
 def _text(value: Any) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.launch.effective import effective
 from engine.launch.keys import flatten, verl_defaults
+from engine.launch.pinned import in_file
 from engine.launch.recipe import Origin, Recipe
 from engine.launch.schema import own_defaults
 from engine.launch.unread_rules import GRPO_RULES, NEVER_READ, SFT_RULES, Rule
@@ -30,8 +32,40 @@ class Unread:
 def unread(recipe: Recipe) -> list[Unread]:
     """What a person set, other than to its default, that nothing reads in this recipe.
 
-    A value that another one refers to by ``${...}`` is read by that.
+    A value that another one refers to by ``${...}`` is read by that. ``switched_off`` has those of
+    the file that only an override silences.
     """
+    silenced = {value.key for value in switched_off(recipe)}
+    return [value for value in _without_effect(recipe) if value.key not in silenced]
+
+
+def switched_off(recipe: Recipe) -> list[Unread]:
+    """Values of the file that have their effect there, and that an override switched off.
+
+    A file is written for more than one run: ``judge.provider=offline`` on the command line makes
+    no mistake of the file's ``judge.model``.
+    """
+    before = in_file(recipe)
+    if not before:
+        return []
+    as_written = {value.key for value in _without_effect(_with(recipe, before))}
+    return [
+        value
+        for value in _without_effect(recipe)
+        if value.origin == "file" and value.key not in as_written
+    ]
+
+
+def _with(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
+    origins: dict[str, Origin] = dict.fromkeys(values, "file")
+    return replace(
+        recipe,
+        values={**recipe.values, **values},
+        origins={**recipe.origins, **origins},
+    )
+
+
+def _without_effect(recipe: Recipe) -> list[Unread]:
     whole, defaults = effective(recipe, Path()), _defaults(recipe)
     rules = SFT_RULES if recipe.kind == "sft" else GRPO_RULES
     return [

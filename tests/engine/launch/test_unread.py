@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.launch.compose import SAMPLER, SAMPLER_KWARGS, sampling
 from engine.launch.effective import effective
 from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.unread import unread
+from engine.launch.unread import switched_off, unread
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
@@ -147,9 +147,33 @@ def test_a_value_that_another_one_refers_to_is_read() -> None:
     assert named(f"{ACTOR}.grad_clip=0.5", f"{ACTOR}.optim.clip_grad=${{{ACTOR}.grad_clip}}") == []
 
 
+def test_what_an_override_switches_off_in_the_file_is_no_mistake_of_the_file() -> None:
+    silenced = recipe("judge.provider=offline", config="verl_grpo_debug")
+    assert unread(silenced) == []
+    expected = ["judge.model", "judge.timeout_s", "judge.max_tokens"]
+    assert [value.key for value in switched_off(silenced)] == expected
+
+
+def test_an_override_that_another_one_silences_is_named() -> None:
+    assert named("judge.provider=offline", "judge.model=m", config="verl_grpo_debug") == [
+        "judge.model"
+    ]
+
+
+def test_a_file_that_silences_its_own_value_is_named(tmp_path: Path) -> None:
+    text = (CONFIGS / "grpo_tiny.yaml").read_text()
+    path = tmp_path / "own.yaml"
+    path.write_text(text.replace("provider: offline", "provider: offline\n  model: gpt-5-mini"))
+    overridden = load_recipe(str(path), ("trainer.test_freq=-1",), {})
+    assert [value.key for value in unread(overridden)] == ["judge.model"]
+
+
 def test_the_judge_is_not_read_where_a_function_scores() -> None:
-    found = named("reward.custom_reward_function.path=rewards.py")
-    assert found == ["reward_config.use_contrastive"]
+    function = "reward.custom_reward_function.path=rewards.py"
+    assert named(function, "reward_config.lambda_len=0.5") == ["reward_config.lambda_len"]
+    assert [value.key for value in switched_off(recipe(function))] == [
+        "reward_config.use_contrastive"
+    ]
 
 
 @pytest.mark.parametrize(
