@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ahocorasick_rs import BytesAhoCorasick
+
 from engine.watch.error_lines import ERROR_FIELD, ERROR_WORDS, is_error
 
 DRIVER = "driver"
@@ -24,6 +26,8 @@ _BAR = re.compile(
     rb"(?:\[(?:[^\[\]]|\[[^\[\]]*\])*+\]|\x1b\[[\d;]*[A-Za-z]|\s)*+(?:\[[^\]]*)?"
 )
 _STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
+_ERROR_WORDS = BytesAhoCorasick(ERROR_WORDS)
+"""All of them in one pass. Of words that overlap the first is enough: they are in one line."""
 _REACH = 400
 """Bytes from a line's start within which it says what it is: a line may be megabytes long."""
 _BARS_REACH = 64 * 1024
@@ -106,12 +110,7 @@ def _line_start(data: bytes, place: int, reach: int = _REACH) -> int:
 
 def _error_hints(data: bytes) -> Iterator[int]:
     """Places that only an error line may hold; most of them are in other lines."""
-    small = data.lower()
-    for word in ERROR_WORDS:
-        place = small.find(word)
-        while place >= 0:
-            yield place
-            place = small.find(word, place + len(word))
+    yield from (start for _, start, _ in _ERROR_WORDS.find_matches_as_indexes(data.lower()))
     yield from (match.start() for match in ERROR_FIELD.finditer(data))
 
 

@@ -23,7 +23,7 @@ def test_no_screen_is_left_out() -> None:
 @pytest.mark.parametrize("name", WAYS)
 async def test_a_screen_survives_a_resize_storm(name: str, tmp_path: Path) -> None:
     noise = random.Random(name)
-    storm = [(noise.randint(NARROWEST, WIDEST), noise.randint(LOWEST, HIGHEST)) for _ in range(4)]
+    storm = [(noise.randint(NARROWEST, WIDEST), noise.randint(LOWEST, HIGHEST)) for _ in range(2)]
     with standing_clock(tmp_path):
         world = make_world()
         async with running(RUNS, LARGE, world.config) as driver:
