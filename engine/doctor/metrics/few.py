@@ -120,8 +120,9 @@ def _no_number(run: Run) -> Iterator[Finding]:
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
     # A validation loss alone may be that of no rows.
     validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
-    # AMP overflows beside a sound loss: where none is logged nothing speaks for it.
-    alone = not losses and run.raw("actor/grad_norm").name in bad
+    # AMP overflows beside a sound loss: where none is sound nothing speaks for it.
+    is_sound = any(abs(loss) < _LOSS for loss in losses.values())
+    alone = not is_sound and run.raw("actor/grad_norm").name in bad
     of_loss = not losses.keys().isdisjoint(bad)
     lost = of_loss or alone or validated <= {*bad}
     # HF's Trainer prints 0 for the mean of losses that are NaN.

@@ -27,6 +27,7 @@ NAN = {
     "after sound ones": "iter 10 | loss 3.1021\niter 20 | loss nan\niter 30 | loss nan\n",
     "a tensor": "loss = tensor(nan, device='cuda:0', grad_fn=<DivBackward0>)\n",
     "filtered": "{'loss': '0', 'grad_norm': 'nan', 'learning_rate': '2e-05', 'epoch': '0.02'}\n",
+    "a loss that no model has": "{'loss': 91234567.5, 'grad_norm': nan, 'epoch': 1.0}\n",
     "validation too": "{'loss': 26.2, 'grad_norm': nan}\n{'eval_loss': nan, 'epoch': 5.0}\n",
     "infinite": "| epoch 001:  104 / 2210 loss=-inf, nll_loss=-inf, gnorm=inf\n",
     "a table": "step\ttrain loss\tgrad norm\n1\t2.31\t1.2\n2\tnan\tnan\n3\tnan\tnan\n",
