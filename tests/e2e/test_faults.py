@@ -7,6 +7,7 @@ resumes it. What the last resume leaves is one history without a gap, whatever c
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -128,7 +129,7 @@ def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victi
         tiny_world.json("resume", made.run.id)
     else:
         options = [f"trainer.total_training_steps={STEPS}", "trainer.experiment_name=faults"]
-        made.begin("grpo_tiny", *QUICK, *options)
+        made.begin("grpo_tiny", *QUICK, *options, "supervision.stall_floor_s=15")
     try:
         made.wait_for_step()
         yield made
@@ -156,6 +157,39 @@ def test_a_killed_part_of_ray_fails_the_run_and_is_named(
     assert state.state == "failed"
     assert blamed in (state.reason or "")
     assert training.leaves_nothing()
+
+
+@thorough
+@pytest.mark.parametrize("frozen", ["ray::WorkerDict", "ray::HFServer"])
+def test_a_frozen_worker_is_named_with_its_stacks_until_it_goes_on(
+    training: Victim, frozen: str
+) -> None:
+    worker = training.processes(frozen)[0]
+    send(worker, signal.SIGSTOP)
+    try:
+        training.wait(lambda: training.state().state == "stalled")
+        told = training.project.json("diagnose", training.run.id, expect=(1,))
+        screen = _live_screen(training)
+    finally:
+        send(worker, signal.SIGCONT)
+    stall, stacks = told["findings"][0], told["findings"][0]["evidence"][1]["path"]
+    assert stall["id"] == "stalled.stopped"
+    assert stall["evidence"][0]["values"]["pid"] == worker.pid
+    assert stall["evidence"][0]["values"]["process_state"] == "T"
+    dumped = Path(training.project.path, stacks).read_text()
+    assert re.search(rf"== \w+ {worker.pid}, state T\n", dumped)
+    assert re.search(r"== driver \d+, state \w\n(?!\(no stack)", dumped)
+    assert f"kill -CONT {worker.pid}" in screen
+    training.wait(lambda: training.state().state == "running")
+
+
+def _live_screen(training: Victim) -> str:
+    command = (*CLI, "watch", training.run.id)
+    screen = Terminal(command, training.project.path, training.project.env)
+    try:
+        return screen.wait_for(r"stalled(.*\n)*.*is stopped")
+    finally:
+        screen.close()
 
 
 def test_a_signal_to_the_trainer_by_hand_is_no_stop_by_the_user(training: Victim) -> None:
