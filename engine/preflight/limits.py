@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from engine.estimate.model_shape import ModelShape, shape_of
@@ -95,7 +96,10 @@ def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
     if wrong:
         known = ",".join(shape.linears)
         message = f"{key}={', '.join(wrong)} matches no module of the model, which has {known}"
-        yield fail(ID, message, f"{key}=[{known}]")
+        # A list that was typed as a text.
+        meant = [part for name in names for part in re.split(r"[,;\s]+", name.strip())]
+        is_list = all(shape.adapted([part]) for part in meant)
+        yield fail(ID, message, f"{key}=[{','.join(meant) if is_list else known}]")
 
 
 def _lora(recipe: Recipe) -> Iterator[Check]:

@@ -203,10 +203,16 @@ def test_lora_weights_are_those_that_peft_reports(tmp_path: Path, kind: str, tar
     assert sum(int(row[1].replace(",", "")) for row in rows) == 80_740_352
 
 
-def test_targets_that_the_model_does_not_have_are_refused(tmp_path: Path, call: Call) -> None:
-    code, said = call("estimate", *of_qwen_7b(tmp_path, "grpo", "q_proj;k_proj"))
+@pytest.mark.parametrize(
+    ("typed", "fix"), [("q_proj,k_proj", "[q_proj,k_proj]"), ("query", "[q_proj,k_proj,v_proj,")]
+)
+def test_targets_that_the_model_does_not_have_are_refused(
+    tmp_path: Path, call: Call, typed: str, fix: str
+) -> None:
+    code, said = call("estimate", *of_qwen_7b(tmp_path, "grpo", typed))
     assert code == 2
-    assert "target_modules=q_proj;k_proj matches no module of the model" in said
+    assert f"target_modules={typed} matches no module of the model" in said
+    assert f"[fix: actor_rollout_ref.model.target_modules={fix}" in said
 
 
 def test_beside_runs_a_mistyped_recipe_file_names_its_neighbor() -> None:
