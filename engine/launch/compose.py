@@ -73,6 +73,9 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
         "transfer_queue.enable": True,
         "trainer.rollout_data_dir": str(attempt_dir / "rollouts"),
         "trainer.validation_data_dir": str(attempt_dir / "validation"),
+        f"{ROLLOUT}.agent.agent_loop_manager_class": (
+            "engine.train.agent_loop.RecordingAgentLoopManager"
+        ),
         **sampling(recipe),
     }
 

@@ -335,6 +335,17 @@ def _reward_manager_moved() -> str | None:
     return _signature_moved(RewardManagerBase.__init__, ["config", "tokenizer", "compute_score"])
 
 
+def _agent_loop_moved() -> str | None:
+    from verl.trainer.ppo.v1 import agent_loop_tq
+
+    source = inspect.getsource(agent_loop_tq)
+    if "self._compute_score(outputs, kwargs=kwargs)" not in source:
+        return "verl's agent loop no longer hands the columns of a row to the reward"
+    if 'batch["validate"] if "validate" in batch' not in source:
+        return "verl's agent loop no longer reads from the batch whether it validates"
+    return None
+
+
 def _reward_function_moved() -> str | None:
     from verl.trainer.ppo import reward
 
@@ -446,6 +457,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "session_id and global_steps of the sample",
         "a plain custom_reward_function is not told group, step or split",
         _reward_manager_moved,
+    ),
+    Deviation(
+        "agent loop manager",
+        "public hook",
+        "rollout.agent.agent_loop_manager_class (engine/train/agent_loop.py), which adds a column "
+        "to the batches of AgentLoopManagerTQ.generate_sequences",
+        "verl does not tell its reward manager whether a rollout validates",
+        _agent_loop_moved,
     ),
     Deviation(
         "reward function",

@@ -27,6 +27,7 @@ from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.train import overlong
+from engine.train.agent_loop import SPLIT
 from engine.train.overlong import Overlong
 
 RECORD_VERSION = 1
@@ -50,10 +51,14 @@ class Rollout:
     step: int | None
     length: Any
     """Its tokens, as a tensor."""
+    told: str | None = None
+    """The split that verl generated it for."""
 
     @property
     def split(self) -> str:
-        """``val`` for held-out rows and for the validation before step 1, else ``train``."""
+        """``val`` or ``train``, as told; else ``val`` for held-out rows and before step 1."""
+        if self.told is not None:
+            return self.told
         held_out = self.extra_info.get("split") in HELD_OUT_SPLITS
         return "val" if held_out or self.step == 0 else "train"
 
@@ -111,6 +116,7 @@ class RecordingRewardManager(RewardManagerBase):
             rollout=_whole(row.get("session_id")),
             step=_whole(row.get("global_steps")),
             length=length,
+            told=row.get(SPLIT),
         )
 
     async def _score(self, rollout: Rollout) -> tuple[RolloutScore, dict[str, float]]:

@@ -15,6 +15,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
 from engine import jsonl
+from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
 from tests.engine.train.conftest import SmallWorld
 
@@ -98,6 +99,17 @@ async def test_validation_is_told_from_training(
 ) -> None:
     await manager(world).run_single(sample(world, "x", step=step, **{**GOLD, "split": split}))
     assert record(attempt)["split"] == "val"
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+@pytest.mark.parametrize("of_the_row", ["train", "val", None])
+async def test_what_verl_generates_for_counts_and_not_what_the_data_say(
+    world: SmallWorld, attempt: Path, split: str, of_the_row: str | None
+) -> None:
+    data = sample(world, "x", step=3, **{**GOLD, "split": of_the_row})
+    data.non_tensor_batch[SPLIT] = np.array([split], dtype=object)
+    await manager(world).run_single(data)
+    assert record(attempt)["split"] == split
 
 
 async def test_a_recipes_own_reward_function_is_recorded_too(
