@@ -56,12 +56,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of ``names``; with ``several``, a name or a list of them."""
+    """One of ``names``; with ``several`` or a list of them, with ``listed`` only a list."""
 
     names: tuple[str, ...]
     several: bool = False
+    listed: bool = False
 
     def complaint(self, value: Any) -> str | None:
+        if self.listed and isinstance(value, str):
+            return f"a list, [{value}]"
         given = value if self.several and isinstance(value, list) else [value]
         wrong = next((one for one in given if one is not None and one not in self.names), None)
         if wrong is None:
@@ -108,7 +111,7 @@ _EVERY = Range(1, whole=True, besides={-1: "never"})
 _DTYPES = Choice(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
 _ROLLOUT_DTYPES = Choice(("auto", "half", "float16", "bfloat16", "float", "float32"))
 _SEED = Range(0, 2**32 - 1, whole=True)  # numpy takes no other
-_CONTENTS = Choice(("model", "optimizer", "extra", "hf_model"), several=True)
+_CONTENTS = Choice(("model", "optimizer", "extra", "hf_model"), several=True, listed=True)
 _REJECTIONS = (
     *("token_k1", "token_k2", "token_k3"),
     *("seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2", "seq_mean_k3"),

@@ -31,6 +31,12 @@ _NOT_COMPUTED = {
 }
 """What verl's V1 trainer does not give to an estimator (``_compute_advantage``)."""
 _AGENT_LOOPS = ("single_turn_agent", "tool_agent")
+_OPTIMIZERS = (
+    *("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "Muon", "NAdam"),
+    *("RAdam", "RMSprop", "Rprop", "SGD"),
+)
+"""Those of ``torch.optim`` that verl can make with a rate and a weight decay."""
+_BACKENDS = ("naive", "nccl", "hccl", "nixl", "kimi_ckpt_engine", "mooncake", "delta_sharded")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 _OPENED = re.compile(
     r"actor_rollout_ref\.model\.(?:tokenizer|hf_config|lora_adapter)_path"
@@ -184,11 +190,22 @@ def _names(recipe: Recipe) -> Iterator[Check]:
     loop, own = f"{_ROLLOUT}.agent.default_agent_loop", f"{_ROLLOUT}.agent.agent_loop_config_path"
     if recipe.get(loop) not in _AGENT_LOOPS and not recipe.get(own):
         yield _unknown(recipe, loop, _AGENT_LOOPS)
+    optimizer, kind = f"{_ACTOR}.optim.optimizer", f"{_ACTOR}.optim.optimizer_impl"
+    if recipe.get(kind) == "torch.optim" and recipe.get(optimizer) not in _OPTIMIZERS:
+        yield _unknown(recipe, optimizer, _OPTIMIZERS)
+    engine = f"{_ROLLOUT}.checkpoint_engine"
+    if recipe.get(f"{engine}.backend") not in _BACKENDS and not recipe.get(
+        f"{engine}.custom_backend_module"
+    ):
+        yield _unknown(recipe, f"{engine}.backend", _BACKENDS)
+    if recipe.get("data.prompt_key") != "prompt":
+        problem = "names another column than the one that the data is prepared and checked with"
+        yield _wrong(recipe, "data.prompt_key", problem, "data.prompt_key=prompt")
     attention = f"{_MODEL}.override_config.attn_implementation"
     name = recipe.get(attention)
     if name is not None and name not in _ATTENTION and "/" not in str(name):  # a kernel of the hub
         yield _unknown(recipe, attention, _ATTENTION)
-    for key in (f"{_ACTOR}.optim.optimizer_impl", f"{_MODEL}.external_lib"):
+    for key in (kind, f"{_MODEL}.external_lib", "trainer.checkpoint_callback_class"):
         package = str(recipe.get(key) or "").partition(".")[0]
         if package and (not package.isidentifier() or find_spec(package) is None):
             usual = "torch.optim" if key.endswith("optimizer_impl") else "null"

@@ -79,6 +79,7 @@ def load(*overrides: str, config: str = "grpo_tiny") -> Recipe:
         (f"{ROLLOUT}.dtype=fp64", "one of auto, half"),
         (f"{ROLLOUT}.dtype=BFLOAT16", "did you mean 'bfloat16'?"),
         (f"{ACTOR}.checkpoint.save_contents=[weights]", "one of model, optimizer"),
+        (f"{ACTOR}.checkpoint.save_contents=model", "a list, [model]"),
         (f"{ACTOR}.checkpoint.load_contents=[modl]", "did you mean 'model'?"),
         ("transfer_queue.backend.storage_backend=simplestorage", "did you mean 'SimpleStorage'?"),
         ("algorithm.rollout_correction.rollout_rs=zzz", "one of token_k1"),

@@ -48,6 +48,10 @@ def test_an_estimator_that_the_v1_trainer_computes_is_taken(estimator: str) -> N
         ("trainer.device=cuda", "trainer.device=cpu"),
         ("trainer.critic_warmup=10", "trainer.critic_warmup=0"),
         (f"{ROLLOUT}.tensor_model_parallel_size=2", "tensor_model_parallel_size=1"),
+        ("trainer.checkpoint_callback_class=no_such_package.Saved", "callback_class=null"),
+        (f"{ACTOR}.optim.optimizer=AdmW", "optim.optimizer=AdamW"),
+        (f"{ROLLOUT}.checkpoint_engine.backend=nixxl", "checkpoint_engine.backend=nixl"),
+        ("data.prompt_key=question", "data.prompt_key=prompt"),
         (f"{MODEL}.external_lib=no_such_package", "external_lib=null"),
     ],
 )
