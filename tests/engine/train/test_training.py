@@ -34,7 +34,13 @@ QUEUE_PROCESSES = ("ray::TransferQu", "ray::SimpleStor")
 TOKEN = "an-opaque-token-of-this-test"
 Listener = tuple[str, str, int]
 DIGITS = """
+import pathlib
+called = pathlib.Path(__file__ + ".called")
+
 def compute_score(solution_str, extra_info, **_):
+    if HANGS and not called.exists():
+        called.touch()
+        while True: pass
     if extra_info["index"] in FAILING:
         raise ValueError("no backend")
     if extra_info["index"] in EQUAL:
@@ -49,11 +55,13 @@ def command(
     *overrides: str,
     failing: str = "()",
     equal: str = "()",
+    hangs: bool = False,
     recipe: str = "grpo_tiny",
 ) -> list[str]:
-    """A GRPO run of two steps with a reward that raises for the rows ``failing``, and is 0 for
-    every rollout of the rows ``equal``."""
+    """A GRPO run of two steps with a reward that raises for the rows ``failing``, is 0 for every
+    rollout of the rows ``equal``, and where it ``hangs`` does so in its first call."""
     reward = DIGITS.replace("FAILING", failing).replace("EQUAL", equal)
+    reward = reward.replace("HANGS", str(hangs))
     (folder / "reward.py").write_text(reward)
     settings = [
         f"actor_rollout_ref.model.path={world.model}",
@@ -222,23 +230,28 @@ def groups(path: Path, score: str, name: str, **where: Any) -> dict[str, list[fl
     return found
 
 
-def test_a_failed_reward_is_left_out_and_counted(world: SmallWorld, tmp_path: Path) -> None:
+def test_a_failed_or_hanging_reward_is_left_out_and_counted(
+    world: SmallWorld, tmp_path: Path
+) -> None:
     arguments = command(
         world,
         tmp_path,
         "trainer.save_freq=-1",
         "grubrics.max_failed_share=1",
+        "grubrics.reward_timeout_s=2",
         failing="range(0, 11, 2)",
+        hangs=True,
     )
     done = run([*arguments, "trainer.val_before_train=false"], tmp_path)
     lines = [
         json.loads(x) for x in (tmp_path / "attempt_1" / "reward.jsonl").read_text().splitlines()
     ]
     failed = [line for line in lines if line["reward"] is None]
-    assert failed
-    assert all(
-        line["error"]["message"] == "ValueError: no backend (reward.py:4)" for line in failed
-    )
+    [hung] = [line for line in failed if line["error"]["kind"] == "reward_timeout"]
+    assert hung["error"]["message"] == "compute_score gave no score within 2 s (reward.py:8)"
+    assert {line["error"]["message"] for line in failed if line is not hung} == {
+        "ValueError: no backend (reward.py:10)"
+    }
     for number, step in enumerate(metrics(tmp_path), start=1):
         mine = [line for line in lines if line["step"] == number]
         share = sum(line["reward"] is None for line in mine) / len(mine)
