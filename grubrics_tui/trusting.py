@@ -36,9 +36,12 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
 
 def require_config_trust(config: str, trust: bool) -> None:
     """The same for a recipe that lies in a run's folder."""
-    if not Path(config).is_file():
-        return  # A name in configs/, or nothing that could be read.
-    above = (RunDir(folder) for folder in Path(config).resolve().parents)
+    given = Path(config)
+    named = Path("configs") / f"{given.name.removesuffix('.yaml')}.yaml"  # It may be a link.
+    file = next((path for path in (given, named) if path.is_file()), None)
+    if file is None:
+        return
+    above = (RunDir(folder) for folder in file.resolve().parents)
     run = next((run for run in above if run.is_one()), None)
     if run is not None:
         require_trust(run, trust, executes=True)

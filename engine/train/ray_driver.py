@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from engine import files
 from engine.runs.ray_job import RayJob, job_log, read_job
 
 
@@ -39,7 +40,7 @@ def become(job: RayJob, attempt: Path) -> NoReturn:
     There it outlives the connection to the cluster and the cluster itself.
     """
     print(f"output: {job_log(attempt)}", flush=True)
-    log = os.open(job_log(attempt), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log = files.open_to_append(job_log(attempt))
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)

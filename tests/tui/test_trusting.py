@@ -103,3 +103,14 @@ def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
         app, ["tag", "parcel", "x", "--trust", "--json", "--runs", str(run.path.parent)]
     )
     assert json.loads(done.stdout)["tags"] == ["x"]
+
+
+def test_a_name_that_leads_into_a_run_is_the_runs_recipe(
+    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("configs").mkdir()
+    Path("configs/mine.yaml").symlink_to(run.recipe)
+    code, told, error = invoke(run, ["check", "mine"])
+    assert code != 0 and "address    judge.base_url: http://evil.example/v1" in told
+    assert "--trust does it" in error

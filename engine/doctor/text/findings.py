@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from engine import files
 from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.text.events import Event
 from engine.doctor.text.packages import package_of
@@ -25,7 +26,7 @@ _FAINT = 0.3
 def read_log(path: Path) -> LogReader:
     """A whole file, read. Memory does not grow with it."""
     reader = LogReader()
-    with path.open("rb", buffering=0) as log:
+    with files.open_regular(path) as log:
         while data := log.read(_READ):
             reader.feed(data)
     reader.finish()

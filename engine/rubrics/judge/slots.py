@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+from engine import files
+
 _POLL_S = 0.02
 
 
@@ -68,7 +70,7 @@ class SharedSlots:
 
 def _try_lock(path: Path) -> int | None:
     # A fresh open file per attempt: flock then excludes tasks of this process as well.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = files.open_lock(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

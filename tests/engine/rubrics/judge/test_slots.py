@@ -10,6 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from engine.rubrics.judge.slots import SharedSlots
 from tests.engine.rubrics.judge.server import Reply, judge_server
 
@@ -92,3 +94,18 @@ def test_two_judges_in_one_process_share_the_limit(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert peak == 2
+
+
+def test_a_slot_is_its_users_alone_and_no_link_is_followed(tmp_path: Path) -> None:
+    async def hold() -> None:
+        async with SharedSlots(tmp_path / "slots", 1).held():
+            pass
+
+    asyncio.run(hold())
+    (slot,) = (tmp_path / "slots").iterdir()
+    assert slot.stat().st_mode & 0o777 == 0o600
+    slot.unlink()
+    slot.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        asyncio.run(hold())
+    assert not (tmp_path / "elsewhere").exists()
