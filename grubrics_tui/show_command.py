@@ -91,7 +91,9 @@ def _with_health(phrase: str, health: Health | None) -> str:
 
 
 def _how_to_start(root: Path) -> str:
-    return f"no runs in {root} yet; grubrics-tui launch grpo_tiny starts one"
+    demo = "grpo_tiny"
+    config = demo if Path("configs", f"{demo}.yaml").is_file() else "CONFIG"
+    return f"no runs in {root} yet; grubrics-tui launch {config} starts one"
 
 
 def _row(info: RunInfo, health: Health | None) -> str:
