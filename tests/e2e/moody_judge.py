@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.rubrics.judge.offline import answer_score
 from engine.rubrics.rubric import parse_rubric
 from tests.engine.rubrics.judge.server import JudgeServer, Reply
+from tests.loopback import serving
 
 KEY = "the-right-key"
 _ANSWER = re.compile(r"--- Answer (a\d+) ---\n(.*?)(?=\n\n--- )", re.DOTALL)
@@ -119,15 +119,6 @@ class MoodyJudge(JudgeServer):
         return self.mood(call)
 
 
-@contextmanager
-def moody_judge(mood: Mood) -> Iterator[MoodyJudge]:
+def moody_judge(mood: Mood) -> AbstractContextManager[MoodyJudge]:
     """A running judge on a free port."""
-    server = MoodyJudge(mood)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(MoodyJudge(mood))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from engine.preflight.check import Check
 from engine.preflight.hub import ask, find_token
 from tests.engine.preflight.project import Project, write_model
+from tests.loopback import LoopbackServer, serving
 
 NAME = "acme/small-1b"
 TOKEN = "hf_abcdefghijklmnopqrstuvwx"
@@ -26,20 +25,14 @@ class Said:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Hub(ThreadingHTTPServer):
+class Hub(LoopbackServer):
     """Answers every request alike and remembers paths and tokens."""
 
-    daemon_threads = True
-
     def __init__(self, said: Said) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.said = said
         self.paths: list[str] = []
         self.tokens: list[str | None] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -57,19 +50,12 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
-@contextmanager
-def hub(status: int = 200, code: str = "", message: str = "", **headers: str) -> Iterator[Hub]:
+def hub(
+    status: int = 200, code: str = "", message: str = "", **headers: str
+) -> AbstractContextManager[Hub]:
     errors = {"X-Error-Code": code, "X-Error-Message": message}
     given = {name: value for name, value in errors.items() if value}
-    server = Hub(Said(status, {**given, **headers}))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(Hub(Said(status, {**given, **headers})))
 
 
 def check(project: Project, url: str, **env: str) -> Check:

@@ -6,11 +6,12 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.loopback import LoopbackServer, serving
 
 
 def scores_of(first: float, second: float) -> str:
@@ -43,13 +44,11 @@ class Reply:
     finish_reason: str = "stop"
 
 
-class JudgeServer(ThreadingHTTPServer):
+class JudgeServer(LoopbackServer):
     """Gives its ``replies`` in turn, then good ones; remembers requests and the busiest moment."""
 
-    daemon_threads = True
-
     def __init__(self, replies: list[Reply], every: Reply) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.replies = deque(replies)
         self.every = every
         self.requests: list[dict[str, Any]] = []
@@ -57,10 +56,6 @@ class JudgeServer(ThreadingHTTPServer):
         self.in_flight = 0
         self.busiest = 0
         self.lock = threading.Condition()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def enter(self, path: str, request: dict[str, Any], key: str) -> Reply:
         """The answer to a request that was signed with ``key``."""
@@ -139,15 +134,8 @@ def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def judge_server(*replies: Reply, every: Reply | None = None) -> Iterator[JudgeServer]:
+def judge_server(
+    *replies: Reply, every: Reply | None = None
+) -> AbstractContextManager[JudgeServer]:
     """A running server on a free loopback port."""
-    server = JudgeServer(list(replies), every or Reply())
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(JudgeServer(list(replies), every or Reply()))
