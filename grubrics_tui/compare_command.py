@@ -182,7 +182,7 @@ def _differences(found: Comparison) -> Iterable[str]:
             yield f"\n{title}: the same"
             continue
         yield f"\n{title}"
-        names = [".".join(filter(None, (one.section, one.key))) for one in group]
+        names = [one.name for one in group]
         yield from _aligned(
             [["", *found.ids], *([n, *_cells(one)] for n, one in zip(names, group, strict=True))]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class Item:
     id: str
     answer: Callable[[Subject], Check]
     needs: tuple[str, ...] = ()
+    spared: Callable[[Recipe], str | None] = lambda _: None
+    """Why the question does not arise for a recipe, whatever else failed; None where it does."""
 
 
 ITEMS = (
@@ -59,7 +61,7 @@ ITEMS = (
     Item("batch", batch.check),
     Item("limits", limits.check),
     Item("steps", steps.check, needs=("parquet", "batch")),
-    Item("judge", judge.check, needs=("parquet", "batch")),
+    Item("judge", judge.check, needs=("parquet", "batch"), spared=judge.spared),
     Item("memory", memory.check, needs=("batch",)),
     Item("disk", disk.check),
     Item("ports", ports.check),
@@ -85,8 +87,7 @@ def run_checks(
     subject = Subject(completed, os.environ if env is None else env, runs, frozenset(ahead), waits)
     failed: set[str] = set()
     for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.not_asked)):
-        lacking = [needed for needed in item.needs if needed in failed]
-        check = skip(item.id, f"needs {lacking[0]}") if lacking else _answer(item, subject)
+        check = _answer(item, subject, failed)
         if check.status == "fail":
             failed.add(check.id)
         yield check
@@ -124,10 +125,13 @@ def _hint(check: Check) -> str:
     return f" [fix: {check.fix}]" if check.fix else ""
 
 
-def _answer(item: Item, subject: Subject) -> Check:
+def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
+    lacking = [needed for needed in item.needs if needed in failed]
     # A check that crashes has answered nothing, and the person must still see the others.
     try:
-        return item.answer(subject)
+        if (reason := item.spared(subject.recipe)) is not None:
+            return skip(item.id, reason)
+        return skip(item.id, f"needs {lacking[0]}") if lacking else item.answer(subject)
     except Exception as error:
         return _crash(item.id, error)
 

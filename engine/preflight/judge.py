@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
+from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge, scorer
 from engine.launch.steps import count_of, step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
@@ -13,13 +14,16 @@ from engine.times import seconds
 ID = "judge"
 
 
+def spared(recipe: Recipe) -> str | None:
+    """Why the recipe asks no judge; None where it asks one."""
+    if recipe.kind == "sft":
+        return "supervised training asks no judge"
+    return None if asks_judge(recipe) else f"none is asked: {scorer(recipe)}"
+
+
 def check(subject: Subject) -> Check:
     """Calls of a step x latency / calls in flight: the least time that a step can take."""
     recipe = subject.recipe
-    if recipe.kind == "sft":
-        return skip(ID, "supervised training asks no judge")
-    if not asks_judge(recipe):
-        return skip(ID, f"none is asked: {scorer(recipe)}")
     plan = step_plan(recipe)
     if plan is None or plan.rows < plan.batch:
         return skip(ID, "the training file cannot be read, or fills no batch")

@@ -43,6 +43,13 @@ class Difference:
     section: str
     key: str
     cells: tuple[Cell | None, ...]
+    of_config: bool = True
+
+    @property
+    def name(self) -> str:
+        """Section and key: ``optim.lr`` of a config, ``recipe file: sft.yaml sha256`` of what a
+        run ran on."""
+        return ("." if self.of_config else ": ").join(filter(None, (self.section, self.key)))
 
 
 def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
@@ -72,7 +79,7 @@ def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
         if any(value != values[0] for value in values):
             section, key = _place(path)
             cells = tuple(None if value is None else Cell(value) for value in values)
-            found.append(Difference(section, key, cells))
+            found.append(Difference(section, key, cells, of_config=False))
     return sorted(found, key=lambda one: _SECTIONS.index(one.section))
 
 

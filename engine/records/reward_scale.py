@@ -28,7 +28,7 @@ def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     codes = [code_values(one) for one in rewarded]
     names = sorted({name for code in codes for name in code})
     edited = [name for name in names if len({code.get(name) for code in codes if code}) > 1]
-    found = [".".join(filter(None, (one.section, one.key))) for one in config_differences(rewarded)]
+    found = [one.name for one in config_differences(rewarded)]
     # verl copies its older section of that name into the newer one.
     if all(code_values(one) for one in rewarded):
         # No judge is asked, so what it is set to makes no reward.

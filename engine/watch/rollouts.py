@@ -367,6 +367,8 @@ def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
 
 def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     """``step`` when it has rollouts, the newest one for None; UsageError otherwise."""
+    if not steps and RunDir(path).read_manifest().get("kind") == "sft":
+        raise UsageError(f"{path}: no rollouts: supervised training generates none")
     if not steps:
         raise UsageError(f"{path}: no rollouts (neither rollouts/<step>.jsonl nor reward.jsonl)")
     if step is None:

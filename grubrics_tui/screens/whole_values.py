@@ -45,15 +45,11 @@ class WholeValues(ModalScreen[None]):
         for number, name in enumerate(self._ids):
             facts.append(("", Content.styled(name, f"bold ${self._inks[number]}")))
             facts.append(("", _told(self._row, number)))
-        self.query_one(Facts).border_title = Content(_title(self._row))
+        self.query_one(Facts).border_title = Content(self._row.name)
         self.query_one(Facts).show(facts)
 
     def action_back(self) -> None:
         self.dismiss()
-
-
-def _title(row: Measure | Difference) -> str:
-    return row.name if isinstance(row, Measure) else ".".join(filter(None, (row.section, row.key)))
 
 
 def _told(row: Measure | Difference, number: int) -> Content:

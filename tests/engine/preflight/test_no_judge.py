@@ -38,6 +38,21 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
     assert not [message for message in others if "judge call" in message]
 
 
+@pytest.mark.parametrize(
+    ("kind", "file", "changes", "reason"),
+    [
+        ("sft", "train_file", (), "supervised training asks no judge"),
+        ("grpo", "train_files", OWN, "none is asked"),
+    ],
+)
+def test_where_no_judge_is_asked_missing_data_is_not_the_reason(
+    project: Project, recipe: Recipe, kind: str, file: str, changes: tuple[str, ...], reason: str
+) -> None:
+    checks = project.checks(kind, f"data.{file}=gone.parquet", *changes)
+    assert checks["parquet"].status == "fail"
+    assert checks["judge"].status == "skip" and reason in checks["judge"].message
+
+
 def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
     project: Project, recipe: Recipe
 ) -> None:

@@ -68,6 +68,14 @@ def test_the_surroundings_are_told_by_what_they_are() -> None:
     ]
 
 
+def test_a_file_is_named_apart_from_what_it_belongs_to() -> None:
+    runs = [{"recipe_file": {"sft.yaml": {"sha256": digest}}} for digest in ("aa", "bb")]
+    (found,) = environment_differences(runs)
+    assert found.name == "recipe file: sft.yaml sha256"
+    (found,) = config_differences([manifest(optim__lr=1), manifest(optim__lr=2)])
+    assert found.name == "optim.lr"
+
+
 def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
     names = ("VIRTUAL_ENV", "WANDB_RUN_ID", "HF_HOME", "OPENAI_API_KEY", "RAY_TMPDIR")
     steering = ("CUDA_VISIBLE_DEVICES", "HF_ENDPOINT", "OMP_NUM_THREADS", "VERL_LOG", "WORLD")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import jsonl
 from engine.errors import UsageError
 from engine.watch.reward_records import RewardRecords
 from engine.watch.rollouts import Answer, RolloutStore, StepRollouts, require_step
@@ -271,6 +272,12 @@ def test_a_step_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -
     with pytest.raises(UsageError, match="no rollouts"):
         require_step((), None, tmp_path)
     assert require_step((1, 5), None, tmp_path) == 5
+
+
+def test_supervised_training_has_no_rollouts_and_says_so(tmp_path: Path) -> None:
+    jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": "sft"})
+    with pytest.raises(UsageError, match="supervised training generates none"):
+        require_step((), None, tmp_path)
 
 
 def test_an_own_function_s_numbers_and_the_right_answer_are_shown(attempt: Path) -> None:
