@@ -1,0 +1,66 @@
+"""How long the references of a recipe take to fill in, ours beside OmegaConf, in CPU time.
+
+    python benchmarks/recipes.py [RECIPE ...]
+
+Best of ten. ``load`` is all of ``load_recipe``: reading, merging, resolving and checking.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from engine.launch import recipe
+from engine.launch.keys import unflatten
+from engine.launch.resolving import resolve
+
+_REPEATS = 10
+
+
+def merged_values(name: str) -> dict[str, Any]:
+    """The values of a recipe as they are before their references are filled in."""
+    merged: list[dict[str, Any]] = []
+
+    def record(values: dict[str, Any]) -> dict[str, Any]:
+        merged.append(values)
+        return resolve(values)
+
+    original, recipe.resolve = recipe.resolve, record  # type: ignore[assignment]
+    try:
+        recipe.load_recipe(name, env={})
+    finally:
+        recipe.resolve = original
+    return merged[-1]
+
+
+def resolve_with_omegaconf(tree: dict[str, Any]) -> object:
+    return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+
+
+def cpu_ms(action: Callable[[], object]) -> float:
+    spent = []
+    for _ in range(_REPEATS):
+        started = time.process_time()
+        action()
+        spent.append(time.process_time() - started)
+    return 1000 * min(spent)
+
+
+def main(names: Sequence[str]) -> int:
+    print(f"{'recipe':<20} {'values':>6} {'ours ms':>8} {'OmegaConf ms':>12} {'load ms':>8}")
+    for name in names or ("grpo_tiny", "sft_tiny"):
+        values = merged_values(name)
+        ours = cpu_ms(partial(resolve, values))
+        theirs = cpu_ms(partial(resolve_with_omegaconf, unflatten(values)))
+        load = cpu_ms(partial(recipe.load_recipe, name, env={}))
+        print(f"{name:<20} {len(values):>6} {ours:>8.1f} {theirs:>12.1f} {load:>8.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
