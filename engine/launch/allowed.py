@@ -112,6 +112,15 @@ _DTYPES = Choice(("fp32", "float32", "bf16", "bfloat16", "fp16", "float16"))
 _ROLLOUT_DTYPES = Choice(("auto", "half", "float16", "bfloat16", "float", "float32"))
 _SEED = Range(0, 2**32 - 1, whole=True)  # numpy takes no other
 _CONTENTS = Choice(("model", "optimizer", "extra", "hf_model"), several=True, listed=True)
+_LOAD_FORMATS = Choice(
+    (
+        # vLLM and SGLang
+        *("auto", "dummy", "safetensors", "fastsafetensors", "pt", "npcache", "sharded_state"),
+        *("gguf", "bitsandbytes", "runai_streamer", "runai_streamer_sharded", "instanttensor"),
+        *("hf", "mistral", "tensorizer", "modelexpress"),  # vLLM alone
+        *("layered", "flash_rl", "remote", "remote_instance", "private"),  # SGLang alone
+    )
+)
 _REJECTIONS = (
     *("token_k1", "token_k2", "token_k3"),
     *("seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2", "seq_mean_k3"),
@@ -159,6 +168,7 @@ def _choices() -> dict[str, Allowed]:
         rf"{_ROLLOUT}\.name": Choice(("hf", "vllm", "sglang", "trtllm")),
         rf"{_ROLLOUT}\.mode": Choice(("async",)),
         rf"{_ROLLOUT}\.dtype": _ROLLOUT_DTYPES,
+        r".+\.load_format": _LOAD_FORMATS,
         r".+\.checkpoint\.(?:save|load)_contents": _CONTENTS,
         r"transfer_queue\.backend\.storage_backend": Choice(
             ("SimpleStorage", "MooncakeStore", "Yuanrong", "RayStore")

@@ -257,6 +257,12 @@ def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
 def _parse_override(text: str) -> tuple[str, Any]:
     key, separator, raw = text.partition("=")
     key = key.lstrip("+").strip()
+    if key.startswith("~"):
+        name = _MISTYPED.sub("…", key.lstrip("~"))
+        raise UsageError(
+            f"override '~{name}': no key can be removed; set {name}=null where null is allowed, or "
+            "the value that it should have"
+        )
     if not separator or not key:
         # Not the whole: what was mistyped may be NAME:secret.
         raise UsageError(f"override '{_MISTYPED.sub('…', text)}' is not key=value")

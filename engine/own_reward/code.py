@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterator, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from engine import files
@@ -16,6 +18,7 @@ from engine.own_reward.function import RewardFunction
 
 _MOST_FILES = 500
 _LARGEST = 10 << 20
+_PACKAGES = "site-packages"
 _IMPORTERS = ("import_module", "__import__")
 
 
@@ -45,6 +48,25 @@ def code_files(function: RewardFunction | None) -> list[Path]:
             if _lies_in(each, file.parent)
         ]
     return list(found)
+
+
+def hidden_libraries(function: RewardFunction) -> list[Path]:
+    """Modules in the function's own folder that have the name of a library: the folder comes first
+    in the search, so that whoever imports the library gets them."""
+    file = function.find_file()
+    if file is None or function.module is not None:
+        return []
+    folder = file.parent
+    elsewhere = [path for path in sys.path if path and Path(path).resolve() != folder.resolve()]
+    modules = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    return sorted(path for path in modules if _is_library(path.stem, elsewhere))
+
+
+def _is_library(name: str, search: list[str]) -> bool:
+    if name in sys.stdlib_module_names:
+        return True
+    spec = PathFinder.find_spec(name, search) if name.isidentifier() else None
+    return spec is not None and _PACKAGES in Path(spec.origin or "").parts
 
 
 def kept_copies(function: RewardFunction, folder: Path) -> Mapping[str, str]:

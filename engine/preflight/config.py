@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.errors import nearest
 from engine.launch.exposure import exposure_complaint
+from engine.launch.keys import verl_choices
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.launch.steps import count_of
@@ -44,6 +45,10 @@ _OPENED = re.compile(
     r"|agent\.agent_loop_config_path|router_config_path|quantization_config_file)"
     r"|data\.custom_cls\.path"
 )
+_RAY = "ray_kwargs.ray_init."
+_LR = {"grpo": f"{_ACTOR}.optim.lr", "sft": "training.learning_rate"}
+_WANDB_REFUSES = re.compile(r"[/\\#?%:]")
+"""In the name of a project; names of runs may be any text."""
 _REASONING = re.compile(r"(gpt-5|o[134])(?!\d)")
 _REASONING_TIMEOUT_S = 300
 _REASONING_TOKENS = 16000
@@ -58,13 +63,13 @@ def check(subject: Subject) -> Check:
         *_stranger(recipe),
         *_twice(recipe),
         *_folder(recipe),
+        *_wandb(recipe),
         *(_grpo(recipe) if grpo else _sft(recipe)),
         *judge,
     ]
-    notes = f"{_kl(recipe)}; {_lora(recipe)}" if grpo else _lora(recipe)
-    return summary(
-        ID, found, f"{recipe.path}: {count_of(len(recipe.changes), 'override')}; {notes}"
-    )
+    notes = [*([_kl(recipe)] if grpo else []), _lora(recipe), *_rate(recipe)]
+    changed = count_of(len(recipe.changes), "override")
+    return summary(ID, found, f"{recipe.path}: {'; '.join([changed, *notes])}")
 
 
 def _stranger(recipe: Recipe) -> Iterator[Check]:
@@ -90,6 +95,20 @@ def _folder(recipe: Recipe) -> Iterator[Check]:
     blocking = next((path for path in (folder, *folder.parents) if path.is_file()), None)
     if blocking is not None:
         yield fail(ID, f"{recipe.path}: {_shown(recipe, key)}: {blocking} is a file, not a folder")
+
+
+def _wandb(recipe: Recipe) -> Iterator[Check]:
+    """W&B refuses such a name when the run starts, after its workers are up."""
+    loggers, key = ("logging.report_to", "logging.project")
+    if recipe.kind == "grpo":
+        loggers, key = ("trainer.logger", "trainer.project_name")
+    chosen = recipe.get(loggers)
+    name = str(recipe.get(key))
+    if "wandb" in (chosen if isinstance(chosen, list) else [chosen]) and _WANDB_REFUSES.search(
+        name
+    ):
+        better = _WANDB_REFUSES.sub("-", name)
+        yield _wrong(recipe, key, "has one of /\\#?%:, which W&B refuses", f"{key}={better}")
 
 
 def _grpo(recipe: Recipe) -> Iterator[Check]:
@@ -205,6 +224,14 @@ def _names(recipe: Recipe) -> Iterator[Check]:
     name = recipe.get(attention)
     if name is not None and name not in _ATTENTION and "/" not in str(name):  # a kernel of the hub
         yield _unknown(recipe, attention, _ATTENTION)
+    for key in recipe.values:
+        name = key.removeprefix(_RAY).partition(".")[0]
+        if key.startswith(_RAY) and name not in verl_choices()["ray_init"]:
+            close = nearest(name, verl_choices()["ray_init"])
+            hint = f"; did you mean '{close}'?" if close else ""
+            yield fail(
+                ID, f"{recipe.path}: {key}: ray.init has no such argument{hint}", "remove it"
+            )
     for key in (kind, f"{_MODEL}.external_lib", "trainer.checkpoint_callback_class"):
         package = str(recipe.get(key) or "").partition(".")[0]
         if package and (not package.isidentifier() or find_spec(package) is None):
@@ -272,6 +299,13 @@ def _kl(recipe: Recipe) -> str:
     in_reward = recipe.get("algorithm.use_kl_in_reward")
     places = [name for name, on in (("loss", in_loss), ("reward", in_reward)) if on]
     return f"KL: {' and '.join(places) or 'off'}"
+
+
+def _rate(recipe: Recipe) -> Iterator[str]:
+    """The learning rate, where nobody chose one."""
+    key = _LR[recipe.kind]
+    if not recipe.is_chosen(key):
+        yield f"{key}={recipe.get(key)} is the default, not the recipe's"
 
 
 def _lora(recipe: Recipe) -> str:

@@ -14,7 +14,7 @@ from engine.errors import UsageError, nearest
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
-from engine.own_reward.code import code_files
+from engine.own_reward.code import code_files, hidden_libraries
 from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.processes import source_of
 from engine.own_reward.trial import Sample, Trial, try_function
@@ -45,6 +45,19 @@ def check(subject: Subject) -> Check:
         return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_lacking(function)}")
     if (stranger := _stranger(function)) is not None:
         return warn(ID, f"{stranger}; not tried, and the launch executes it", _OWN_COPY)
+    answer = _tried(subject, function, limit_s)
+    hidden = [path.name for path in hidden_libraries(function)]
+    if not hidden:
+        return answer
+    libraries = "the library of that name" if len(hidden) == 1 else "the libraries of those names"
+    fix = "; ".join(filter(None, (answer.fix, f"rename {', '.join(hidden)}")))
+    why = f"{', '.join(hidden)} in its folder is imported in place of {libraries}"
+    say = fail if answer.status == "fail" else warn
+    return say(ID, f"{answer.message}; {why}", fix)
+
+
+def _tried(subject: Subject, function: RewardFunction, limit_s: float) -> Check:
+    recipe = subject.recipe
     call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
     samples = tuple(_samples(recipe))
     try:

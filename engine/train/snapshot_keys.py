@@ -55,7 +55,29 @@ def choices(verl: Path) -> dict[str, list[str]]:
             workers / "optimizer.py", "FSDPOptimizerConfig", "lr_scheduler_type"
         ),
         "strategy": _asserted(workers / "engine.py", "FSDPEngineConfig", "strategy"),
+        "ray_init": ray_arguments(),
     }
+
+
+def ray_arguments() -> list[str]:
+    """What ``ray.init`` takes by name. The others in its ``**kwargs`` end it with an error."""
+    spec = find_spec("ray")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).parent / "_private/worker.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    init = _named(tree, "init")
+    assert isinstance(init, ast.FunctionDef)
+    named = [argument.arg for argument in (*init.args.args, *init.args.kwonlyargs)]
+    popped = [
+        _texts(call.args[0])[0]
+        for call in ast.walk(init)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "pop"
+        and getattr(call.func.value, "id", None) == "kwargs"
+    ]
+    return [*named, *popped]
 
 
 def _named(tree: ast.AST, name: str) -> ast.AST:

@@ -53,6 +53,7 @@ def load(*overrides: str, config: str = "grpo_tiny") -> Recipe:
         ("data.train_batch_size=0", "an integer of at least 1"),
         ("trainer.logger=[consol]", "did you mean 'console'?"),
         (f"{ROLLOUT}.mode=sync", "did you mean 'async'?"),
+        (f"{ROLLOUT}.load_format=saftensors", "did you mean 'safetensors'?"),
         ("algorithm.filter_groups.max_inflight_gen_batches=0", "an integer of at least 1"),
         ("trainer.v1.sampler.max_off_policy_threshold=0", "an integer of at least 1"),
         ("trainer.v1.sampler.max_off_policy_strategy=evict", "one of drop, wait"),

@@ -80,6 +80,8 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("judge.provider=azur", "judge.provider='azur'"),
         ("judge.timeout_s=-1", "judge.timeout_s=-1"),
         ("just-a-word", "is not key=value"),
+        ("~trainer.logger", "no key can be removed; set trainer.logger=null"),
+        ("~trainer.logger=x", "no key can be removed; set trainer.logger=null"),
         ("data.seed=[1,", "cannot be read as YAML"),
         ("trainer.total_training_steps=abc", "must be an integer of at least 1, or null"),
         ("trainer.max_actor_ckpt_to_keep=-3", "must be an integer of at least 1, or null"),

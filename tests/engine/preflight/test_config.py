@@ -53,12 +53,41 @@ def test_an_estimator_that_the_v1_trainer_computes_is_taken(estimator: str) -> N
         (f"{ROLLOUT}.checkpoint_engine.backend=nixxl", "checkpoint_engine.backend=nixl"),
         ("data.prompt_key=question", "data.prompt_key=prompt"),
         (f"{MODEL}.external_lib=no_such_package", "external_lib=null"),
+        ("+ray_kwargs.ray_init.foo=1", "remove it"),
+        ("trainer.project_name=mine/own", "trainer.project_name=mine-own"),
     ],
 )
 def test_a_value_that_ends_the_run_in_a_worker_is_refused(override: str, fix: str) -> None:
-    answer = tiny(override)
-    assert (answer.status, override.partition("=")[0] in answer.message) == ("fail", True)
+    answer = tiny(override, "trainer.logger=[console,wandb]")
+    assert (answer.status, override.lstrip("+").partition("=")[0] in answer.message) == (
+        "fail",
+        True,
+    )
     assert fix in (answer.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("override", "close"),
+    [("include_dashbord=false", "include_dashboard"), ("num_cpu=2", "num_cpus")],
+)
+def test_a_mistyped_argument_of_ray_init_is_told_the_right_one(override: str, close: str) -> None:
+    answer = tiny(f"+ray_kwargs.ray_init.{override}")
+    assert f"ray.init has no such argument; did you mean '{close}'?" in answer.message
+
+
+def test_the_arguments_of_ray_init_are_taken() -> None:
+    ray = "+ray_kwargs.ray_init"
+    assert tiny(f"{ray}._system_config={{a: 1}}", f"{ray}.log_to_driver=false").status == "ok"
+
+
+def test_a_learning_rate_that_nobody_chose_is_shown(tmp_path: Path) -> None:
+    text = RECIPE.read_text()
+    path = tmp_path / "try.yaml"
+    path.write_text(text.replace("      lr: 2.0e-4\n", ""))
+    recipe = effective(load_recipe(str(path), (), {}), tmp_path)
+    message = check(Subject(recipe, {}, tmp_path)).message
+    assert f"{ACTOR}.optim.lr=1e-06 is the default, not the recipe's" in message
+    assert "is the default" not in tiny().message
 
 
 @pytest.mark.parametrize(
@@ -67,6 +96,8 @@ def test_a_value_that_ends_the_run_in_a_worker_is_refused(override: str, fix: st
         f"{MODEL}.override_config.attn_implementation=kernels-community/flash-attn",
         f"{MODEL}.tokenizer_path=Qwen/Qwen3-8B",
         f"{ACTOR}.optim.optimizer=Adam",
+        f"{ROLLOUT}.load_format=fastsafetensors",
+        "trainer.project_name=mine/own",  # only W&B refuses it
         f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     ],
 )
@@ -108,7 +139,7 @@ def test_checkpoints_do_not_go_where_a_file_is(tmp_path: Path, place: str) -> No
     "override", ["critic.enable=true", "trainer.rollout_data_dir=/tmp/elsewhere"]
 )
 def test_what_a_run_would_do_in_vain_or_elsewhere_is_warned_of(override: str) -> None:
-    answer = tiny(override)
+    answer = tiny(override, "trainer.logger=[console,wandb]")
     assert (answer.status, override in answer.message) == ("warn", True)
 
 

@@ -64,6 +64,20 @@ def test_a_broken_function_is_refused_in_one_line(
     assert says in check.message
 
 
+@pytest.mark.parametrize("name", ["json.py", "numpy.py", "yaml/__init__.py"])
+def test_a_file_beside_the_function_that_hides_a_library_is_named(
+    project: Project, name: str
+) -> None:
+    path = project.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    check = answer(project, GOOD)
+    module = name.removesuffix("/__init__.py")
+    assert check.status == "warn"
+    assert f"{module} in its folder is imported in place of the library of that" in check.message
+    assert check.fix == f"rename {module}"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
