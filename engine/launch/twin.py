@@ -23,6 +23,7 @@ from engine.launch.shrink import Size, shrunk
 from engine.launch.steps import step_plan
 from engine.launch.telling_step import telling_step
 from engine.launch.twin_verdict import named_values
+from engine.launch.unread import read_keys
 from engine.preflight.checklist import require_launchable
 from engine.runs.rundir import RunDir
 from engine.runs.trust import require
@@ -36,7 +37,7 @@ KEPT = (
     "actor_rollout_ref.actor.optim.lr", "training.learning_rate", "data.max_prompt_length",
     "data.max_response_length", "actor_rollout_ref.rollout.temperature",
 )  # fmt: skip
-"""Keys, or beginnings of keys, that are shown as kept where they are."""
+"""Keys, or beginnings of keys, that are shown as kept where they are and have an effect."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ def _kept(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:
     changed = {change.key for change in changes}
 
     def shown() -> Iterator[tuple[str, Any]]:
-        for key, value in recipe.values.items():
+        for key in read_keys(recipe):
+            value = recipe.get(key)
             named = key in KEPT or any(key.startswith(one) for one in KEPT if one.endswith("."))
             if named and key not in changed and value is not None:
                 yield key, value

@@ -67,7 +67,7 @@ def _with(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
 
 def _without_effect(recipe: Recipe) -> list[Unread]:
     whole, defaults = effective(recipe, Path()), _defaults(recipe)
-    rules = SFT_RULES if recipe.kind == "sft" else GRPO_RULES
+    rules = _rules(recipe)
     return [
         Unread(key, recipe.get(key), recipe.origins[key], rule.reason, rule.instead)
         for key in recipe.values
@@ -78,9 +78,22 @@ def _without_effect(recipe: Recipe) -> list[Unread]:
     ]
 
 
+def read_keys(recipe: Recipe) -> list[str]:
+    """The keys of a recipe that something reads, its defaults included."""
+    whole = effective(recipe, Path())
+    rules = _rules(recipe)
+    return [
+        key for key in recipe.values if key in recipe.referenced or _rule(rules, key, whole) is None
+    ]
+
+
 def is_never_read(key: str) -> bool:
     """Whether a key has no effect in any GRPO recipe, whatever its value."""
     return any(rule.pattern.fullmatch(key) for rule in NEVER_READ)
+
+
+def _rules(recipe: Recipe) -> tuple[Rule, ...]:
+    return SFT_RULES if recipe.kind == "sft" else GRPO_RULES
 
 
 def _rule(rules: tuple[Rule, ...], key: str, recipe: Recipe) -> Rule | None:

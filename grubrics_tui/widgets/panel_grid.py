@@ -103,6 +103,7 @@ class PanelGrid(Still, Grid):
     def _make(self, slot: Slot) -> Panel:
         panel = PinnedPanel(slot.metrics) if slot.is_pin else BUILT_IN[slot.panel]()
         self._dress(panel)
+        panel.display = False  # Until the grid has a size to arrange it in.
         self._panels[slot.name] = panel
         return panel
 

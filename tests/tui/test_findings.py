@@ -79,7 +79,7 @@ def _with_rate(run: RunDir, rate: float) -> dict[str, Any]:
 
 async def test_enter_opens_the_log_at_the_line_that_tells_it(sick: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE, "line 21", "l line")
+        await findings(driver, sick.run, TITLE, "line 21", "l log line")
         await driver.press("enter")
         await driver.until(on(driver, LogScreen))
         await driver.shows("line 21", "torch.OutOfMemoryError: CUDA out of memory.")
@@ -106,7 +106,7 @@ async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
 async def test_nothing_wrong_is_said(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         screen = await findings(driver, run.run, "Nothing is wrong with what the files show.")
-        assert "a remedy" not in screen and "l line" not in screen
+        assert "a remedy" not in screen and "l log line" not in screen
 
 
 async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
     async with running(runs, watched=open_foreign(log)) as driver:
         await driver.shows("foreign")
         await driver.press("f")
-        screen = await driver.shows(TITLE, "night.log line 2", "l line")
+        screen = await driver.shows(TITLE, "night.log line 2", "l log line")
         assert "a remedy" not in screen and "t reproduce" not in screen
         await driver.press("a", "t")
         assert on(driver, FindingsScreen)()
@@ -141,7 +141,7 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
         await findings(driver, sick.run, TITLE)
         while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
-        assert "l line" not in await driver.shows("breaks the model")
+        assert "l log line" not in await driver.shows("breaks the model")
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")

@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
+from textual import events
+from textual.app import App, ComposeResult
 
 from engine import jsonl
 from grubrics_tui.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
-from grubrics_tui.widgets.panel_grid import BUILT_IN, room_for
+from grubrics_tui.widgets.panel import Panel
+from grubrics_tui.widgets.panel_grid import BUILT_IN, PanelGrid, room_for
 from grubrics_tui.widgets.panel_tabs import window
 
 pytestmark = pytest.mark.waits
@@ -58,6 +61,34 @@ def test_something_is_always_shown_and_current(moves: list[tuple[str, int]]) -> 
         assert layout.current in layout.names
         assert len(layout.names) == len(set(layout.names))
         assert {s.panel for s in layout.slots if not s.is_pin} == set(DEFAULT_PANELS["grpo"])
+
+
+class FirstFrame(PanelGrid):
+    """Keeps which panels could be seen before the grid had a size to arrange them in."""
+
+    seen: tuple[str, ...] | None = None
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.seen is None:
+            panels = [panel for panel in self.query_children(Panel) if panel.display]
+            self.seen = tuple(str(panel.border_title) for panel in panels)
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_no_panel_is_seen_before_it_has_its_place(size: tuple[int, int]) -> None:
+    class Alone(App[None]):
+        def get_theme_variable_defaults(self) -> dict[str, str]:
+            return dict.fromkeys(("line", "line-focus", "quiet"), "white")
+
+        def compose(self) -> ComposeResult:
+            yield FirstFrame(first_layout("grpo"))
+
+    app = Alone()
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        grid = app.query_one(FirstFrame)
+        assert grid.seen == ()
+        assert [panel.display for panel in grid.ordered].count(True) >= 1
 
 
 def test_a_layout_is_kept_per_kind_of_run(tmp_path: Path) -> None:

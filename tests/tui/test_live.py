@@ -201,7 +201,7 @@ async def test_an_ended_run_offers_the_verdict_instead_of_the_stop(
     run: SampleRun, runs: Path
 ) -> None:
     async with running(runs) as driver:
-        assert "s stop" in await driver.shows("step 12/40", "tab panel")
+        await driver.shows("step 12/40", "s stop")
         run.say("finished")
         assert "s stop" not in await driver.shows("finished", "v verdict", "e entry")
 

@@ -132,6 +132,13 @@ def test_what_is_shown_as_kept_did_not_change(project: Project) -> None:
     assert not set(twin.kept) & {change.key for change in twin.shrunk}
 
 
+def test_only_what_has_an_effect_is_shown_as_kept(project: Project) -> None:
+    kept = twin_of(launched(project), {}).kept
+    assert kept["judge.provider"] == "offline"
+    without_effect = {"judge.model", "judge.timeout_s", "reward.custom_reward_function.name"}
+    assert not without_effect & set(kept)
+
+
 def test_a_run_of_another_folder_is_reproduced_there(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
