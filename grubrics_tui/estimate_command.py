@@ -142,6 +142,7 @@ def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
 
 def _verdict(found: Estimate, sizes: Sizes) -> str:
     from engine.estimate.breakdown import size
+    from engine.estimate.memory import certain
 
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
@@ -151,7 +152,16 @@ def _verdict(found: Estimate, sizes: Sizes) -> str:
         )
     if found.gpu_bytes is None:
         return f"{text} without vLLM's share; no GPU is visible here, so give --gpu-memory"
-    return f"{text} of {size(found.gpu_bytes)}: {'fits' if found.fits else 'does NOT fit'}"
+    text = f"{text} of {size(found.gpu_bytes)}"
+    if found.room == "at the limit":
+        share = f"{peak.total / found.gpu_bytes:.0%} of the GPU"
+        return f"{text}: at the limit, {share}; fragmentation and NCCL's buffers are not counted"
+    if found.room == "may not fit":
+        return (
+            f"{text}: may not fit; it is an upper bound, as if every sample had the longest length "
+            f"allowed, and {size(certain(peak))} of it are certain"
+        )
+    return f"{text}: {'fits' if found.fits else 'does NOT fit'}"
 
 
 def _parts(title: str, parts: Breakdown) -> Iterator[str]:

@@ -40,23 +40,26 @@ MORE_CACHE = (
     f"{_ROLLOUT}.tensor_model_parallel_size",
 )  # fmt: skip
 """What gives vLLM's cache room for more tokens, or asks it for fewer."""
-_PER_TOKENS = {
-    f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu": f"{_ROLLOUT}.log_prob",
-    f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_ACTOR}.ppo",
-}
-"""With ``use_dynamic_bsz`` a micro batch is as many tokens, not as many samples."""
+_DYNAMIC = {
+    f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu": (
+        f"{_ROLLOUT}.log_prob_use_dynamic_bsz", f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",
+    ),
+    f"{_ACTOR}.ppo_micro_batch_size_per_gpu": (
+        f"{_ACTOR}.use_dynamic_bsz", f"{_ACTOR}.ppo_max_token_len_per_gpu",
+    ),
+}  # fmt: skip
+"""The switch that sizes a micro batch in tokens in place of samples, and the number of tokens."""
 
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
-    """What matters most comes first."""
+    """What matters most comes first; switches that are on already are left out."""
     known = (_GRPO if recipe.kind == "grpo" else _SFT)[phase]
-    return [_in_use(key, recipe) for key in known]
+    keys = [key for name in known for key in _micro_batch(name, recipe)]
+    return [key for key in keys if recipe.get(key) is not True]
 
 
-def _in_use(key: str, recipe: Recipe) -> str:
-    prefix = _PER_TOKENS.get(key)
-    if prefix is None:
-        return key
-    switch = "log_prob_use_dynamic_bsz" if prefix.startswith(_ROLLOUT) else "use_dynamic_bsz"
-    dynamic = recipe.get(f"{prefix.rpartition('.')[0]}.{switch}")
-    return f"{prefix}_max_token_len_per_gpu" if dynamic else key
+def _micro_batch(key: str, recipe: Recipe) -> list[str]:
+    if key not in _DYNAMIC:
+        return [key]
+    switch, tokens = _DYNAMIC[key]
+    return [tokens] if recipe.get(switch) else [key, switch]

@@ -21,6 +21,12 @@ from engine.estimate.training import Training
 CONTEXT = GIB // 2
 """What CUDA and its libraries take in each process, whatever it computes; a rule of thumb."""
 
+_UPPER_BOUNDS = (
+    *("layer inputs", "activations", "logits", "a layer running", "a layer running backward"),
+    *("keys and values", "logits of the last token", "CUDA graphs", "CUDA contexts"),
+)
+"""Parts as if every sample were as long as is allowed, and rules of thumb."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -59,6 +65,11 @@ def memory(training: Training, shape: ModelShape, gpu_bytes: int | None) -> Memo
         breakdown("weights to the rollout", [*_sending(training, shape), *always]),
     )
     return Memory(phases, _host(training, shape))
+
+
+def certain(phase: Breakdown) -> int:
+    """Bytes that a phase takes however short the samples are: states and vLLM's share."""
+    return sum(part.bytes for part in phase.parts if part.name not in _UPPER_BOUNDS)
 
 
 def states(training: Training) -> tuple[Part, Part, Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -14,7 +14,7 @@ from engine.estimate.checkpoint import checkpoint, kept
 from engine.estimate.duration import Duration, duration
 from engine.estimate.experience import judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.memory import Memory, memory
+from engine.estimate.memory import Memory, certain, memory
 from engine.estimate.model_shape import ModelShape, shape_of
 from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
@@ -23,6 +23,12 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.launch.steps import step_plan
 from engine.records.environment import gpus
+
+Room = Literal["fits", "at the limit", "may not fit", "does not fit"]
+"""``at the limit``: the peak leaves less than ``_MARGIN`` of the GPU. ``may not fit``: only parts
+that are upper bounds exceed it."""
+_MARGIN = 0.1
+"""What fragmentation of torch's allocator and NCCL's buffers can take; a rule of thumb."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,24 @@ class Estimate:
     duration: Duration
 
     @property
-    def fits(self) -> bool | None:
+    def room(self) -> Room | None:
         """Whether peak and vLLM's cache have room on the GPU; None where one is unknown."""
         if self.sizes is None or self.gpu_bytes is None:
             return None
-        return self.sizes.memory.peak.total <= self.gpu_bytes and self.sizes.cache_suffices
+        phases, peak = self.sizes.memory.phases, self.sizes.memory.peak.total
+        least = max(certain(phase) for phase in phases)
+        if least > self.gpu_bytes or not self.sizes.cache_suffices:
+            return "does not fit"
+        if peak > self.gpu_bytes:
+            return "may not fit"
+        return "at the limit" if peak > (1 - _MARGIN) * self.gpu_bytes else "fits"
+
+    @property
+    def fits(self) -> bool | None:
+        """None where it is not known, or depends on how long the samples are."""
+        if self.room in (None, "may not fit"):
+            return None
+        return self.room != "does not fit"
 
     def to_json(self) -> dict[str, Any]:
         sizes = self.sizes
@@ -68,6 +87,7 @@ class Estimate:
             "device": self.device,
             "gpu_bytes": self.gpu_bytes,
             "fits": self.fits,
+            "room": self.room,
             "weights": None if sizes is None else sizes.shape.weights,
             "trained": None if sizes is None else sizes.training.trained,
             "lora": None if sizes is None else [asdict(one) for one in sizes.training.adapters],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import netrc
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -118,6 +119,23 @@ def _env_file(path: Path) -> Iterator[Check]:
 def _wandb(subject: Subject) -> Iterator[Check]:
     """wandb asks for a login on the terminal, which a detached run does not have."""
     loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
-    mode = subject.env.get("WANDB_MODE", "online")
-    if "wandb" in loggers and mode == "online" and not subject.env.get("WANDB_API_KEY"):
-        yield warn(ID, "wandb is logged to but WANDB_API_KEY is not set", "WANDB_MODE=offline")
+    if "wandb" not in loggers or subject.env.get("WANDB_MODE", "online") != "online":
+        return
+    if not subject.env.get("WANDB_API_KEY") and not _has_wandb_login(subject.env):
+        message = "wandb is logged to, but WANDB_API_KEY is not set and no netrc file has a login"
+        yield warn(ID, message, "wandb login, or WANDB_MODE=offline")
+
+
+def _has_wandb_login(env: Mapping[str, str]) -> bool:
+    """Whether ``wandb login`` left a key for the host that is logged to, in the files that wandb
+    reads: ``$NETRC``, else ``~/.netrc`` or ``~/_netrc``."""
+    host = urlsplit(env.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
+    home = Path(env.get("HOME", ""))
+    named = env.get("NETRC")
+    paths = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
+    path = next((path for path in paths if path.is_absolute() and path.is_file()), None)
+    try:
+        login = netrc.netrc(path).authenticators(host) if path else None
+    except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
+        return False
+    return bool(login and login[2])

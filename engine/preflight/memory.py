@@ -14,6 +14,7 @@ import psutil
 
 from engine.estimate.breakdown import Breakdown
 from engine.estimate.breakdown import size as readable
+from engine.estimate.memory import certain
 from engine.estimate.report import Sizes, sizes_of, smallest_gpu
 from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
@@ -21,10 +22,6 @@ from engine.preflight.models import model_name
 
 ID = "memory"
 
-_UPPER_BOUNDS = (
-    *("layer inputs", "activations", "logits", "a layer running", "a layer running backward"),
-    *("keys and values", "logits of the last token", "CUDA graphs", "CUDA contexts"),
-)
 _ROLLOUT = "actor_rollout_ref.rollout"
 _SHARE = f"{_ROLLOUT}.gpu_memory_utilization"
 _MODEL_LEN = f"{_ROLLOUT}.max_model_len"
@@ -61,8 +58,7 @@ def _gpu(recipe: Recipe, sizes: Sizes, card: int) -> Iterator[Check]:
         if phase.total <= card:
             continue
         message = f"{arithmetic(phase)}, but the GPU has {readable(card)}"
-        certain = sum(part.bytes for part in phase.parts if part.name not in _UPPER_BOUNDS)
-        verdict = fail if certain > card else warn
+        verdict = fail if certain(phase) > card else warn
         yield verdict(ID, message, _cure(recipe, sizes, phase, card))
 
 

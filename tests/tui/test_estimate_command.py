@@ -48,6 +48,38 @@ def test_what_does_not_fit_is_exit_code_1() -> None:
     assert "does NOT fit" in done.output
 
 
+FULL_FP32 = ("actor_rollout_ref.actor.fsdp_config.model_dtype=fp32", "--gpu-memory", "74.5")
+LARGE_MICRO_BATCH = (
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=96",
+    *("--gpu-memory", "80"),
+)
+
+
+def test_a_peak_that_leaves_no_margin_is_at_the_limit() -> None:
+    done = estimate("verl_grpo", *FULL_FP32)
+    assert "of 74.5 GiB: at the limit, 96% of the GPU" in done.output
+    assert done.exit_code == 0
+
+
+def test_an_upper_bound_above_the_gpu_is_no_certain_failure() -> None:
+    done = estimate("verl_grpo", *LARGE_MICRO_BATCH)
+    assert "may not fit; it is an upper bound" in done.output
+    assert done.exit_code == 0
+    answer = json.loads(estimate("verl_grpo", *LARGE_MICRO_BATCH, "--json").output)
+    assert (answer["fits"], answer["room"]) == (None, "may not fit")
+
+
+def test_a_lower_peak_comes_from_what_is_not_in_use_yet() -> None:
+    keys = "actor_rollout_ref.actor.use_dynamic_bsz", "enable_gradient_checkpointing"
+    static = estimate("verl_grpo", *LARGE_MICRO_BATCH).output
+    assert keys[0] in static and keys[1] not in static
+    tokens = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+    dynamic = estimate(
+        "verl_grpo", f"{keys[0]}=true", f"{tokens}=300000", *("--gpu-memory", "80")
+    ).output
+    assert tokens in dynamic and keys[0] not in dynamic
+
+
 def test_json_parts_sum_to_the_peak() -> None:
     found = json.loads(estimate("verl_grpo", "--gpu-memory", "80", "--json").output)
     phases = {phase["name"]: phase for phase in found["memory"]["phases"]}

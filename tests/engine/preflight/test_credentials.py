@@ -97,6 +97,32 @@ def test_wandb_without_a_login_is_a_warning(project: Project) -> None:
     assert answer(project, {"WANDB_MODE": "offline"}, "trainer.logger=[wandb]").status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("base_url", "machine", "status"),
+    [
+        (None, "api.wandb.ai", "ok"),
+        (None, "github.com", "warn"),
+        ("https://wandb.example.org", "wandb.example.org", "ok"),
+        ("https://wandb.example.org", "api.wandb.ai", "warn"),
+    ],
+)
+def test_a_wandb_login_in_netrc_counts_for_its_host(
+    project: Project, tmp_path: Path, base_url: str | None, machine: str, status: str
+) -> None:
+    file = tmp_path / "netrc"
+    file.write_text(f"machine {machine}\n  login user\n  password {'a' * 40}\n")
+    file.chmod(0o600)
+    env = {"NETRC": str(file)} | ({"WANDB_BASE_URL": base_url} if base_url else {})
+    assert answer(project, env, "trainer.logger=[wandb]").status == status
+
+
+def test_a_netrc_file_that_cannot_be_read_is_no_wandb_login(
+    project: Project, tmp_path: Path
+) -> None:
+    (tmp_path / ".netrc").write_text("no netrc at all\n")
+    assert answer(project, {"HOME": str(tmp_path)}, "trainer.logger=[wandb]").status == "warn"
+
+
 FAR = "http://203.0.113.5:8000/v1"
 
 
