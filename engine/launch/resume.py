@@ -222,10 +222,13 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         )
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run goes on with its new content"
-    for path in edited_code(manifest.get("code") or {}, Path(manifest["cwd"])):
+    cwd = Path(manifest["cwd"])
+    for path in edited_code(manifest.get("code") or {}, cwd):
+        is_there = (cwd / path).is_file()
         yield (
-            f"{path} changed since the launch; the run keeps the reward function it was launched "
-            f"with; copy it to {run.code} to take the edit"
+            f"{path} {'changed' if is_there else 'is gone'} since the launch; the run keeps the "
+            "reward function it was launched with"
+            + (f"; copy it to {run.code} to take the edit" if is_there else f" ({run.code})")
         )
 
 

@@ -69,10 +69,10 @@ def _is_library(name: str, search: list[str]) -> bool:
     return spec is not None and _PACKAGES in Path(spec.origin or "").parts
 
 
-def kept_copies(function: RewardFunction, folder: Path) -> Mapping[str, str]:
-    """The copies that ``keep_code`` made in ``folder``, by the real path of their originals."""
-    file = function.find_file()
-    if file is None or not folder.is_dir():
+def kept_copies(file: Path, folder: Path) -> Mapping[str, str]:
+    """The copies that ``keep_code`` made in ``folder`` of the function in ``file`` and of what it
+    imports, by the real path of their originals. These may be edited or gone."""
+    if not folder.is_dir():
         return {}
     own = file.absolute().parent
     return {

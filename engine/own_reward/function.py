@@ -52,6 +52,19 @@ class RewardFunction:
         path = Path(self.path.removeprefix(FILE))
         return path if path.is_file() else None
 
+    def former_file(self) -> Path | None:
+        """Where the source file was, once it is gone: a module's in the folder of its package,
+        which may be gone too."""
+        if self.module is None:
+            return Path(self.path.removeprefix(FILE))
+        *packages, last = self.module.split(".")
+        search = [str(Path.cwd()), *sys.path]
+        for depth, part in enumerate(packages):
+            spec = PathFinder.find_spec(".".join(packages[: depth + 1]), search)
+            locations = spec.submodule_search_locations if spec else None
+            search = list(locations or [str(Path(search[0], part))])
+        return Path(search[0], f"{last}.py")
+
 
 def _module_file(module: str) -> Path | None:
     search: list[str] | None = [str(Path.cwd()), *sys.path]

@@ -187,19 +187,38 @@ class _KeptLoader(SourceFileLoader):
 
 
 class _KeptFinder:
-    """Finds modules like Python does, and loads those that a run kept from their copies."""
+    """Finds modules like Python does, and loads those that a run kept from their copies, also
+    where the original is gone."""
 
     def __init__(self, copies: Mapping[str, str]) -> None:
         self._copies = copies
+        self._folders = {folder for original in copies for folder in Path(original).parents}
+        self._names = {path.stem for path in (*map(Path, copies), *self._folders)}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not self._copies:
+        last = name.rpartition(".")[2]
+        if last not in self._names:
             return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is None or spec.origin is None:
+        for folder in sys.path if path is None else path:
+            if spec := self._kept(name, Path(folder, last)):
+                return spec
+            found = PathFinder.find_spec(name, [str(folder)], target)
+            if found is not None and found.loader is not None:
+                return None
+        return None
+
+    def _kept(self, name: str, place: Path) -> ModuleSpec | None:
+        """The copy of the package or else the module that is, or was, at ``place``."""
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            copy = self._copies.get(str(file.resolve()))
+            if copy is not None:
+                loader = _KeptLoader(name, str(file), copy)
+                inside = [str(place)] if file.stem == "__init__" else None
+                return importlib.util.spec_from_file_location(
+                    name, file, loader=loader, submodule_search_locations=inside
+                )
+        if place.exists() or place.resolve() not in self._folders:
             return None
-        copy = self._copies.get(str(Path(spec.origin).resolve()))
-        if copy is None:
-            return None
-        spec.loader = _KeptLoader(name, spec.origin, copy)
-        return spec
+        namespace = ModuleSpec(name, None, is_package=True)
+        namespace.submodule_search_locations = [str(place)]
+        return namespace

@@ -27,9 +27,13 @@ GROW_AFTER_S = 0.5
 def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
     """What a process of ``function`` must know. UsageError where its file does not exist.
 
-    ``copies`` is the folder in which a run kept the files it was launched with.
+    ``copies`` is the folder in which a run kept the files it was launched with; where it has the
+    function's file, the original may be gone.
     """
     file = function.find_file()
+    former = function.former_file()
+    if file is None and copies is not None and former and (copies / former.name).is_file():
+        file = former
     if file is None:
         raise UsageError(f"{KEY}.path={function.path} does not exist")
     search = dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)])
@@ -39,7 +43,7 @@ def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
         name=function.name,
         kwargs=dict(function.kwargs),
         search=tuple(search),
-        copies=kept_copies(function, copies) if copies is not None else {},
+        copies=kept_copies(file, copies) if copies is not None else {},
     )
 
 

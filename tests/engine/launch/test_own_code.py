@@ -118,6 +118,14 @@ def test_resuming_warns_of_the_edit_and_says_that_the_copy_is_executed() -> None
     assert warning.startswith("mine/part.py changed since the launch; the run keeps the reward fun")
 
 
+def test_resuming_says_that_a_file_is_gone_and_that_the_copy_is_executed() -> None:
+    run = made("a")
+    Path("mine/rw.py").unlink()
+    (warning,) = resume_plan(run)[0].warnings
+    assert warning.startswith("mine/rw.py is gone since the launch; the run keeps the reward funct")
+    assert warning.endswith(f"({run.code})")
+
+
 def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
     watch = CodeWatch(manifest(plan(recipe(), "a")), Path.cwd())
     assert list(watch.changes()) == []

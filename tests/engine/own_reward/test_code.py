@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,22 @@ def test_copies_of_a_package_and_behind_links_are_executed_too(
     for name in ("rw", "part", "__init__"):
         (tmp_path / "mine" / f"{name}.py").write_text("1 / 0\n")
     assert scored(function, tmp_path / "run" / "code") == 2.5
+
+
+@pytest.mark.parametrize("path", ["mine/rw.py", "pkg://mine.rw"])
+def test_the_copies_are_executed_when_the_originals_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = "mine." if path.startswith("pkg") else ""
+    text = f"from {inside}part import V\nfrom {inside}sub import inner\n"
+    write(tmp_path, mine__rw=text + "def compute_score(**_):\n    return V + inner.W\n")
+    write(tmp_path, mine__part="V = 0.5\n", mine__sub__inner="W = 2\n")
+    (tmp_path / "run").mkdir()
+    keep_code(RewardFunction(path), tmp_path / "run" / "code")
+    shutil.rmtree(tmp_path / "mine")
+    write(tmp_path, part="V = 9\n")
+    assert scored(RewardFunction(path), tmp_path / "run" / "code") == 2.5
 
 
 def scored(function: RewardFunction, copies: Path) -> float:
