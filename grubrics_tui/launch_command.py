@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,16 @@ import typer
 
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, print_json, say
+from grubrics_tui.options import (
+    JsonOption,
+    RunArgument,
+    RunsOption,
+    answer,
+    print_json,
+    say,
+    terminal_width,
+)
+from grubrics_tui.terminal_text import clean_text
 from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
 
 if TYPE_CHECKING:
@@ -28,6 +38,9 @@ ConfigArgument = Annotated[
 OverridesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
 ]
+
+_NARROWEST = 20
+"""Cells that the messages of the checklist get in any terminal."""
 
 
 def check(
@@ -47,12 +60,34 @@ def check(
     for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
         checks.append(result)
         if not as_json:
-            fix = f"  [{result.fix}]" if result.fix else ""
-            say(f"{result.status:<4}  {result.id:<12} {result.message}{fix}", flush=True)
+            for line in check_lines(result, terminal_width()):
+                say(line, flush=True)
     passed = all(result.status != "fail" for result in checks)
     if as_json:
         print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
     raise typer.Exit(0 if passed else 1)
+
+
+def check_lines(check: Check, width: int | None) -> list[str]:
+    """An answer of the checklist: one line, or on a terminal lines of at most ``width`` cells.
+
+    They are broken between words. A fix has a line of its own, which is never broken: commands
+    are copied from it.
+    """
+    head = f"{check.status:<4}  {check.id:<12} "
+    if width is None:
+        fix = f"  [{check.fix}]" if check.fix else ""
+        return [f"{head}{check.message}{fix}"]
+    indent = " " * len(head)
+    lines = textwrap.wrap(
+        clean_text(check.message),
+        max(width, len(head) + _NARROWEST),
+        initial_indent=head,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*(lines or [head]), *([f"      fix: {check.fix}"] if check.fix else [])]
 
 
 def launch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from typing import Annotated, Any, TextIO
 
@@ -25,6 +26,13 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or 
 def on_terminal() -> bool:
     """Whether a person sits there; a command may have been started with both closed."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def terminal_width() -> int | None:
+    """Cells in a line where a person reads stdout; None for a file or a pipe."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
