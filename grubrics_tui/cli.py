@@ -43,6 +43,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_FIRST_RECIPE = "grpo_tiny"
+
 
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
@@ -60,7 +62,10 @@ def _tell_version(is_asked: bool) -> None:
 @app.callback(invoke_without_command=True)
 def cockpit(
     context: typer.Context,
-    config: Annotated[str, typer.Option(help="Recipe that the checklist opens on")] = "grpo_tiny",
+    config: Annotated[
+        str | None,
+        typer.Option(help="Recipe that the checklist opens on [default: grpo_tiny, if it is here]"),
+    ] = None,
     runs: RunsOption = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="A screen that launches, stops and deletes nothing")
@@ -73,17 +78,19 @@ def cockpit(
     """Open the screen; without a terminal, run the recipe headless."""
     if context.invoked_subcommand is not None:
         return
-    require_config_trust(config, trust=False)
+    require_config_trust(config or _FIRST_RECIPE, trust=False)
     if on_terminal():
         from grubrics_tui.app import GrubricsApp
         from grubrics_tui.settings import load_settings
 
         loaded = load_settings(read_only=read_only)
-        GrubricsApp(runs_root(runs), config, loaded=loaded).run()
+        # In a folder with recipes of its own the person chooses one of them.
+        first = _FIRST_RECIPE if Path("configs", f"{_FIRST_RECIPE}.yaml").is_file() else ""
+        GrubricsApp(runs_root(runs), config or first, loaded=loaded).run()
         return
     if read_only:
         raise UsageError("--read-only is about the screen, and this is no terminal")
-    launch_command.launch(config, wait=True, runs=runs)
+    launch_command.launch(config or _FIRST_RECIPE, wait=True, runs=runs)
 
 
 app.command()(launch_command.check)

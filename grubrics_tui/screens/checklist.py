@@ -85,6 +85,10 @@ class ChecklistScreen(CockpitScreen):
 
     def _start(self, tests: bool = False) -> None:
         self.recipe, self._refusal = None, ""
+        if not self._config:
+            self.query_one("#run", Facts).show([("config", "none is chosen yet: o chooses one")])
+            self.call_after_refresh(self.action_choose_config)
+            return
         self.query_one("#run", Facts).show([("config", self._config), ("", "reading it ...")])
         self.query_one(CheckList).start(())
         self._check(tests)
@@ -155,6 +159,8 @@ class ChecklistScreen(CockpitScreen):
     def _obstacle(self) -> str | None:
         """Why nothing can be launched now, or None."""
         checks = self.query_one(CheckList)
+        if not self._config:
+            return "No config is chosen yet: o chooses one."
         if self.recipe is None:
             return self._refusal or "The config is still being read."
         if checks.failures:

@@ -28,7 +28,7 @@ async def test_what_is_told_hides_nothing_but_the_end_of_the_footer(
     run: SampleRun, runs: Path
 ) -> None:
     async with running(runs, SMALL) as driver:
-        before = (await driver.shows("step 12/40", "? help", "q quit")).splitlines()
+        before = (await driver.shows("step 12/40", "◆ val", "q quit")).splitlines()
         driver.app.notify("first", title="not launched")
         await driver.shows("not launched: first")
         driver.app.notify("nothing was done")

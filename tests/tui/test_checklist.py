@@ -43,6 +43,22 @@ async def test_answers_appear_with_words_and_a_summary(
         assert "environment" in screen
 
 
+async def test_without_a_config_the_recipes_of_the_folder_are_offered(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="") as driver:
+        screen = await driver.shows("small", "a small warm-up", "other")
+        assert "error" not in screen
+        await driver.press("escape")
+        await driver.shows("none is chosen yet: o chooses one")
+        await driver.press("l")
+        await driver.shows("No config is chosen yet")
+        await driver.press("o")
+        await driver.shows("a small warm-up")
+        await driver.press("j", "enter")
+        await driver.shows("sft on cpu")
+
+
 async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
         await driver.shows("✗ fail")
