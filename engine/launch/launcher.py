@@ -29,6 +29,9 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.launch.steps import step_plan
 from engine.own_reward.code import code_files, keep_code
+from engine.preflight.models import local_folder, model_name
+from engine.records.model_folder import model_files
+from engine.records.ownership import STAMP
 from engine.records.surroundings import surroundings
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
@@ -259,7 +262,13 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
         "in_file": in_file(recipe),
-        **surroundings(Path.cwd(), recipe.path, data, code_files(reward_function(recipe))),
+        **surroundings(
+            Path.cwd(),
+            recipe.path,
+            data,
+            code_files(reward_function(recipe)),
+            _base_model(recipe, ticket),
+        ),
         "seeds": {key: one["value"] for key, one in config.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
@@ -277,6 +286,16 @@ def data_files(recipe: Recipe) -> list[Path]:
     values = [recipe.get(key) for key in keys]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
     return [Path(name) for name in names if name]
+
+
+def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
+    """The files of the model that the run starts from, where they are on this disk. A run that
+    waits for others may start from what these will have trained."""
+    folder = None if ticket and ticket.after else local_folder(model_name(recipe), os.environ)
+    try:
+        return [path for path in model_files(folder) if path.name != STAMP] if folder else []
+    except OSError:
+        return []
 
 
 def checkpoint_dir(recipe: Recipe) -> str:

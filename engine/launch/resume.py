@@ -162,6 +162,7 @@ def _next_attempt(
         cwd,
         Path(manifest.get("config_path") or ""),
         [Path(name) for name in before.get("data", {})],
+        model=[Path(name) for name in before.get("model", {})],
     )
     if "code" in manifest:
         after["code"] = executed_code(run, manifest["code"], cwd)
@@ -222,6 +223,11 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         )
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run goes on with its new content"
+    for path in changed_files(manifest, now, "model"):
+        yield (
+            f"{path} changed since the launch; the weights come from the checkpoint, all else of "
+            "the model, and the base of a LoRA adapter, from the changed folder"
+        )
     cwd = Path(manifest["cwd"])
     for path in edited_code(manifest.get("code") or {}, cwd):
         is_there = (cwd / path).is_file()

@@ -20,6 +20,7 @@ _NAMES = {
     "environment": "software",
     "data": "data files",
     "code": "reward function",
+    "model": "base model",
 }
 _SAID_BY_THE_HASH = "bytes"
 
@@ -76,6 +77,8 @@ def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     found = []
     for path in sorted({path for each in facts for path in each}):
         values = [each.get(path) for each in facts]
+        if path[0] == "model" and None in values:
+            continue  # Another model, which the configuration names.
         if any(value != values[0] for value in values):
             section, key = _place(path)
             cells = tuple(None if value is None else Cell(value) for value in values)
@@ -134,6 +137,7 @@ _SECTIONS = (
     "recipe file",
     "data files",
     "reward function",
+    "base model",
     "packages",
     "variables",
     "software",

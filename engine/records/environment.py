@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pynvml
 
-from engine.data.fingerprints import content_hash
+from engine.data.fingerprints import content_hash, sampled_hash
 from engine.errors import UsageError
 from engine.masking import shown
 
@@ -55,6 +55,8 @@ _PREFIXES = (
     "OPENAI_",
 )
 _NAMES = frozenset({"USE_CONTRASTIVE", "OMP_NUM_THREADS", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"})
+_READ_WHOLE = 64 << 20
+"""Bytes of a file of a model."""
 _GIT_PATIENCE_S = 5.0
 
 
@@ -134,6 +136,18 @@ def fingerprint(path: Path) -> dict[str, Any]:
             "bytes": path.stat().st_size,
             "rows": _rows(path),
         }
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def model_fingerprint(path: Path) -> dict[str, Any]:
+    """``fingerprint`` of a file of a model; of a large one ``sampled_sha256`` in place of
+    ``sha256``. Raises UsageError when the file cannot be read."""
+    try:
+        size = path.stat().st_size
+        if size <= _READ_WHOLE:
+            return {"sha256": content_hash(path), "bytes": size}
+        return {"sampled_sha256": sampled_hash(path), "bytes": size}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
 

@@ -11,6 +11,7 @@ from typing import Any
 from engine import jsonl
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
+_READ = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".py", ".pt", ".gguf")
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _LONGEST_HEADER = 100 * 1024 * 1024
@@ -24,6 +25,11 @@ def missing_parts(folder: Path) -> list[str]:
         "tokenizer (tokenizer.json)": any((folder / name).is_file() for name in _TOKENIZERS),
     }
     return [name for name, present in parts.items() if not present]
+
+
+def model_files(folder: Path) -> list[Path]:
+    """What loading ``folder`` may read: weights, settings, tokenizer, templates, its own code."""
+    return sorted(path for path in folder.iterdir() if path.suffix in _READ and path.is_file())
 
 
 def weight_files(folder: Path) -> list[Path]:

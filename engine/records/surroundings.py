@@ -11,18 +11,25 @@ from engine.records.environment import (
     fingerprint,
     git_snapshot,
     hardware_snapshot,
+    model_fingerprint,
 )
 
 Snapshot = Mapping[str, Any]
-PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code")
+PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code", "model")
 
 
 def surroundings(
-    cwd: Path, recipe_file: Path, data: Iterable[Path], code: Iterable[Path] = ()
+    cwd: Path,
+    recipe_file: Path,
+    data: Iterable[Path],
+    code: Iterable[Path] = (),
+    model: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Software, git, machine, recipe file, data and the files of the recipe's own reward function
-    as they are now; relative to ``cwd``. Without such a function there is no part ``code``."""
+    """Software, git, machine, recipe file, data, and the files of the recipe's own reward function
+    and of the model it starts from as they are now; relative to ``cwd``. Without such files there
+    is no part ``code``, and none ``model``."""
     own = _fingerprints(cwd, code)
+    base = {str(path): model_fingerprint(cwd / path) for path in model if (cwd / path).is_file()}
     return {
         "environment": environment_snapshot(),
         "git": git_snapshot(cwd),
@@ -30,6 +37,7 @@ def surroundings(
         "recipe_file": _fingerprints(cwd, [recipe_file]),
         "data": _fingerprints(cwd, data),
         **({"code": own} if own else {}),
+        **({"model": base} if base else {}),
     }
 
 
@@ -53,9 +61,14 @@ def flat(snapshot: Snapshot, parts: Iterable[str]) -> dict[tuple[str, ...], Any]
 
 
 def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
-    """The files of ``part`` ("recipe_file" or "data") whose content is another or gone."""
+    """The files of ``part`` ("recipe_file", "data" or "model") whose content is another or gone."""
     old, new = before.get(part) or {}, after.get(part) or {}
-    return [path for path in old if (new.get(path) or {}).get("sha256") != old[path]["sha256"]]
+    return [path for path in old if digest(new.get(path) or {}) != digest(old[path])]
+
+
+def digest(facts: Mapping[str, Any]) -> str | None:
+    """What says whether a file of a snapshot is the same."""
+    return facts.get("sha256") or facts.get("sampled_sha256")
 
 
 def _fingerprints(cwd: Path, paths: Iterable[Path]) -> dict[str, Any]:

@@ -120,7 +120,9 @@ def _files(value: Any) -> dict[str, dict[str, Any]] | None:
     return {
         path: _plain(facts)
         for path, facts in value.items()
-        if jsonl.location(path) and isinstance(facts, dict) and jsonl.line(facts.get("sha256"))
+        if jsonl.location(path)
+        and isinstance(facts, dict)
+        and jsonl.line(facts.get("sha256") or facts.get("sampled_sha256"))
     }
 
 
@@ -157,6 +159,7 @@ _OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
     "recipe_file": _files,
     "data": _files,
     "code": _files,
+    "model": _files,
 }
 
 _OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {

@@ -331,7 +331,8 @@ class Supervisor:
 
     def _look_at_code(self) -> None:
         for path in self._code.changes():
-            message = f"{path} changed since the launch; the run keeps its copy in {self.run.code}"
+            what = "changed" if path.is_file() else "is gone"
+            message = f"{path} {what} since the launch; the run keeps its copy in {self.run.code}"
             self.books.event("warning", message=message, path=str(path))
 
     def _sample(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.resume import resume_plan
 from engine.preflight import checkpoint
 from engine.preflight.check import Subject
+from engine.records import environment
 from engine.records.compare import Comparer
-from engine.records.ownership import claim
+from engine.records.ownership import STAMP, claim
 from engine.records.run_record import RunRecord
 from engine.runs.drift import CodeWatch
+from engine.runs.queue import Ticket
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
@@ -124,6 +127,64 @@ def test_resuming_says_that_a_file_is_gone_and_that_the_copy_is_executed() -> No
     (warning,) = resume_plan(run)[0].warnings
     assert warning.startswith("mine/rw.py is gone since the launch; the run keeps the reward funct")
     assert warning.endswith(f"({run.code})")
+
+
+@pytest.fixture
+def model(folder: Path) -> Path:
+    """A base model, which ``try.yaml`` then starts from."""
+    path = folder / "base"
+    path.mkdir()
+    (path / "config.json").write_text("{}")
+    (path / "model.safetensors").write_bytes(b"w" * 2**20)
+    (path / STAMP).write_text("{}")
+    text = f"{RECIPE}actor_rollout_ref: {{model: {{path: base}}}}\n"
+    (folder / "try.yaml").write_text(text)
+    return path
+
+
+def test_the_manifest_holds_the_hashes_of_the_base_model(model: Path) -> None:
+    found = made("a").read_manifest()["model"]
+    assert [Path(path).name for path in found] == ["config.json", "model.safetensors"]
+    assert all(len(facts["sha256"]) == 64 for facts in found.values())
+
+
+def test_a_run_that_waits_for_another_may_start_from_what_that_one_trains(model: Path) -> None:
+    waiting = plan(recipe(), "a", ticket=Ticket(after="b"))
+    assert "model" not in manifest(waiting)
+    assert "model" in manifest(plan(recipe(), "a", ticket=Ticket(turn=True)))
+
+
+def test_large_weights_are_sampled_and_a_change_of_them_is_seen(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "_READ_WHOLE", 1000)
+    run, weights = made("a"), model / "model.safetensors"
+    facts = run.read_manifest()["model"]["base/model.safetensors"]
+    assert set(facts) == {"sampled_sha256", "bytes"}
+    assert resume_plan(run)[0].warnings == ()
+    weights.write_bytes(b"v" * 2**20)
+    assert [warning.partition(" ")[0] for warning in resume_plan(run)[0].warnings] == [
+        "base/model.safetensors"
+    ]
+
+
+def test_resuming_and_comparing_name_a_changed_file_of_the_base_model(model: Path) -> None:
+    first = made("a")
+    (model / "config.json").write_text('{"rms_norm_eps": 0.1}')
+    (warning,) = resume_plan(first)[0].warnings
+    assert warning.startswith("base/config.json changed since the launch; the weights come from")
+    (difference,) = compared(first, made("b")).environment
+    assert (difference.section, difference.key) == ("base model", "base/config.json sha256")
+
+
+def test_another_base_model_is_a_difference_of_the_configuration_alone(model: Path) -> None:
+    first = made("a")
+    shutil.copytree(model, "other")
+    path = Path("try.yaml")
+    path.write_text(path.read_text().replace("path: base", "path: other"))
+    found = compared(first, made("b"))
+    assert [each.name for each in found.config] == ["actor_rollout_ref.model.path"]
+    assert "base model" not in {each.section for each in found.environment}
 
 
 def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
