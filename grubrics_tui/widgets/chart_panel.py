@@ -32,6 +32,9 @@ class ChartPanel(Panel):
 
     CHARTS = 1
 
+    _is_bare = True
+    """Whether no chart has had anything to show: then the first has the panel for its hint."""
+
     def plot(self, history: History, number: int) -> Plot:
         """What chart ``number`` shows. Called when the chart is drawn."""
         raise NotImplementedError
@@ -46,6 +49,11 @@ class ChartPanel(Panel):
                 yield Chart()
 
     def show(self, history: History) -> None:
+        if self._is_bare and not all(
+            self.plot(history, number).is_empty for number in range(self.CHARTS)
+        ):
+            self._is_bare = False
+            self._arrange()
         for number, chart in enumerate(self.query(Chart)):
             chart.show(
                 partial(self.plot, history, number),
@@ -55,8 +63,11 @@ class ChartPanel(Panel):
             )
 
     def on_resize(self, event: events.Resize) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
         """Small charts stand in rows as there is room; those that find none wait for a zoom."""
-        columns, rows = arranged(self.CHARTS, *self.content_size)
+        columns, rows = arranged(1 if self._is_bare else self.CHARTS, *self.content_size)
         self.query_one(ChartGrid).styles.grid_size_columns = columns
         for number, chart in enumerate(self.query(Chart)):
             chart.display = number < columns * rows

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from textual.app import App, ComposeResult
 
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -18,6 +19,7 @@ from grubrics_tui.drawing.values import Plot, Values
 from grubrics_tui.history import History
 from grubrics_tui.settings import JudgePrice
 from grubrics_tui.step_split import PARTS, StepSplit
+from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panel import arranged
 from grubrics_tui.widgets.judge_panel import judge_plot
 from grubrics_tui.widgets.panel import waiting_hint
@@ -49,6 +51,25 @@ def told(plot: Plot) -> dict[str, str]:
     bands = [fact for line in plot.lines for band in line.bands for fact in band.facts]
     named: list[Values] = [*plot.lines, *plot.marks, *plot.facts, *bands]
     return {one.label: one.write(one.at(math.inf)[1]) for one in named}
+
+
+async def test_the_hint_of_a_panel_without_numbers_has_the_whole_panel(tmp_path: Path) -> None:
+    class Alone(App[None]):
+        def get_theme_variable_defaults(self) -> dict[str, str]:
+            return dict.fromkeys(("line", "line-focus", "quiet"), "white")
+
+        def compose(self) -> ComposeResult:
+            yield PolicyPanel()
+
+    app = Alone()
+    async with app.run_test(size=(80, 24)) as pilot:
+        panel = app.query_one(PolicyPanel)
+        panel.show(History())
+        await pilot.pause()
+        assert [chart.display for chart in panel.query(Chart)].count(True) == 1
+        panel.show(history_of(tmp_path, (1, {"actor/grad_norm": 0.5})))
+        await pilot.pause()
+        assert [chart.display for chart in panel.query(Chart)].count(True) == PolicyPanel.CHARTS
 
 
 def test_the_reward_panel_says_mean_spread_extremes_and_what_went_wrong(tmp_path: Path) -> None:
