@@ -96,6 +96,13 @@ class Mark:
         """How far training had come, in whatever it counts."""
         return (self.step, self.dicts, self.counts, self.starts)
 
+    def has_trained_since(self, then: Mark) -> bool:
+        """Whether training had come further than ``then``. Counters are looked for in ``_REACH``
+        bytes only: one that is out of reach is no progress."""
+        counted = self.counts is not None and self.counts != then.counts
+        others = (self.step, self.dicts, self.starts) != (then.step, then.dicts, then.starts)
+        return counted or others
+
     @property
     def has_trained(self) -> bool:
         return (self.step, self.dicts, self.counts) != (None, 0, None)

@@ -175,7 +175,7 @@ def _broke_training(event: Event, judge: Event) -> bool:
 
 def _is_of_its_own(event: Event, first: Event) -> bool:
     """Whether an exception that no rule knows came when training had gone on after ``first``."""
-    went_on = event.mark.trained != first.mark.trained
+    went_on = event.mark.has_trained_since(first.mark)
     return went_on and event.raised is not None and is_telling(event.raised)
 
 
@@ -215,7 +215,7 @@ def _broke_later(event: Event, first: Event) -> bool:
     between = event.line.number - first.line.number - LINES_OF_A_FRAME * len(event.frames)
     if _OF_A_SHELL.match(first.line.text) and between > _LINES_OF_A_BURST:
         return True
-    return event.mark.trained != first.mark.trained
+    return event.mark.has_trained_since(first.mark)
 
 
 def _is_telling(torn: Event) -> bool:

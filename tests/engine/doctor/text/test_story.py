@@ -47,6 +47,18 @@ def test_out_of_memory_on_one_rank_explains_the_time_out_of_the_others() -> None
     assert [one.family for one in root.followed_by] == ["nccl_timeout_or_error"]
 
 
+def test_a_judge_that_refuses_many_lines_apart_is_named_once() -> None:
+    refused = "judge: rate_limit (attempt 2/2, giving up): Error code: 429 - refused: call {}\n"
+    frames = '  File "/app/trainer/replay_buffer.py", line 90, in sample\n    raise error\n'
+    ended = f"{HEADER}{frames}RuntimeError: no groups with a trajectory\n"
+    no_reward = "engine.train.reward_entry.NoRewardError: rate_limit: Error code: 429 - refused"
+    failed = f'{HEADER}  File "/app/reward_entry.py", line 2, in run_single\n{no_reward}\n'
+    between = "a line of a worker that says nothing\n" * 1_000
+    text = steps(1, 2) + refused.format(1) + between + failed + refused.format(2) + ended
+    [root] = read(text)
+    assert root.id == "judge_rate_limit"
+
+
 def test_a_time_out_without_a_cause_is_named_itself_and_not_what_died_of_it() -> None:
     assert ids(
         "[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n",
