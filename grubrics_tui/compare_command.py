@@ -192,13 +192,13 @@ def _differences(found: Comparison) -> Iterable[str]:
 
 
 def _cells(one: Difference) -> Iterable[str]:
-    from engine.records.differences import text_of
+    from engine.records.differences import short_text
 
     for cell in one.cells:
         if cell is None:
             yield "–"
         else:
-            text = text_of(cell.value)
+            text = short_text(cell.value)
             shown = text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
             yield f"{shown}  ({cell.origin})" if cell.origin else shown
 

@@ -153,6 +153,8 @@ def _show_twin(twin: Twin) -> None:
     else:
         count = len(twin.rows.questions)
         say(f"rows: the {count} questions of step {twin.rows.step}, {twin.rows.why}")
+    if twin.edited:
+        say(f"warning: {twin.edited}")
 
 
 def _show_changes(title: str, changes: Sequence[Change]) -> None:
@@ -169,6 +171,7 @@ def _twin_json(twin: Twin) -> dict[str, Any]:
         "parent": {"run": twin.run, "relation": "reproduction"},
         "shrunk": [change_json(one) for one in twin.shrunk],
         "kept": dict(twin.kept),
+        "edited": twin.edited,
         "rows": None
         if rows is None
         else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},

@@ -22,8 +22,9 @@ from engine.launch.launcher import (
 from engine.launch.pinned import Config, config_of, is_chosen
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
-from engine.preflight.check import Check
+from engine.preflight.check import Check, warn
 from engine.preflight.checklist import require_launchable
+from engine.records.surroundings import edited_complaint
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
@@ -103,6 +104,8 @@ def checked_child(run: RunDir, changes: Sequence[Change]) -> Child:
         env["RAY_ADDRESS"] = planned.ray
     waits = planned.ticket is not None
     warnings = require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
+    if complaint := edited_complaint(run.id, run.read_manifest()):
+        warnings = [*warnings, warn("edited", complaint)]
     made = tuple(_made_before(run, planned))
     return Child(planned, completed(run, changes), tuple(warnings), made)
 

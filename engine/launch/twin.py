@@ -25,6 +25,7 @@ from engine.launch.telling_step import telling_step
 from engine.launch.twin_verdict import named_values
 from engine.launch.unread import read_keys
 from engine.preflight.checklist import require_launchable
+from engine.records.surroundings import edited_complaint
 from engine.runs.rundir import RunDir
 from engine.runs.trust import require
 
@@ -60,6 +61,8 @@ class Twin:
     rows: Rows | None
     """None: the run's own training file, in the order of the same seed."""
     file: Path | None
+    edited: str | None = None
+    """What the twin does not have from the run, because a file was edited since; one line."""
 
     @property
     def recipe(self) -> Recipe:
@@ -91,7 +94,8 @@ def twin_of(run: RunDir, env: Mapping[str, str] | None = None, step: int | None 
     small, changes = shrunk(recipe, size, os.environ if env is None else env)
     parent = Parent(run.id, "reproduction")
     planned = plan(small, name, run.path.parent, parent=parent)
-    return Twin(run.id, planned, changes, _kept(small, changes), rows, file)
+    edited = edited_complaint(run.id, run.read_manifest())
+    return Twin(run.id, planned, changes, _kept(small, changes), rows, file, edited)
 
 
 def launch_twin(run: RunDir) -> RunDir:

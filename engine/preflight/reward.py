@@ -146,5 +146,7 @@ def _lacking(function: RewardFunction) -> str:
     path = Path(function.path)
     if path.is_dir():
         return "is a folder; name a file in it"
+    if path.is_symlink() or path.exists():
+        return "is no regular file, or a link to none"
     close = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
     return "does not exist" + (f"; did you mean {path.parent / close}?" if close else "")

@@ -23,6 +23,8 @@ _NAMES = {
     "model": "base model",
 }
 _SAID_BY_THE_HASH = "bytes"
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,52}\b")
+"""Of a file or of a commit."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ def text_of(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {text_of(item)}" for key, item in value.items()) + "}"
     return jsonl.line(str(value)) or "''"
+
+
+def short_text(value: Any) -> str:
+    """``text_of`` with the beginnings of hashes, so that two of them fit into a cell."""
+    return _HASH.sub(r"\1…", text_of(value))
 
 
 def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:

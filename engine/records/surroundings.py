@@ -66,6 +66,30 @@ def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
     return [path for path in old if digest(new.get(path) or {}) != digest(old[path])]
 
 
+def edited_files(manifest: Snapshot) -> list[str]:
+    """The data files, and the files of the reward function and of the base model, that are not
+    what they were when the run was launched: a new run trains on what they are now."""
+    cwd = Path(str(manifest.get("cwd") or "."))
+    parts = ("data", "code", "model")
+    before = {part: manifest.get(part) or {} for part in parts}
+    of_model = ((path, model_fingerprint) for path in before["model"])
+    others = ((path, fingerprint) for part in ("data", "code") for path in before[part])
+    now = {path: look(cwd / path) for path, look in (*others, *of_model) if (cwd / path).is_file()}
+    return [path for part in parts for path in changed_files(before, {part: now}, part)]
+
+
+def edited_complaint(run_id: str, manifest: Snapshot) -> str | None:
+    """One line about ``edited_files``; None where there are none."""
+    found = edited_files(manifest)
+    if not found:
+        return None
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return (
+        f"{', '.join(found[:3])}{more}: not what run '{run_id}' was launched with; a new run uses "
+        "the content of now"
+    )
+
+
 def digest(facts: Mapping[str, Any]) -> str | None:
     """What says whether a file of a snapshot is the same."""
     return facts.get("sha256") or facts.get("sampled_sha256")

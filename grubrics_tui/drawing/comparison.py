@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.doctor.finding import Severity
 from engine.records.compare import Comparison, NoEffect
-from engine.records.differences import SHELL, Cell, Difference, text_of
+from engine.records.differences import SHELL, Cell, Difference, short_text
 from engine.records.kinds import told as kinds_told
 from engine.records.measures import Measure, Value
 from engine.records.reward_scale import told as scale_told
@@ -207,7 +207,7 @@ def _cell(cell: Cell | None, base: Cell | None) -> tuple[Span, ...]:
         return (Span(MISSING, "quiet"),)
     same = base is not None and cell.value == base.value
     origin = (Span(f"  {cell.origin}", "quiet"),) if cell.origin else ()
-    return (Span(text_of(cell.value), "quiet" if same else "foreground", bold=not same), *origin)
+    return (Span(short_text(cell.value), "quiet" if same else "foreground", bold=not same), *origin)
 
 
 def _shifted(parts: tuple[Span, ...], grid: Grid) -> tuple[Span, ...]:

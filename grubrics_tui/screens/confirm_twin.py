@@ -20,10 +20,14 @@ class ConfirmTwin(Confirm):
 
     class Planned(Message):
         def __init__(
-            self, shrunk: tuple[Change, ...], rows: str, causes: Mapping[str, object]
+            self,
+            shrunk: tuple[Change, ...],
+            rows: str,
+            causes: Mapping[str, object],
+            edited: str | None,
         ) -> None:
             super().__init__()
-            self.shrunk, self.rows, self.causes = shrunk, rows, causes
+            self.shrunk, self.rows, self.causes, self.edited = shrunk, rows, causes, edited
 
     class Refused(Message):
         def __init__(self, reason: str) -> None:
@@ -48,7 +52,8 @@ class ConfirmTwin(Confirm):
             self.post_message(self.Refused(str(error)))
             return
         rows = "the run's own rows" if twin.rows is None else f"the rows of step {twin.rows.step}"
-        self.post_message(self.Planned(twin.shrunk, rows, twin.causes(self._findings)))
+        causes = twin.causes(self._findings)
+        self.post_message(self.Planned(twin.shrunk, rows, causes, twin.edited))
 
     @on(Planned)
     def _ask(self, message: Planned) -> None:
@@ -57,6 +62,8 @@ class ConfirmTwin(Confirm):
         head = f"A small twin of {self._run.id} trains on {message.rows}, with the same seed,"
         lines = [f"{head} reward and judge."]
         consequence = "if it fails too, the cause is infrastructure"
+        if message.edited:
+            lines += ["", clean_text(message.edited)]
         if message.causes:
             lines += ["", clean_text(must_fail(message.causes)), "Its remedy (a) is the cure."]
             consequence = "it will fail, whatever the infrastructure"

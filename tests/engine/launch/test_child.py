@@ -86,6 +86,16 @@ def test_planning_a_child_writes_nothing(project: Project) -> None:
     assert sorted(project.root.rglob("*")) == before
 
 
+def test_the_question_before_a_child_names_the_files_edited_since_the_run(
+    project: Project,
+) -> None:
+    run = launched(project)
+    (project.root / "models/base/config.json").open("a").write(" ")
+    said = [one.message for one in checked_child(run, [BATCH]).warnings if one.id == "edited"]
+    assert len(said) == 1
+    assert said[0].startswith("models/base/config.json: not what run 'sick' was launched with")
+
+
 def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
     project: Project,
 ) -> None:

@@ -20,6 +20,7 @@ from engine.records import environment
 from engine.records.compare import Comparer
 from engine.records.ownership import STAMP, claim
 from engine.records.run_record import RunRecord
+from engine.records.surroundings import edited_complaint, edited_files
 from engine.runs.drift import CodeWatch
 from engine.runs.queue import Ticket
 from engine.runs.rundir import RunDir
@@ -185,6 +186,18 @@ def test_another_base_model_is_a_difference_of_the_configuration_alone(model: Pa
     found = compared(first, made("b"))
     assert [each.name for each in found.config] == ["actor_rollout_ref.model.path"]
     assert "base model" not in {each.section for each in found.environment}
+
+
+def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> None:
+    run = made("a")
+    contents = run.read_manifest()
+    assert edited_complaint("a", contents) is None
+    edit()
+    (model / "config.json").unlink()
+    assert edited_files(contents) == ["mine/part.py", "base/config.json"]
+    assert (edited_complaint("a", contents) or "").startswith(
+        "mine/part.py, base/config.json: not what run 'a' was launched with"
+    )
 
 
 def test_a_watch_tells_each_change_once_and_nothing_else() -> None:

@@ -126,6 +126,13 @@ def test_the_twin_names_its_parent_and_has_its_own_name_and_folder(project: Proj
     assert twin_of(run, {}).plan.run_id == "sick-twin-2"
 
 
+def test_a_twin_says_which_files_were_edited_since_the_run(project: Project) -> None:
+    run = launched(project)
+    assert twin_of(run, {}).edited is None
+    (project.root / "data/train.parquet").write_bytes(b"other")
+    assert (twin_of(run, {}).edited or "").startswith("data/train.parquet: not what run 'sick'")
+
+
 def test_what_is_shown_as_kept_did_not_change(project: Project) -> None:
     twin = twin_of(launched(project), {})
     assert {"grubrics.seed", "judge.provider", "reward_config.lambda_len"} <= set(twin.kept)

@@ -64,6 +64,14 @@ def test_a_broken_function_is_refused_in_one_line(
     assert says in check.message
 
 
+@pytest.mark.parametrize("target", ["/dev/zero", "gone.py"])
+def test_a_link_to_no_regular_file_is_not_taken_for_one_that_is_missing(
+    project: Project, target: str
+) -> None:
+    (project.root / "rw.py").symlink_to(target)
+    assert answer(project, None).message.endswith("rw.py is no regular file, or a link to none")
+
+
 @pytest.mark.parametrize("name", ["json.py", "numpy.py", "yaml/__init__.py"])
 def test_a_file_beside_the_function_that_hides_a_library_is_named(
     project: Project, name: str

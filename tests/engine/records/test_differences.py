@@ -13,6 +13,7 @@ from engine.records.differences import (
     Cell,
     config_differences,
     environment_differences,
+    short_text,
     text_of,
 )
 
@@ -142,3 +143,9 @@ def test_a_name_that_verl_derives_is_no_difference_in_manifests_of_earlier_versi
     key = "actor_rollout_ref__rollout__trace__experiment_name"
     one, other = manifest("default", **{key: "a"}), manifest("default", **{key: "b"})
     assert config_differences([one, other]) == []
+
+
+def test_hashes_are_shown_by_their_beginnings_so_that_a_change_is_seen() -> None:
+    before, after = "a" * 64, "b" * 64
+    assert short_text(f"{before} → {after}") == f"{'a' * 12}… → {'b' * 12}…"
+    assert short_text("configs/own.yaml") == "configs/own.yaml"
