@@ -23,7 +23,10 @@ _WHOLE = {
         *("completions/min_length", "completions/max_length"),
     )
 }
-_OF = r"(?:(?:train|training|global|total|avg|average|mean|batch|step|running|reduced|mini)_)*"
+_OF = (
+    r"(?:(?:train|training|global|total|avg|average|mean|batch|step|running|reduced|mini"
+    r"|combined|overall|joint)_)*"
+)
 _SHAPES = tuple(
     (re.compile(shape), metric)
     for shape, metric in (
@@ -37,7 +40,7 @@ _SHAPES = tuple(
          r"(?:_(?:train|step|mean|avg|total|is))?", metrics.TRAIN_LOSS),
         (r"(?:eval|val|validation)_loss", metrics.VALIDATION_LOSS),
         (rf"{_OF}(?:approx|ppo)_kl(?:_mean)?", "actor/ppo_kl"),
-        (rf"{_OF}(?:(?:reverse|ref|policy|actor)_)?kl"
+        (rf"{_OF}(?:(?:reversed?|ref|policy|actor)_)?kl"
          r"(?:_(?:div|divergence|dist|loss|mean|avg|ref))*", "actor/kl_loss"),
         (rf"{_OF}rewards?[_/]?(?:mean|avg)|{_OF}(?:mean|avg|average|episode)_?rewards?",
          metrics.REWARD_MEAN),

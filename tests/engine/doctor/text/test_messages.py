@@ -67,6 +67,9 @@ MACHINES = {
         RuntimeError: Ninja build failed. Ninja output:
         FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'
         RuntimeError: Failed to find C compiler. Please specify via CC environment variable.
+        RuntimeError: PassManager::run failed
+        RuntimeError: Internal Triton PTX codegen error
+        ImportError: /v/lib/python3.11/site-packages/fused_ops.so: undefined symbol:
     """,
     "cuda_oom_training": """
         RuntimeError: cuda runtime error (2) : out of memory at /a/b/THCStorage.cu:5
@@ -161,6 +164,15 @@ def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> No
         (
             "cuda_oom_rollout",
             "thread 'main' panicked at 'Unable to warmup model: Generation(\"x\")'",
+        ),
+        (
+            "ray_start_or_worker_died",
+            "2020-01-01 00:00:00,000 ERROR scripts.py:4 -- Ray processes died unexpectedly:",
+        ),
+        (
+            "job_cancelled_or_interrupted",
+            "W0101 00:00:00.1 1 torch/distributed/elastic/multiprocessing/api.py:8] Sending process"
+            " 41 closing signal SIGHUP",
         ),
         ("cuda_oom_rollout", "[TM][ERROR] CUDA runtime error: out of memory /x/memory_utils.cu:3"),
         ("host_oom", "terminate called after throwing an instance of 'std::bad_alloc'"),

@@ -189,6 +189,8 @@ def test_lines_that_name_none(text: str) -> None:
             "TypeError: x",
             "tokenizer_or_chat_template",
         ),
+        ("/w/loading.py:load_tokenizer", "OSError: no", "tokenizer_or_chat_template"),
+        ("/w/loading.py:build_tokenizer", "OddError: x", "tokenizer_or_chat_template"),
         ("/x/omegaconf/base.py:get", "OddError: x", "config_error"),
         ("/x/site-packages/peft/config.py:load", "OddError: x", "lora_adapter_error"),
         ("/w/x.py:go", "wandb.old_name.OddError: x", "wandb_teardown_or_crash"),
@@ -206,6 +208,13 @@ def test_a_special_token_that_is_none_is_the_tokenizers() -> None:
     [one] = raised(HEADER, *frame, "ValueError: None is not in list")
     kind = kind_of(one)
     assert kind is not None and kind.id == "tokenizer_or_chat_template.missing_token"
+
+
+def test_an_assertion_on_dtypes_is_about_dtypes() -> None:
+    frame = ['  File "/w/parts.py", line 3, in join', "    assert first.dtype == second.dtype"]
+    [one] = raised(HEADER, *frame, "AssertionError")
+    kind = kind_of(one)
+    assert kind is not None and kind.id == "dtype_or_attention_error.asserted"
 
 
 def test_what_python_raises_while_it_ends_is_noise() -> None:
