@@ -20,6 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+import engine
 from engine import files
 
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -87,10 +88,24 @@ def own_line(path: str, line: int | None, folder: Path) -> str | None:
 
 
 def own_modules(folder: Path) -> tuple[str, ...]:
-    """The files below ``folder`` that this process has imported, relative to it."""
-    paths = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
-    names = (own_line(path, 0, folder) for path in paths if path and path.endswith(".py"))
-    return tuple(sorted({name.removesuffix(":0") for name in names if name}))
+    """The files that this process has imported below ``folder``, relative to it, and in the rest of
+    the working directory, absolute; without libraries and this project."""
+    paths = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    files = [Path(path) for path in paths if path and path.endswith(".py")]
+    inside = {str(path.relative_to(folder)) for path in files if _is_own(path, folder)}
+    project = Path(engine.__file__).parent
+    outside = {
+        str(path)
+        for path in files
+        if _is_own(path, Path.cwd())
+        and not path.is_relative_to(folder)
+        and not path.is_relative_to(project)
+    }
+    return (*sorted(inside), *sorted(outside))
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    return own_line(str(path), 0, folder) is not None
 
 
 def one_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -84,8 +85,13 @@ def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s
     message = _scored(function, trial)
     if not trial.failures and (unseen := _unseen(function, trial)):
         names = ", ".join(unseen[:4])
-        why = "imported by a computed name: the run keeps no copy and sees no edit"
-        return warn(ID, f"{message}; {names} {why}", "import it with an import statement")
+        why, fix = "imported by a computed name", "import it with an import statement"
+        if outside := [name for name in unseen if Path(name).is_absolute()]:
+            names = ", ".join(os.path.relpath(name) for name in outside[:4])
+            folder = code_files(function)[0].parent
+            why, fix = "imported from outside the function's folder", f"move it below {folder}/"
+        kept = "the run keeps no copy and sees no edit"
+        return warn(ID, f"{message}; {names} {why}: {kept}", fix)
     if not trial.failures:
         return ok(ID, message)
     sample, why = trial.failures[0]

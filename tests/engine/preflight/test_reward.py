@@ -64,6 +64,17 @@ def test_a_broken_function_is_refused_in_one_line(
     assert says in check.message
 
 
+def test_a_module_outside_the_folder_of_the_function_is_named(project: Project) -> None:
+    (project.root / "common.py").write_text("ONE = 1.0\n")
+    (project.root / "rw").mkdir()
+    text = "import common\ndef compute_score(**_):\n    return common.ONE\n"
+    (project.root / "rw" / "own.py").write_text(text)
+    check = answer(project, None, f"{KEY}.path=rw/own.py")
+    assert check.status == "warn"
+    assert "common.py imported from outside the function's folder: the run keeps" in check.message
+    assert check.fix == "move it below rw/"
+
+
 @pytest.mark.parametrize("target", ["/dev/zero", "gone.py"])
 def test_a_link_to_no_regular_file_is_not_taken_for_one_that_is_missing(
     project: Project, target: str
