@@ -120,6 +120,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
     for change in found["changes"] or ():
         yield "changed", "{key}: {before} -> {after} ({origin})".format(**change)
+    for path in found["edited"]:
+        yield "edited", f"{path} since the launch; the run keeps its copy"
     if found["tags"]:
         yield "tags", " ".join(f"#{tag}" for tag in found["tags"])
     yield from _told(found, ("note",))

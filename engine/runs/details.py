@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from engine import jsonl
 from engine.records.disposal import bytes_of
+from engine.runs.drift import CodeWatch
 from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.ray_job import read_job
@@ -21,6 +24,7 @@ def details(run: RunDir) -> dict[str, Any]:
     state = with_first_start(observed_state(run), manifest)
     notes = read_notes(run)
     job = read_job(run.attempt(state.attempt).path)
+    exposed = exposures(run)
     return {
         "id": run.id,
         "state": state.state,
@@ -46,7 +50,8 @@ def details(run: RunDir) -> dict[str, Any]:
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),
         "changes": manifest.get("changes"),
-        "exposed_because": exposures(run),
+        "edited": [] if exposed else _edited(manifest),
+        "exposed_because": exposed,
         "tags": list(notes.tags),
         "note": notes.text,
         "dir": str(run.path),
@@ -55,3 +60,11 @@ def details(run: RunDir) -> dict[str, Any]:
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
     }
+
+
+def _edited(manifest: Mapping[str, Any]) -> list[str]:
+    """The files of the run's own reward function that are not what they were at its launch."""
+    cwd = Path(str(manifest.get("cwd") or ""))
+    if not cwd.is_absolute() or not cwd.is_dir():
+        return []
+    return [str(path) for path in CodeWatch(manifest, cwd).changes()]

@@ -21,6 +21,7 @@ from engine.records.compare import Comparer
 from engine.records.ownership import STAMP, claim
 from engine.records.run_record import RunRecord
 from engine.records.surroundings import edited_complaint, edited_files
+from engine.runs.details import details
 from engine.runs.drift import CodeWatch
 from engine.runs.queue import Ticket
 from engine.runs.rundir import RunDir
@@ -198,6 +199,15 @@ def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> 
     assert (edited_complaint("a", contents) or "").startswith(
         "mine/part.py, base/config.json: not what run 'a' was launched with"
     )
+
+
+def test_what_is_known_of_a_run_names_the_edited_files_of_its_function() -> None:
+    run = made("a")
+    assert details(run)["edited"] == []
+    edit()
+    assert details(run)["edited"] == [str(Path("mine/part.py").absolute())]
+    (run.path / "manifest.json").chmod(0o666)
+    assert details(run)["edited"] == []
 
 
 def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
