@@ -21,6 +21,7 @@ class CodeWatch:
         self._hashes: dict[Path, str | None] = {
             cwd / path: facts["sha256"] for path, facts in files.items()
         }
+        self._launched = dict(self._hashes)
         self._signatures: dict[Path, _Signature] = {}
 
     def changes(self) -> Iterator[Path]:
@@ -34,6 +35,13 @@ class CodeWatch:
             if now != known:
                 self._hashes[path] = now
                 yield path
+
+    def describe(self, path: Path) -> str:
+        """What became of a file since the launch, at the last look."""
+        if self._hashes[path] == self._launched[path]:
+            return f"{path} is again what it was at the launch"
+        what = "changed" if self._hashes[path] else "is gone"
+        return f"{path} {what} since the launch; the run keeps its copy"
 
 
 def _signature(path: Path) -> _Signature:

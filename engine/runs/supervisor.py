@@ -331,9 +331,7 @@ class Supervisor:
 
     def _look_at_code(self) -> None:
         for path in self._code.changes():
-            what = "changed" if path.is_file() else "is gone"
-            message = f"{path} {what} since the launch; the run keeps its copy in {self.run.code}"
-            self.books.event("warning", message=message, path=str(path))
+            self.books.event("warning", message=self._code.describe(path), path=str(path))
 
     def _sample(self) -> None:
         pids = [process.pid for process in self.trainer.members()]

@@ -217,7 +217,13 @@ def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
     assert [path.name for path in watch.changes()] == ["part.py"]
     assert list(watch.changes()) == []
     Path("mine/rw.py").unlink()
-    assert [path.name for path in watch.changes()] == ["rw.py"]
+    (gone,) = watch.changes()
+    assert watch.describe(gone).endswith(
+        "mine/rw.py is gone since the launch; the run keeps its copy"
+    )
+    edit("V = 0.1\n")
+    (restored,) = watch.changes()
+    assert watch.describe(restored).endswith("mine/part.py is again what it was at the launch")
 
 
 def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_refused_by_name() -> None:
