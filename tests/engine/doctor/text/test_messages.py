@@ -58,6 +58,7 @@ MACHINES = {
         Exception: Cannot load parameters; please ensure that the architectures match.
         ValueError: Requested shape: (8, 4) is not compatible with the stored shape: (4, 4).
         KeyError: 'model_state_dict'
+        KeyError: 'model.layers.0.mlp.experts.w13_weight_scale'
         AssertionError: No checkpoint found in /ckpt/last
         FileNotFoundError: No structure could be identified for the checkpoint at /ckpt/3.
         deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a size
@@ -68,8 +69,21 @@ MACHINES = {
         FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'
         RuntimeError: Failed to find C compiler. Please specify via CC environment variable.
         RuntimeError: PassManager::run failed
+        RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment
         RuntimeError: Internal Triton PTX codegen error
         ImportError: /v/lib/python3.11/site-packages/fused_ops.so: undefined symbol:
+    """,
+    "dtype_or_attention_error": """
+        NotImplementedError: this kernel was built for a head size of 64 and 128, not 80
+        RuntimeError: Tensors must have same dtype: got BFloat16 and Float
+        RuntimeError: cu_seqlens_q must have shape (batch_size + 1)
+    """,
+    "lora_adapter_error": """
+        NotImplementedError: LoRA on layers of type Conv3d
+        RuntimeError: the base of this peft model has other layers
+    """,
+    "training_setup_error": """
+        AttributeError: 'DistributedDataParallel' object has no attribute 'generate'
     """,
     "cuda_oom_training": """
         RuntimeError: cuda runtime error (2) : out of memory at /a/b/THCStorage.cu:5
@@ -174,6 +188,13 @@ def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> No
             "W0101 00:00:00.1 1 torch/distributed/elastic/multiprocessing/api.py:8] Sending process"
             " 41 closing signal SIGHUP",
         ),
+        (
+            "reward_function_error",
+            "ERROR: cannot connect to the reward server at http://node1:7000",
+        ),
+        ("reward_function_error", "ERROR: exception in verifier for sample 3: invalid syntax"),
+        ("nccl_timeout_or_error", "n1:7:9 [3] bootstrap.cc:7 NCCL WARN Message truncated : 1024"),
+        ("nccl_timeout_or_error", "n1:7:9 [0] NCCL WARN Bootstrap : no socket interface found"),
         ("cuda_oom_rollout", "[TM][ERROR] CUDA runtime error: out of memory /x/memory_utils.cu:3"),
         ("host_oom", "terminate called after throwing an instance of 'std::bad_alloc'"),
         ("vllm_init_failure", "Error: ShardCannotStart"),
