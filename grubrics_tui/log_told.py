@@ -19,7 +19,8 @@ def facts_of(view: LogView) -> str:
     if (lines := survey.line_count()) is not None:
         facts.append(f"{lines:,} lines")
     elif size:
-        facts.append(f"reading {min(99, 100 * survey.read // size)} %")
+        share = f"{min(99, 100 * survey.read // size)} %"
+        facts.append(f"reading ended at {share}" if survey.given_up else f"reading {share}")
     if errors := len(survey.errors):
         facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
     return "   " + "   ".join(facts)

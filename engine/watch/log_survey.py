@@ -21,6 +21,8 @@ class Survey:
         self.sources: Counter[str] = Counter()
         """Lines of each Ray actor, and of the driver."""
         self.complete = False
+        self.given_up = False
+        """The scanning process ended early: what is known may be a part."""
         self.read = 0
         self._numbers = array("q")
         """The steps of ``steps``."""
@@ -33,6 +35,8 @@ class Survey:
             self._add(found, found["from"], found["to"])
         if "done" in found:
             self.complete = True
+        if "given_up" in found:
+            self.given_up = True
 
     def _add(self, found: dict[str, Any], start: int, end: int) -> None:
         for block, count in found["newlines"].items():

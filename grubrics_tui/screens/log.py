@@ -234,8 +234,13 @@ class LogScreen(CockpitScreen):
 
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):
-            yet = "" if self.view.survey.complete else " found yet: still reading"
-            self._say(f"no error {_side(way)}{yet}")
+            survey = self.view.survey
+            going = (
+                " found: the log was not read to its end"
+                if survey.given_up
+                else " found yet: still reading"
+            )
+            self._say(f"no error {_side(way)}{'' if survey.complete else going}")
 
     # -- the rest ---------------------------------------------------------------------------
 

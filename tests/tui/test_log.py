@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,16 @@ async def test_a_log_opens_at_its_end_and_then_knows_what_it_holds(
         assert "TaskRunnerV1 7" in screen
         if size[0] >= 80:
             await driver.shows("1,202 lines", "2 errors", "line 1,202", "step 300")
+
+
+async def test_a_reading_process_that_ends_early_is_told(
+    log: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    async with running(runs, LARGE, log=log) as driver:
+        await driver.shows("reading ended at 0 %")
+        await driver.press("e")
+        await driver.shows("no error below found: the log was not read to its end")
 
 
 async def test_new_lines_appear_while_following_and_not_while_reading(
