@@ -225,7 +225,9 @@ def test_or_after_its_next_checkpoint(stage: Stage, tmp_path: Path) -> None:
 @pytest.mark.waits
 def test_weights_that_do_not_reach_the_engine_stop_the_run(stage: Stage) -> None:
     finding_id = "training_setup_error.weights_not_synced"
-    exact = {"actor_rollout_ref.rollout.dtype": "float32", "trainer.v1.trainer_mode": "sync"}
+    rollout = {"dtype": "float32", "top_p": 1.0, "top_k": -1}
+    exact = {f"actor_rollout_ref.rollout.{name}": value for name, value in rollout.items()}
+    exact |= {"trainer.v1.trainer_mode": "sync"}
     guard = {"guard.stop_on": [finding_id], "guard.stop_at_once": True}
     arguments = ("--unsynced-from", "3", "--sleep", "0.1")
     run = stage.start(*arguments, steps=1000, config={**QUICK, **exact, **guard})
