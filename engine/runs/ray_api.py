@@ -21,6 +21,8 @@ from engine.errors import UsageError
 
 DEFAULT_PORT = 8265
 TIMEOUT_S = 15.0
+_NO_AGENT_YET = "No available agent"
+"""What the job server answers with status 500 until the nodes' agents run, seconds after itself."""
 _EXAMPLE = f"http://HEAD:{DEFAULT_PORT}"
 
 
@@ -118,7 +120,10 @@ class Cluster:
         if status in (401, 403):
             raise RefusedError(_token_advice(status))
         if status != 200:
-            raise RefusedError(f"HTTP {status}: {_last_line(text)}")
+            reason = _last_line(text)
+            if _NO_AGENT_YET in reason:
+                raise UnreachableError(reason)
+            raise RefusedError(f"HTTP {status}: {reason}")
         answer = jsonl.parse_line(text)
         if answer is None:
             raise RefusedError("it does not answer as Ray's job server does")

@@ -38,13 +38,15 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 class JobServer(ThreadingHTTPServer):
-    """Starts what is submitted, as Ray does. While ``away`` it hangs up on everybody."""
+    """Starts what is submitted, as Ray does. While ``away`` it hangs up on everybody;
+    ``without_agent`` so many submissions come before the cluster has quite started."""
 
     def __init__(self, logs: Path) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.logs = logs
         self.away = False
         self.asked_while_away = 0
+        self.without_agent = 0
         self.runtime_envs: list[object] = []
         self.jobs: dict[str, subprocess.Popen[bytes]] = {}
         self.answering = Lock()
@@ -104,6 +106,10 @@ class Answer(BaseHTTPRequestHandler):
             return
         if self.path.endswith("/stop"):
             self.server.stop(self.path.split("/")[3])
+        elif self.server.without_agent:
+            self.server.without_agent -= 1
+            self._say(500, "No available agent to submit job, please try again later.")
+            return
         else:
             asked = json.loads(body)
             self.server.runtime_envs.append(asked["runtime_env"])
@@ -115,7 +121,7 @@ class Answer(BaseHTTPRequestHandler):
         self.server.asked_while_away += away
         return not away
 
-    def _say(self, status: int, answer: dict[str, object]) -> None:
+    def _say(self, status: int, answer: object) -> None:
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
@@ -228,6 +234,15 @@ def test_a_cluster_that_does_not_answer_for_a_while_fails_nothing(
     assert "no answer from" in console(run) and "answers again after" in console(run)
     steps = [line for line in console(run).splitlines() if line.startswith("step:")]
     assert steps == [f"step:{n} - critic/score/mean:0.5" for n in range(1, 9)]
+
+
+def test_a_cluster_that_has_just_started_is_asked_again(start: Start, cluster: JobServer) -> None:
+    cluster.without_agent = 2
+    run = start()
+    assert ended(run).state == "finished"
+    assert '("No available agent to submit job, please try again later."); asking again' in console(
+        run
+    )
 
 
 def test_a_cluster_that_forgot_the_job_fails_the_run(start: Start, cluster: JobServer) -> None:
