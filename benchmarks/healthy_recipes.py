@@ -175,6 +175,7 @@ _GRPO: dict[str, tuple[str, ...]] = {
         f"{MODEL}.path=checkpoints/grubrics-transfer/sft-tiny/final",
         "data.train_files=data/contrastive/train.parquet",
         "data.val_files=data/contrastive/val.parquet",
+        "data.max_prompt_length=384",
         "data.max_response_length=64",
         "judge.provider=offline",
     ),
