@@ -145,7 +145,7 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")
-        await driver.shows("keys: findings", "where there is one (not now)")
+        await driver.shows("keys: findings", "if there is one (not now)")
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
