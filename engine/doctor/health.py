@@ -27,7 +27,7 @@ _GRAVE = (Severity.CRITICAL, Severity.ERROR)
 _EXAMINED = ("finished", "running")
 """States that say nothing of a run's numbers; every other state is a warning or an error itself."""
 EXAMINE_AGAIN_S = 10.0
-"""A run that goes on is examined so often, where it has done steps since."""
+"""Seconds between two examinations of a run that still trains and has logged new steps."""
 _RULES = Path(__file__).parent
 
 

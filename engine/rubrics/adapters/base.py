@@ -67,7 +67,7 @@ def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dic
 
 
 def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The records of a JSONL file; UsageError names the first line that is none."""
+    """The records of a JSONL file; UsageError names the first line that is no record."""
     with files.open_regular(path) as handle:
         for number, line in enumerate(handle, start=1):
             record = jsonl.parse_line(line)
