@@ -26,5 +26,10 @@ def without_thoughts(text: str) -> str:
     return text[start:stop].strip() or before.strip()
 
 
+def without_tags(text: str) -> str:
+    """The text with the tags alone taken out."""
+    return _TAG.sub("", text)
+
+
 def _closes(tag: re.Match[str]) -> bool:
     return bool(tag["close"] or tag["square"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -79,17 +80,50 @@ def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
                 raise UsageError(f"{name}: {path}: {message}; the file must be JSONL")
 
 
+class UnusableRowError(Exception):
+    """A row that says too little to be an example; the message says what is missing."""
+
+
+def text_field(row: Mapping[str, Any], field: str) -> str:
+    """The text of a field; ValueError for anything else, and for a blank one."""
+    value = row[field]
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} is {_shortened(value)}, no text")
+    return value
+
+
+def id_field(row: Mapping[str, Any], field: str) -> str:
+    """An id, which may be a number, as text; ValueError for anything else."""
+    value = row[field]
+    if value == "" or isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{field} is {_shortened(value)}, no id")
+    return str(value)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def examples_of(
     rows: Iterable[dict[str, Any]], name: str, make: Callable[[dict[str, Any], int], Example]
 ) -> list[Example]:
-    """``make(row, index)`` of every row, without repeats.
+    """``make(row, index)`` of every row, without repeats. Rows that raise UnusableRowError are left
+    out, which is said.
 
-    UsageError names the first row that it cannot read, or two different ones with the same id.
+    UsageError names the first row that it cannot read, or two different ones with the same id; and
+    when no row is left.
     """
     examples: dict[str, tuple[int, Example]] = {}
+    unusable: list[str] = []
+    count = 0
     for index, row in enumerate(rows):
+        count += 1
         try:
             example = make(row, index)
+        except UnusableRowError as error:
+            unusable.append(f"e.g. row {index + 1}: {error}")
+            continue
         except KeyError as error:
             found = ", ".join(sorted(row)[:8])
             raise UsageError(f"{name}: row {index + 1} has no {error} (it has {found})") from error
@@ -100,6 +134,11 @@ def examples_of(
             pair = f"rows {first + 1} and {index + 1}"
             message = f"{pair} are different questions with the id '{example.question_id}'"
             raise UsageError(f"{name}: {message}; give each an id of its own")
+    if unusable and not examples:
+        raise UsageError(f"{name}: none of {count:,} rows can be used, {unusable[0]}")
+    if unusable:
+        many = f"{len(unusable):,} of {count:,} rows are left out"
+        print(f"note: {name}: {many}, {unusable[0]}", file=sys.stderr)
     return [kept for _, kept in examples.values()]
 
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.rubrics.adapters.base import DomainType, Example, distinct, examples_of, source_rows
+from engine.rubrics.adapters.base import (
+    DomainType,
+    Example,
+    distinct,
+    examples_of,
+    source_rows,
+    text_field,
+)
 
 
 @dataclass(frozen=True)
@@ -23,9 +30,9 @@ class FrontierScience:
     def _example(self, row: dict[str, Any], index: int) -> Example:
         return Example(
             question_id=str(index),
-            question=str(row["problem"]),
+            question=text_field(row, "problem"),
             context=f"A research question in {row.get('subject', 'science')}.",
-            golden_rubric=str(row["answer"]),
+            golden_rubric=text_field(row, "answer"),
             answers=distinct(row.get("answers") or ()),
             subject=str(row.get("subject") or ""),
         )

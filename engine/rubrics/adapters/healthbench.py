@@ -6,6 +6,7 @@ completion and criterion). The tiny world uses the same format.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,10 @@ from engine.rubrics.adapters.base import (
     HubSource,
     distinct,
     examples_of,
+    id_field,
     read_lines,
     source_rows,
+    text_field,
 )
 from engine.rubrics.rubric import RubricItem, format_rubric
 
@@ -50,10 +53,11 @@ class HealthBench:
         rows = source_rows(path, self.hub, self.name)
 
         def example(row: dict[str, Any], _: int) -> Example:
-            own = () if completions is None else completions.get(str(row["prompt_id"]), ())
+            name = id_field(row, "prompt_id")
+            own = () if completions is None else completions.get(name, ())
             ideals = _ideal_answers(row) if own or completions is None else []
             return Example(
-                question_id=str(row["prompt_id"]),
+                question_id=name,
                 question=_conversation(row["prompt"]),
                 context=self.context,
                 golden_rubric=_golden_rubric(row["rubrics"]),
@@ -72,22 +76,42 @@ def read_completions(path: Path | None, name: str) -> dict[str, tuple[str, ...]]
     if not path.is_file():
         raise UsageError(f"{name}: {path} does not exist")
     grouped: defaultdict[str, list[str]] = defaultdict(list)
-    for row in read_lines(path, name):
-        grouped[str(row.get("prompt_id", ""))].append(str(row.get("completion") or ""))
+    for number, row in enumerate(read_lines(path, name), start=1):
+        try:
+            completion = text_field(row, "completion") if row["completion"] else ""
+            grouped[id_field(row, "prompt_id")].append(completion)
+        except KeyError as error:
+            known = ", ".join(sorted(row)[:8])
+            message = f"line {number} has no {error} (it has {known})"
+            raise UsageError(f"{name}: {path}: {message}") from error
+        except ValueError as error:
+            raise UsageError(f"{name}: {path}: line {number}: {error}") from error
     return {prompt_id: distinct(texts) for prompt_id, texts in grouped.items()}
 
 
-def _conversation(turns: list[dict[str, str]]) -> str:
+def _conversation(turns: Any) -> str:
+    if not isinstance(turns, list) or not turns:
+        raise ValueError("prompt is no list of messages")
+    for turn in turns:
+        if turn["content"] != "":
+            text_field(turn, "content")
     return "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)
 
 
 def _golden_rubric(criteria: list[dict[str, Any]]) -> str:
     own = [entry for entry in criteria if _CLUSTER_TAG not in entry.get("tags", [])]
     items = [
-        RubricItem(float(entry["points"]), " ".join(str(entry["criterion"]).split()))
+        RubricItem(_points(entry), " ".join(text_field(entry, "criterion").split()))
         for entry in own or criteria
     ]
     return format_rubric(items)
+
+
+def _points(entry: dict[str, Any]) -> float:
+    points = float(entry["points"])
+    if not math.isfinite(points):
+        raise ValueError(f"points are {points}")
+    return points
 
 
 def _ideal_answers(row: dict[str, Any]) -> list[str]:

@@ -11,9 +11,11 @@ from engine.rubrics.adapters.base import (
     DomainType,
     Example,
     HubSource,
+    UnusableRowError,
     distinct,
     examples_of,
     source_rows,
+    text_field,
 )
 
 _TRUNCATED_SHARE = 0.6
@@ -34,11 +36,11 @@ class GSM8K:
         return examples_of(rows, self.name, self._example)
 
     def _example(self, row: dict[str, Any], index: int) -> Example:
-        text = str(row["answer"])
+        text = text_field(row, "answer")
         solution, _, result = text.partition("####")
         return solved_example(
             question_id=f"{self.name}_{index}",
-            question=str(row["question"]),
+            question=text_field(row, "question"),
             context="A grade-school mathematics problem with one numeric answer.",
             solution=solution.strip(),
             result=result.strip(),
@@ -58,11 +60,11 @@ class Math:
         return examples_of(rows, self.name, self._example)
 
     def _example(self, row: dict[str, Any], index: int) -> Example:
-        solution = str(row["solution"])
+        solution = text_field(row, "solution")
         subject, level = str(row.get("type") or ""), str(row.get("level") or "")
         return solved_example(
             question_id=f"{self.name}_{index}",
-            question=str(row["problem"]),
+            question=text_field(row, "problem"),
             context=f"A competition mathematics problem. {subject} {level}".strip(),
             solution=solution,
             result=last_boxed(solution),
@@ -78,7 +80,12 @@ def solved_example(
     result: str,
     subject: str = "",
 ) -> Example:
-    """The right solution (gold 1) beside distinct wrong or unfinished variants (gold 0)."""
+    """The right solution (gold 1) beside distinct wrong or unfinished variants (gold 0).
+
+    UnusableRowError without a ``result``: the right solution would name none either.
+    """
+    if not result:
+        raise UnusableRowError("no final result")
     right = f"{solution}\nFinal answer: {result}"
     variants = distinct((right, *wrong_variants(solution, result)))
     return Example(

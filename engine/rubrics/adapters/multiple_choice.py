@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.rubrics.adapters.base import DomainType, Example, HubSource, examples_of, source_rows
+from engine.rubrics.adapters.base import (
+    DomainType,
+    Example,
+    HubSource,
+    examples_of,
+    source_rows,
+    text_field,
+)
 
 _LETTERS = "ABCD"
 _MEDQA_HUB = HubSource("GBaker/MedQA-USMLE-4-options")
@@ -27,13 +34,17 @@ class MedQA:
         return examples_of(rows, self.name, self._example)
 
     def _example(self, row: dict[str, Any], index: int) -> Example:
-        options = row["options"]
+        given = row["options"]
+        options = json.loads(given) if isinstance(given, str) else dict(given)
+        right, answer = str(row["answer_idx"]), row.get("answer")
+        if right in options and answer not in (None, options[right]):
+            raise ValueError(f"answer is {answer!r}, but option {right} is {options[right]!r}")
         return choice_example(
             question_id=f"{self.name}_{index}",
-            question=str(row["question"]),
+            question=text_field(row, "question"),
             context="A USMLE-style medical question with one correct answer.",
-            options=json.loads(options) if isinstance(options, str) else dict(options),
-            right=str(row["answer_idx"]),
+            options=options,
+            right=right,
         )
 
 
@@ -53,7 +64,7 @@ class MedMCQA:
         subject = str(row.get("subject_name") or "")
         return choice_example(
             question_id=f"{self.name}_{index}",
-            question=str(row["question"]),
+            question=text_field(row, "question"),
             context=f"A medical entrance question with one correct answer. {subject}".strip(),
             options={letter: row[f"op{letter.lower()}"] for letter in _LETTERS},
             right=_letter(row["cop"]),
@@ -69,18 +80,23 @@ def choice_example(
     right: str,
     subject: str = "",
 ) -> Example:
-    """An example whose answers are the options in letter order; the prompt never shows them."""
-    if right not in options:
-        known = ", ".join(sorted(options))
+    """An example whose answers are the options in letter order; the prompt never shows them.
+
+    Options without a text are no answers, and those that repeat the right one are right, too.
+    """
+    texts = {letter: str(text) for letter, text in options.items() if text not in (None, "")}
+    if right not in texts:
+        known = ", ".join(sorted(texts))
         raise ValueError(f"the right answer '{right}' is not an option ({known})")
-    letters = sorted(options)
+    letters = sorted(texts)
+    plain = {letter: " ".join(text.split()) for letter, text in texts.items()}
     return Example(
         question_id=question_id,
         question=question,
         context=context,
-        answers=tuple(f"{letter}. {options[letter]}" for letter in letters),
-        gold_scores=tuple(1.0 if letter == right else 0.0 for letter in letters),
-        ground_truth=str(options[right]),
+        answers=tuple(f"{letter}. {texts[letter]}" for letter in letters),
+        gold_scores=tuple(1.0 if plain[letter] == plain[right] else 0.0 for letter in letters),
+        ground_truth=texts[right],
         subject=subject,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics.thoughts import without_tags, without_thoughts
 
 SYSTEM = (
     "You grade answers with a rubric. For every answer, give each rubric item 0, 0.5 or 1 for how "
@@ -23,6 +23,9 @@ _BRACKET = re.compile(r"(?<![{\[][{\[])[{\[]")
 _GRADING = re.compile(r'\{\s*"evaluations"|\[\s*\{\s*"answer_id"')
 _MOST_STARTS, _MOST_CUT = 200, 5
 """Every bracket may cost a scan of the rest of the reply."""
+_DECODER = json.JSONDecoder(strict=False)
+"""Models break lines inside of strings."""
+_DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _SLACK = 1e-3
 """What arithmetic of a model may miss the ends of the scale by."""
 
@@ -50,7 +53,7 @@ def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
     before it is a draft, or an example of the format. Totals below 0 become 0.
     """
     wanted = [f"a{number}" for number in range(1, n_answers + 1)]
-    best = _most_complete(_json_values(without_thoughts(reply)), wanted)
+    best = _most_complete(_json_values(_without_thoughts(reply)), wanted)
     if not best:
         raise ReplyError(f"no evaluations in {_shortened(reply)}")
     missing = [answer_id for answer_id in wanted if answer_id not in best]
@@ -76,31 +79,43 @@ def _most_complete(values: Iterable[Any], wanted: Sequence[str]) -> dict[str, fl
     return best
 
 
+def _without_thoughts(reply: str) -> str:
+    """Tags that a text inside the JSON quotes begin and end no thoughts."""
+    parts, end = [], 0
+    for _, start, stop in _json_parts(reply):
+        parts += [reply[end:start], without_tags(reply[start:stop])]
+        end = stop
+    return without_thoughts("".join([*parts, reply[end:]]))
+
+
 def _json_values(reply: str) -> Iterator[Any]:
     """JSON objects and lists found in the reply, in order, but none inside of another.
 
-    Brackets of the text around them are no JSON and are passed over. A grading that was cut short
-    is what it would hold if it had ended with its last whole element.
+    A grading that was cut short is what it would hold if it had ended with its last whole element.
     """
+    return (value for value, _, _ in _json_parts(reply, with_cut=True))
+
+
+def _json_parts(reply: str, with_cut: bool = False) -> Iterator[tuple[Any, int, int]]:
+    """Each value with its start and end; brackets of the text around them are passed over."""
     end, cut = 0, 0
     for match in islice(_BRACKET.finditer(reply), _MOST_STARTS):
         start = match.start()
         if start < end:
             continue
         value, stop = _decoded(reply, start)
-        if not stop and cut < _MOST_CUT and _GRADING.match(reply, start):
+        if not stop and with_cut and cut < _MOST_CUT and _GRADING.match(reply, start):
             cut += 1
-            value, stop = _decoded(_closed(reply[start:]), 0)
-            yield value
+            yield _decoded(_closed(reply[start:]), 0)[0], start, len(reply)
         elif stop:
             end = stop
-            yield value
+            yield value, start, stop
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:
     """The JSON value at ``start`` and its end, or ``(None, 0)``."""
     try:
-        return json.JSONDecoder().raw_decode(text, start)
+        return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None, 0
 
@@ -137,9 +152,11 @@ def _scores_by_id(value: Any) -> dict[str, float]:
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        return None
     try:
         number = float(value)
-    except ValueError:
+    except OverflowError:
         return None
     return number if math.isfinite(number) else None
 

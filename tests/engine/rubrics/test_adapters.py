@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,10 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 def load(name: str, tmp_path: Path, *records: dict[str, Any]) -> list[Example]:
     return get_adapter(name).load(lines(tmp_path / "data.jsonl", *records))
+
+
+def rule(criterion: str | None, points: float) -> dict[str, Any]:
+    return {"criterion": criterion, "points": points, "tags": []}
 
 
 HEALTH = {
@@ -140,7 +146,21 @@ def test_a_row_without_its_fields_is_named(name: str, tmp_path: Path) -> None:
         ("healthbench", {**HEALTH, "prompt": "Hi"}, "row 1 is malformed"),
         ("healthbench", {**HEALTH, "rubrics": [{"criterion": "x"}]}, "row 1 has no 'points'"),
         ("medqa", {"question": "?", "options": "{torn", "answer_idx": "A"}, "row 1 is malformed"),
+        ("healthbench", {**HEALTH, "prompt": []}, "row 1 is malformed: prompt is no list of"),
+        ("healthbench", {**HEALTH, "prompt": [{"role": "user", "content": None}]}, "content is"),
+        ("healthbench", {**HEALTH, "prompt": [{"role": "user", "content": ["x"]}]}, "content is"),
+        ("healthbench", {**HEALTH, "prompt_id": None}, "row 1 is malformed: prompt_id is None"),
+        ("healthbench", {**HEALTH, "rubrics": [rule("x", math.inf)]}, "points are inf"),
+        ("healthbench", {**HEALTH, "rubrics": [rule("x", math.nan)]}, "points are nan"),
+        ("healthbench", {**HEALTH, "rubrics": [rule(None, 5)]}, "criterion is None"),
+        ("gsm8k", {"question": None, "answer": "4\n#### 4"}, "question is None"),
+        ("math", {"problem": " ", "solution": r"\boxed{4}"}, "problem is ' '"),
         ("medqa", {"question": "?", "options": {"A": "x"}, "answer_idx": "E"}, "'E' is not an opt"),
+        (
+            "medqa",
+            {"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "A", "answer": "y"},
+            "answer is 'y', but option A is 'x'",
+        ),
     ],
 )
 def test_a_malformed_row_is_one_clear_line(
@@ -148,6 +168,46 @@ def test_a_malformed_row_is_one_clear_line(
 ) -> None:
     with pytest.raises(UsageError, match=complaint):
         load(name, tmp_path, row)
+
+
+@pytest.mark.parametrize("name", ["gsm8k", "math"])
+def test_a_problem_without_a_final_result_trains_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ("It is four.", r"It is \boxed{4}." if name == "math" else "Four.\n#### 4")
+    rows = [{"question": t, "problem": t, "answer": t, "solution": t} for t in texts]
+    (example,) = load(name, tmp_path, *rows)
+    assert example.question_id == f"{name}_1"
+    note = f"note: {name}: 1 of 2 rows are left out, e.g. row 1: no final result"
+    assert note in capsys.readouterr().err
+    with pytest.raises(
+        UsageError, match=r"none of 1 rows can be used, e\.g\. row 1: no final result"
+    ):
+        load(name, tmp_path, rows[0])
+
+
+def test_options_of_one_text_are_all_right_and_missing_ones_no_answers(tmp_path: Path) -> None:
+    row = {"question": "?", "opa": "x", "opb": "x ", "opc": None, "opd": "z", "cop": 0}
+    (example,) = load("medmcqa", tmp_path, row)
+    assert example.answers == ("A. x", "B. x ", "D. z")
+    assert example.gold_scores == (1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"id": "p1", "completion": "x"}, "line 1 has no 'prompt_id' (it has completion, id)"),
+        ({"prompt_id": "p1", "response": "x"}, "line 1 has no 'completion'"),
+        ({"prompt_id": "p1", "completion": ["x"]}, "line 1: completion is ['x'], no text"),
+    ],
+)
+def test_completions_under_other_names_are_no_missing_answers(
+    row: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    questions = lines(tmp_path / "questions.jsonl", HEALTH)
+    completions = lines(tmp_path / "meta.jsonl", row)
+    with pytest.raises(UsageError, match=re.escape(complaint)):
+        get_adapter("healthbench").load(questions, completions)
 
 
 def test_rows_with_the_same_id_are_one_question_or_refused(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ REPLY = f'{{"evaluations": [{FIRST}, {SECOND}]}}'
         REPLY[:-2],
         REPLY[:-2] + ', {"answer_id": "a3", "total_sc',
         '[{"answer_id": "a2", "total_score": "0.2"}, {"answer_id": "A1", "total_score": 0.9}]',
+        REPLY.replace('"answer_id"', '"why": "line 1\nline 2", "answer_id"'),
+        REPLY.replace('"answer_id"', '"why": "it ends its </think> early", "answer_id"'),
+        REPLY.replace('"answer_id"', '"why": "says <think> aloud", "answer_id"', 1),
     ],
 )
 def test_scores_are_found_in(reply: str) -> None:
@@ -96,6 +99,12 @@ def test_a_reply_without_every_score_is_refused(reply: str, complaint: str) -> N
         read_scores(reply, 2)
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, '"1_0"'])
+def test_a_number_that_is_none_of_this_world_is_no_score(number: str) -> None:
+    with pytest.raises(ReplyError, match="no score for a1"):
+        read_scores(REPLY.replace("0.9", number), 2)
+
+
 def test_the_request_holds_question_answers_and_rubric() -> None:
     text = judge_messages("Why?", ["one", "two"], "Points: 1, Item: x")[1]["content"]
     assert text.startswith(
@@ -105,7 +114,18 @@ def test_the_request_holds_question_answers_and_rubric() -> None:
 
 
 SCRAPS = [FIRST, SECOND, REPLY, "{", "}", "[", "]", '"', "\\", ",", ":", "<think>", "</think>"]
-SCRAPS += ["```json", "```", "NaN", "1e999", "-7", '"evaluations"', "\ud800", "\0", "[" * 3000]
+SCRAPS += [
+    "```json",
+    "```",
+    "NaN",
+    "1e999",
+    "-7",
+    "9" * 400,
+    '"evaluations"',
+    "\ud800",
+    "\0",
+    "[" * 3000,
+]
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(SCRAPS) | st.text(max_size=5)).map("".join)))
