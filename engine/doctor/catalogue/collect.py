@@ -80,6 +80,10 @@ def _of_exceptions() -> Iterator[Entry]:
             looks = [f"{key}: {kind[key]}" for key in _LOOKS if kind.get(key)]
             seen = "an exception that no rule knows; " + ", ".join(looks)
             yield Entry(kind["id"], "error", kind["title"], kind["cause"], (), evidence=seen)
+    for kind in read_yaml(RULES / "unknown" / "words.yaml"):
+        looks = [f"{key}: {'; '.join(kind[key])}" for key in _LOOKS if kind.get(key)]
+        seen = "an exception that no rule and no frame decides, by its words; " + ", ".join(looks)
+        yield Entry(kind["id"], "error", kind["title"], kind["cause"], (), evidence=seen)
 
 
 _PROPOSED = "The values or the command that the checklist's answer proposes"

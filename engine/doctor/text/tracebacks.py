@@ -22,6 +22,8 @@ _MOST_FRAMES = 200
 _LAST_LINES = 8
 """A traceback that so few lines follow is where the log ends."""
 _MOST_OPEN = 64
+TASK = "ray:task"
+"""Stands for a frame where Ray names the exception of a task."""
 _EXCEPTION = re.compile(
     r"^(?:E\s+|\| )?(?P<type>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*|timeout|gaierror))"
     r"(?::\s*(?P<message>.*))?$"
@@ -38,6 +40,7 @@ _OF_A_MODULE = re.compile(r"(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*(?=: |$)")
 _ODD_NAME = re.compile(r"(?P<type>_?[A-Z]\w*)(?:: (?P<message>.*)|$)")
 _TWO_WORDS = re.compile(r"_?[A-Z][A-Z0-9]*[a-z]\w*[A-Z]")
 _RAISES = re.compile(r"raise (?P<type>(?:\w+\.)*_?[A-Z]\w*)\(")
+_OF_A_TASK = re.compile(r"ray\.exceptions\.RayTaskError\(\w+\): \S*ray::")
 _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 
@@ -230,9 +233,10 @@ def lone(line: Line) -> Raised | None:
 
 def _frame_or_implied(text: str) -> str | None:
     named = frame(text)
-    if named is None and _IMPLIED.search(text[:400]) and exception_in(text):
-        return "ray:task"
-    return named
+    if named is not None:
+        return named
+    starts_task = _OF_A_TASK.match(text) or (_IMPLIED.search(text[:400]) and exception_in(text))
+    return TASK if starts_task else None
 
 
 def _raised_by(code: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from engine.doctor.text.paths import within
 from engine.doctor.text.rules import RULES, read_yaml
-from engine.doctor.text.tracebacks import Raised
+from engine.doctor.text.tracebacks import TASK, Raised
+from engine.doctor.text.words import ENOUGH, Vocabulary, best_vocabulary
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,40 @@ def _kinds() -> tuple[Kind, ...]:
 _WRAPPERS = re.compile(
     r"/click/|/typer/|/fire/|/absl/|runpy\.py|torch/distributed/(?:launcher|elastic|run\.py)"
     r"|accelerate/commands|/hydra/(?:main|_internal/utils)\.py|/ray/_private/(?:worker|client_mode_hook|auto_init_hook)\.py|/ray/_raylet|^ray:task"
-    r"|concurrent/futures|/asyncio/|threading\.py|multiprocessing/process\.py|/tqdm/|contextlib\.py"
+    r"|concurrent/futures|/asyncio/|threading\.py|multiprocessing/process\.py|/tqdm/|contextlib\.py|/bin/[\w.-]+:<module>\Z"
 )
 """Frames between the program and whoever started it: alone they tell of nothing."""
 
 
+_SURE = 0.5
+"""Kinds below this confidence give way to a message whose words weigh ``_OUTWEIGHS``."""
+_OUTWEIGHS = 4
+
+
 def is_telling(raised: Raised) -> bool:
-    """Whether the frames come down to the place of the trouble."""
-    told = bool(raised.frames) and not _WRAPPERS.search(raised.innermost)
-    return told and not is_noise(raised)
+    """Whether the frames come down to the place of the trouble, or the type alone names it."""
+    if not raised.frames or is_noise(raised):
+        return False
+    if not _WRAPPERS.search(raised.innermost):
+        return True
+    return bool(raised.type) and _first_kind(replace(raised, frames=(), code="")) is not None
 
 
 def is_noise(raised: Raised) -> bool:
-    kind = kind_of(raised)
+    kind = _first_kind(raised)
     return kind is not None and kind.id.startswith("healthy_noise")
 
 
-def kind_of(raised: Raised) -> Kind | None:
+def kind_of(raised: Raised) -> Kind | Vocabulary | None:
+    """By type and frames; by the words of the message where these say little or nothing."""
+    kind = _first_kind(raised)
+    if kind is not None and kind.confidence >= _SURE:
+        return kind
+    return best_vocabulary(raised, _OUTWEIGHS if kind else ENOUGH) or kind
+
+
+def _first_kind(raised: Raised) -> Kind | None:
+    if raised.innermost == TASK:
+        # Above stand the frames of the driver that waited, and those of the task are not shown.
+        raised = replace(raised, frames=())
     return next((kind for kind in _kinds() if kind.fits(raised)), None)
