@@ -100,6 +100,12 @@ def test_a_list_of_common_causes_is_no_cause() -> None:
             "Termination is unexpected. Last lines of its log:",
             "ray_start_or_worker_died",
         ),
+        (
+            "(Runner pid=7) [2026-01-02 03:04:05,006 C 7 9] queue.cc:12: Check failed: is_open_",
+            "ray_start_or_worker_died",
+        ),
+        ("Error invalid device function at line 7 in file /w/k.cu", "driver_toolkit_mismatch"),
+        ("KeyError: 'head.norm.bias'", "checkpoint_corrupt_or_mismatch"),
         ("CUDA SETUP: CUDA detection failed! Reasons:", "driver_toolkit_mismatch"),
         (
             "ValueError: The prompt (total length 99) is too long to fit into the model (length 9)",
