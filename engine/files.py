@@ -10,15 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 _ATTEMPT = re.compile(r"attempt_\d+")
 _FOLDERS_OF_A_RUN = ("requests", "code")
 _RUN = "manifest.json"
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -31,10 +33,10 @@ def open_regular(path: Path) -> BinaryIO:
 
 def open_descriptor(path: Path, *, links: bool = True) -> int:
     """``open_regular`` for who reads with ``os.pread``, or wants no ``links`` followed at all."""
-    _refuse_linked_folders(path)
-    may_follow = links and not _is_in_run(path)
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if may_follow else os.O_NOFOLLOW)
-    return _checked(os.open(path, flags), path)
+    with _folder_of(path) as (folder, is_in_run):
+        may_follow = links and not is_in_run
+        flags = os.O_RDONLY | (0 if may_follow else os.O_NOFOLLOW)
+        return _open_in(folder, path, flags)
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
@@ -54,39 +56,41 @@ def open_to_append(path: Path) -> int:
 
     Follows no link. OSError for what is no regular file.
     """
-    _refuse_linked_folders(path)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return _checked(os.open(path, flags, mode_in(path.parent)), path)
+    with _folder_of(path) as (folder, _):
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        return _open_in(folder, path, flags, _mode_of_file(folder))
 
 
 def open_to_overwrite(path: Path) -> int:
     """The descriptor of a regular file that exists, to read and write. Follows no link."""
-    _refuse_linked_folders(path)
-    return _checked(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), path)
+    with _folder_of(path) as (folder, _):
+        return _open_in(folder, path, os.O_RDWR | os.O_NOFOLLOW)
 
 
 def open_lock(path: Path) -> int:
     """The descriptor of a file that is only locked: whoever may open it may hold everybody up, so
     it is its owner's alone, also in a folder that a group shares."""
-    _refuse_linked_folders(path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return _checked(os.open(path, flags, 0o600), path)
+    with _folder_of(path) as (folder, _):
+        return _open_in(folder, path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def write_atomic(path: Path, text: str) -> None:
     """Replace ``path`` so that a reader sees the old or the new text, never a part of either."""
-    _refuse_linked_folders(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-            os.fchmod(handle.fileno(), mode_in(path.parent))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with _folder_of(path) as (folder, _):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = _open_in(folder, temporary, flags, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+                handle.write(text)
+                handle.flush()
+                os.fsync(handle.fileno())
+                os.fchmod(handle.fileno(), _mode_of_file(folder))
+            os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=folder)
+            raise
 
 
 def make_folder(path: Path) -> None:
@@ -94,16 +98,19 @@ def make_folder(path: Path) -> None:
 
     OSError for a link.
     """
-    _refuse_linked_folders(path)
-    try:
-        path.mkdir(mode=0o700)
-    except FileExistsError:
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            raise
-        return
-    above = path.parent.stat().st_mode
-    if above & 0o055:
-        path.chmod(0o700 | above & 0o055 | path.stat().st_mode & stat.S_ISGID)
+    with _folder_of(path) as (above, _):
+        try:
+            os.mkdir(path.name, 0o700, dir_fd=above)
+        except FileExistsError:
+            os.close(_open_folder_in(above, path))
+            return
+        readable = os.fstat(above).st_mode & 0o055
+        if readable:
+            own = os.open(path.name, os.O_RDONLY | _FOLDER, dir_fd=above)
+            try:
+                os.fchmod(own, 0o700 | readable | os.fstat(own).st_mode & stat.S_ISGID)
+            finally:
+                os.close(own)
 
 
 def make_private(folder: Path) -> None:
@@ -120,57 +127,96 @@ def tighten(folder: Path) -> None:
     """Make what is in a folder no more readable than the folder, and writable by its owner alone.
     What belongs to somebody else stays as it is."""
     readable = folder.stat().st_mode & 0o055
-    for path in _paths_below(folder):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    for _, folders, names, above in os.fwalk(folder):
+        for name in (*folders, *names):
+            try:
+                descriptor = os.open(name, flags, dir_fd=above)
+            except OSError:
+                continue
+            try:
+                _tighten(descriptor, readable)
+            finally:
+                os.close(descriptor)
+
+
+def _tighten(descriptor: int, readable: int) -> None:
+    status = os.fstat(descriptor)
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if (is_folder or stat.S_ISREG(status.st_mode)) and status.st_uid == os.geteuid():
+        others = readable | stat.S_ISGID if is_folder else readable & 0o044
+        os.fchmod(descriptor, status.st_mode & (0o700 | others))
+
+
+@contextmanager
+def _folder_of(path: Path) -> Iterator[tuple[int, bool]]:
+    """The descriptor of the folder that ``path`` lies in, and whether that is a run's.
+
+    The folders of a run are its own: each is opened from the one above it, and one that is a link
+    would lead out of it. What is put in their place afterwards changes nothing.
+    """
+    folder, below = _open_root(path.parent)
+    try:
+        is_in_run = bool(below) or _holds_run(folder)
+        for depth in range(len(below)):
+            inner = _open_folder_in(folder, path.parents[len(below) - 1 - depth])
+            os.close(folder)
+            folder = inner
+        yield folder, is_in_run
+    finally:
+        os.close(folder)
+
+
+def _open_root(folder: Path) -> tuple[int, tuple[str, ...]]:
+    """The run that a folder belongs to with the names that lead down from it; else the folder."""
+    parts = folder.parts
+    for i, part in enumerate(parts):
+        if not _is_folder_of_run(part):
             continue
-        try:
-            status = os.fstat(descriptor)
-            is_folder = stat.S_ISDIR(status.st_mode)
-            if (is_folder or stat.S_ISREG(status.st_mode)) and status.st_uid == os.geteuid():
-                others = readable | stat.S_ISGID if is_folder else readable & 0o044
-                os.fchmod(descriptor, status.st_mode & (0o700 | others))
-        finally:
-            os.close(descriptor)
+        with suppress(OSError):
+            root = os.open(Path(*parts[:i]), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            if _holds_run(root):
+                return root, parts[i:]
+            os.close(root)
+    return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), ()
 
 
-def mode_in(folder: Path) -> int:
-    """The mode of a new file in ``folder``: who may read the folder may read the file."""
-    return 0o600 | folder.stat().st_mode & 0o044
+def _holds_run(folder: int) -> bool:
+    try:
+        os.stat(_RUN, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
-def _paths_below(folder: Path) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        yield from (f"{parent}/{name}" for name in (*folders, *names))
+def _open_folder_in(above: int, path: Path) -> int:
+    try:
+        return os.open(path.name, os.O_PATH | _FOLDER, dir_fd=above)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            status = os.stat(path.name, dir_fd=above, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                text = "a link where a folder of the run should be"
+                raise OSError(errno.ELOOP, text, str(path)) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _checked(descriptor: int, path: Path) -> int:
+def _open_in(folder: int, path: Path, flags: int, mode: int = 0) -> int:
+    """Open the regular file ``path``, which lies in ``folder``."""
+    try:
+        flags |= os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path.name or ".", flags, mode, dir_fd=folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return descriptor
 
 
-def _is_in_run(path: Path) -> bool:
-    return os.path.lexists(path.parent / _RUN) or _first_folder(path) is not None
-
-
-def _refuse_linked_folders(path: Path) -> None:
-    """The folders of a run are its own: one that is a link would lead out of it."""
-    first = _first_folder(path)
-    if first is None:
-        return
-    for folder in (*path.parents[: len(path.parts) - 1 - first], path):
-        if folder.is_symlink() and (folder != path or _is_folder_of_run(path.name)):
-            raise OSError(errno.ELOOP, "a link where a folder of the run should be", str(folder))
-
-
-def _first_folder(path: Path) -> int | None:
-    """Where in the parts of a path the first folder is that a run made."""
-    parts = path.parts
-    named = (i for i, part in enumerate(parts) if _is_folder_of_run(part))
-    return next((i for i in named if os.path.lexists(Path(*parts[:i]) / _RUN)), None)
+def _mode_of_file(folder: int) -> int:
+    """The mode of a new file: who may read the folder may read the file."""
+    return 0o600 | os.fstat(folder).st_mode & 0o044
 
 
 def _is_folder_of_run(name: str) -> bool:

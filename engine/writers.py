@@ -22,6 +22,18 @@ def foreign_writer(path: Path) -> str | None:
     return None
 
 
+def path_complaint(path: Path) -> str | None:
+    """``foreign_writer`` for a file that is opened by its path later: also who could put another
+    one in its place, because a folder above lets everybody rename what is in it."""
+    if (complaint := foreign_writer(path)) is not None:
+        return complaint
+    for folder in path.absolute().parents:
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"is in {folder}, which is writable by everybody"
+    return None
+
+
 def complaint_of(path: Path, status: os.stat_result) -> str | None:
     """``foreign_writer`` for a status that was read already."""
     if status.st_uid not in trusted_users():

@@ -18,7 +18,12 @@ from grubrics_tui.diagnose_command import finding_json, finding_lines
 from grubrics_tui.launch_command import OverridesArgument
 from grubrics_tui.options import JsonOption, RunsOption, answer
 from grubrics_tui.recipe_source import SourceArgument, recipe_of_source
-from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
+from grubrics_tui.trusting import (
+    TrustOption,
+    require_code_trust,
+    require_config_trust,
+    require_trust,
+)
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
@@ -61,6 +66,7 @@ def judge_test(
         require_trust(run, trust, executes=True)
     else:
         require_config_trust(source, trust)
+        require_code_trust(recipe, trust)
     with quiet():
         found = run_test(recipe, os.environ, calls, own)
     note = _moved(run) if run is not None else None

@@ -24,7 +24,12 @@ from grubrics_tui.options import (
     terminal_width,
 )
 from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
+from grubrics_tui.trusting import (
+    TrustOption,
+    require_code_trust,
+    require_config_trust,
+    require_run_code_trust,
+)
 
 if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
@@ -57,6 +62,8 @@ def check(
 
     require_config_trust(config, trust)
     checks, recipe = [], load_recipe(config, overrides or [])
+    if trust:
+        require_code_trust(recipe, trust)
     for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
         checks.append(result)
         if not as_json:
@@ -116,6 +123,7 @@ def launch(
 
     require_config_trust(config, trust)
     recipe, root = load_recipe(config, overrides or []), runs_root(runs)
+    require_code_trust(recipe, trust)
     plan, cluster = _planned(recipe, root, name, after, queue, ray)
     if not as_json:
         _show_plan(plan, cluster)
@@ -149,7 +157,7 @@ def resume(
     from engine.launch.resume import resume as go_on
 
     found = find_run(runs_root(runs), run)
-    require_trust(found, trust, executes=True)
+    require_run_code_trust(found, trust)
     if dry_run:
         _show_resume(found, from_step, as_json)
         return

@@ -13,7 +13,7 @@ from grubrics_tui.changes import change_json, child_lines
 from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
-from grubrics_tui.trusting import TrustOption, require_trust
+from grubrics_tui.trusting import TrustOption, require_run_code_trust
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Remedy
@@ -35,7 +35,7 @@ def remedy(
     from engine.launch.child import checked_child, launch_checked
 
     sick = find_run(runs_root(runs), run)
-    require_trust(sick, trust, executes=True)
+    require_run_code_trust(sick, trust)
     chosen = _chosen(sick, number)
     planned = checked_child(sick, chosen.changes)
     told: dict[str, Any] = {

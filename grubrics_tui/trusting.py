@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.runs.rundir import RunDir
-from engine.runs.trust import Case, UntrustedError, agree, exposures, objection
+from engine.runs.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.options import on_terminal, say
+
+if TYPE_CHECKING:
+    from engine.launch.recipe import Recipe
 
 TrustOption = Annotated[
     bool,
     typer.Option(
-        "--trust", help="Act on a run that somebody else may have written, once it was shown"
+        "--trust",
+        help="Act on a run, or execute a recipe's code, that somebody else may have written, once "
+        "it was shown",
     ),
 ]
 
@@ -25,13 +30,23 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
 
     Of a run that nobody else can write but that came from elsewhere, a person is asked.
     """
-    case = objection(run, executes=executes)
-    if case is None:
-        return
-    say("\n".join([f"run '{run.id}': {'; '.join(case.reasons)}", *case.lines]), to=sys.stderr)
-    if not (trust or _agreed(case)):
-        raise UntrustedError(case)
-    agree(case)
+    _settle(objection(run, executes=executes), trust)
+
+
+def require_run_code_trust(run: RunDir, trust: bool) -> None:
+    """``require_trust`` for what executes a run, and ``require_code_trust`` for its recipe."""
+    from engine.launch.recipe import load_recipe
+
+    require_trust(run, trust, executes=True)
+    if trust and run.recipe.is_file():
+        require_code_trust(load_recipe(str(run.recipe), (), {}), trust)
+
+
+def require_code_trust(recipe: Recipe, trust: bool) -> None:
+    """The same for the files outside of a run that a launch of the recipe would execute."""
+    from engine.launch.executed import code_objection
+
+    _settle(code_objection(recipe), trust)
 
 
 def require_config_trust(config: str, trust: bool) -> None:
@@ -47,7 +62,16 @@ def require_config_trust(config: str, trust: bool) -> None:
         require_trust(run, trust, executes=True)
 
 
+def _settle(case: Case | None, trust: bool) -> None:
+    if case is None:
+        return
+    say("\n".join([f"{case.subject}: {'; '.join(case.reasons)}", *case.lines]), to=sys.stderr)
+    if not (trust or _agreed(case)):
+        raise UntrustedError(case)
+    agree(case)
+
+
 def _agreed(case: Case) -> bool:
-    if exposures(case.run) or not on_terminal():
+    if case.is_exposed or not on_terminal():
         return False
     return input("Trust what is shown? [y/N] ").strip().lower() in ("y", "yes")

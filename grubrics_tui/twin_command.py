@@ -15,7 +15,12 @@ from grubrics_tui.changes import told as told_of
 from grubrics_tui.launch_command import followed
 from grubrics_tui.options import JsonOption, RunArgument, RunsOption, answer, say
 from grubrics_tui.recorded_command import reproduce_recorded
-from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
+from grubrics_tui.trusting import (
+    TrustOption,
+    require_code_trust,
+    require_config_trust,
+    require_run_code_trust,
+)
 
 if TYPE_CHECKING:
     from engine.doctor.finding import Change
@@ -51,7 +56,7 @@ def reproduce(
     from engine.launch.twin_verdict import must_fail
 
     original = find_run(runs_root(runs), run)
-    require_trust(original, trust, executes=True)
+    require_run_code_trust(original, trust)
     if recorded:
         reproduce_recorded(original, step, dry_run, as_json)
         return
@@ -96,6 +101,7 @@ def pipeline_check(
     chosen = config or default_config()
     require_config_trust(chosen, trust)
     plan, changes = small_run(chosen, runs_root(runs))
+    require_code_trust(plan.recipe, trust)
     if not as_json:
         say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
         _show_changes("changed for the check", changes)

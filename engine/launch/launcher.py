@@ -17,6 +17,7 @@ from typing import IO, Any, Literal
 from engine import files, jsonl
 from engine.doctor.guard_settings import GuardSettings
 from engine.errors import UsageError
+from engine.launch.executed import DATA_KEYS, require_own_code
 from engine.launch.pinned import (
     config_of,
     in_file,
@@ -117,8 +118,9 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     """Create the run directory and start its supervisor, detached from this process.
 
     The directory appears whole (manifest included) or not at all. UsageError when it cannot be
-    written or the supervisor does not come up.
+    written or the supervisor does not come up, and for code that somebody else could have written.
     """
+    require_own_code(launch_plan.recipe)
     try:
         run = _create(launch_plan)
     except OSError as error:
@@ -282,8 +284,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
 
 def data_files(recipe: Recipe) -> list[Path]:
     """The files a recipe trains and validates on."""
-    keys = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")
-    values = [recipe.get(key) for key in keys]
+    values = [recipe.get(key) for key in DATA_KEYS]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
     return [Path(name) for name in names if name]
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from engine.data.contract import Row, read_rows
 from engine.errors import UsageError
 from engine.launch.child import recipe_of
+from engine.launch.executed import require_own_code
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge, reward_function
 from engine.launch.telling_step import telling_step
@@ -102,6 +103,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     """What would be scored again. UsageError where nothing can be."""
     require_here(run)
     recipe, found = recipe_of(run), telling_step(run, step)
+    require_own_code(recipe)
     if recipe.kind == "sft":
         raise UsageError(f"run '{run.id}' is supervised training, which has no rewards")
     if found is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine import files, jsonl
 from engine.errors import UsageError
+from engine.launch.executed import require_own_code
 from engine.launch.launcher import start_supervisor
 from engine.launch.pinned import config_of, pinned_recipe
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
@@ -55,6 +56,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
 
 def _resume(run: RunDir, from_step: int | None) -> Resumed:
     state, manifest = _require_ended(run), _whole_manifest(run)
+    _require_own_code(run)
     if manifest.get("ray"):
         chosen_cluster(manifest["ray"], recipe_to_resume(run))
     step, checkpoint = starting_point(run, manifest, state, from_step)
@@ -128,11 +130,22 @@ def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, lis
     refuse; what only its own look at the defaults and at a cluster finds is not known before."""
     require(run, executes=True)
     state, manifest = _require_ended(run), _whole_manifest(run)
+    _require_own_code(run)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
     found = (*_changed(run, manifest, attempt["surroundings"]), *_gap(run, step))
     warnings = tuple(jsonl.line(warning) or "" for warning in found)
     return Resumed(step, attempt["number"], warnings), attempt["argv"]
+
+
+def _require_own_code(run: RunDir) -> None:
+    """Of what lies outside of the run. Nothing is executed of a recipe that cannot be loaded, and
+    one that is missing is looked at once it is written."""
+    try:
+        recipe = load_recipe(str(run.recipe), env={})
+    except UsageError:
+        return
+    require_own_code(recipe)
 
 
 def _require_ended(run: RunDir) -> RunState:
@@ -245,6 +258,7 @@ def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
     recorded so.
     """
     recipe, config = load_recipe(str(run.recipe), env={}), manifest["config"]
+    require_own_code(recipe)
     now_in_force = config_of(recipe, run.attempt(1).path.resolve())
     for key in sorted({*now_in_force, *config}):
         entry = config.get(key, {})

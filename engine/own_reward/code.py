@@ -22,8 +22,11 @@ _PACKAGES = "site-packages"
 _IMPORTERS = ("import_module", "__import__")
 
 
-def code_files(function: RewardFunction | None) -> list[Path]:
-    """The function's file first; empty where there is none. Paths are relative if its is."""
+def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> list[Path]:
+    """The function's file first; empty where there is none. Paths are relative if its is.
+
+    ``everywhere``: also what is imported from the working folder, outside of the function's own.
+    """
     file = function.find_file() if function is not None else None
     if function is None or file is None:
         return []
@@ -45,7 +48,7 @@ def code_files(function: RewardFunction | None) -> list[Path]:
             for name in _imported(path, top)
             for root in roots
             for each in _module_files(root, name)
-            if _lies_in(each, file.parent)
+            if everywhere or _lies_in(each, file.parent)
         ]
     return list(found)
 
@@ -56,7 +59,11 @@ def hidden_libraries(function: RewardFunction) -> list[Path]:
     file = function.find_file()
     if file is None or function.module is not None:
         return []
-    folder = file.parent
+    return libraries_hidden_by(file.parent)
+
+
+def libraries_hidden_by(folder: Path) -> list[Path]:
+    """Modules in a folder that have the name of a library of another folder."""
     elsewhere = [path for path in sys.path if path and Path(path).resolve() != folder.resolve()]
     modules = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
     return sorted(path for path in modules if _is_library(path.stem, elsewhere))

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.errors import nearest
+from engine.launch.executed import code_objection
 from engine.launch.exposure import exposure_complaint
 from engine.launch.keys import verl_choices
 from engine.launch.recipe import Recipe
@@ -16,7 +17,6 @@ from engine.launch.steps import count_of
 from engine.launch.unread_rules import has_critic
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.models import is_hub_name, lora_rank
-from engine.writers import foreign_writer
 
 ID = "config"
 
@@ -74,8 +74,8 @@ def check(subject: Subject) -> Check:
 
 def _stranger(recipe: Recipe) -> Iterator[Check]:
     """A recipe names code to execute and addresses that are sent keys."""
-    if recipe.path.exists() and (complaint := foreign_writer(recipe.path)) is not None:
-        yield warn(ID, f"{recipe.path} {complaint}", "read it, and launch a copy of your own")
+    if (case := code_objection(recipe)) is not None:
+        yield fail(ID, "; ".join(case.reasons), "--trust, once you have read them")
 
 
 def _twice(recipe: Recipe) -> Iterator[Check]:

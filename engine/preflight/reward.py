@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import UsageError, nearest
+from engine.launch.executed import code_objection
 from engine.launch.launcher import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
@@ -20,14 +21,12 @@ from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.processes import source_of
 from engine.own_reward.trial import Sample, Trial, try_function
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
-from engine.writers import foreign_writer
 
 ID = "reward"
 
 _ROWS = 4
 _LOOKED_AT = 64
 _LIMIT = "grubrics.reward_check_s"
-_OWN_COPY = "read it, and name a copy of your own"
 _COLUMNS = ("data_source", "reward_model", "extra_info")
 
 
@@ -44,8 +43,8 @@ def check(subject: Subject) -> Check:
         return skip(ID, f"{function.label} is not tried: {_LIMIT}=0")
     if function.find_file() is None:
         return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_lacking(function)}")
-    if (stranger := _stranger(function)) is not None:
-        return warn(ID, f"{stranger}; not tried, and the launch executes it", _OWN_COPY)
+    if code_objection(recipe) is not None:
+        return skip(ID, f"{function.label} is not tried: somebody else could have written its code")
     answer = _tried(subject, function, limit_s)
     hidden = [path.name for path in hidden_libraries(function)]
     if not hidden:
@@ -67,12 +66,6 @@ def _tried(subject: Subject, function: RewardFunction, limit_s: float) -> Check:
         late = "not imported within" in str(error)
         return fail(ID, str(error), f"{_LIMIT}={3 * limit_s:g}" if late else None)
     return _answer(function, trial, limit_s, call_limit_s)
-
-
-def _stranger(function: RewardFunction) -> str | None:
-    """Who else could have written the code, as the file and what is wrong with it."""
-    complaints = ((path, foreign_writer(Path(path))) for path in code_files(function))
-    return next((f"{path} {complaint}" for path, complaint in complaints if complaint), None)
 
 
 def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s: float) -> Check:

@@ -1,29 +1,39 @@
-"""Who could have written a run, and so whether anything is done with it.
+"""Who could have written a run, or the code of a recipe, and so whether anything is done with it.
 
 A run directory says whom to signal, what to execute and where to send credentials. Everybody may
 look at it, but nothing is done with it while somebody else could have written it (``exposures``),
 and nothing of it is executed or sent unless this user launched it (``is_launched_here``), or has
-said so after having seen what it holds (``agree``). docs/security.md has the whole model.
+said so after having seen what it holds (``agree``). The files outside of a run that a launch
+executes are judged in the same way (``files_objection``). docs/security.md has the whole model.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine import files, jsonl
 from engine.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust_facts import Fact, code_files, facts, kept_code
-from engine.writers import complaint_of, other_writers, owner_names, trusted_users, user_name
+from engine.writers import (
+    complaint_of,
+    other_writers,
+    owner_names,
+    path_complaint,
+    trusted_users,
+    user_name,
+)
 
 PROOF = "launch_proof.json"
 _KEY = "launch.key"
@@ -35,16 +45,20 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class Case:
-    """What a person has to know before anything is done with a run.
+    """What a person has to know before anything is done with a run or a recipe.
 
     ``reasons`` say why it is not simply done. ``digest`` stands for all that is shown: an answer
     is valid for exactly that.
     """
 
-    run: RunDir
+    subject: str
+    """``run 'NAME'`` or ``recipe 'NAME'``."""
+    place: Path
     reasons: tuple[str, ...]
     facts: tuple[Fact, ...]
     digest: str
+    is_exposed: bool = True
+    """Whether somebody else could write it; if not, a yes on a terminal is enough."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -56,8 +70,8 @@ class UntrustedError(UsageError):
 
     def __init__(self, case: Case) -> None:
         super().__init__(
-            f"run '{case.run.id}': {'; '.join(case.reasons)}; nothing was done. "
-            "--trust does it, once you have seen what the run holds"
+            f"{case.subject}: {'; '.join(case.reasons)}; nothing was done. "
+            f"--trust does it, once you have seen what the {case.subject.partition(' ')[0]} holds"
         )
         self.case = case
 
@@ -73,12 +87,29 @@ def require(run: RunDir, *, executes: bool = False) -> None:
 
 def objection(run: RunDir, *, executes: bool = False) -> Case | None:
     """What has to be shown and agreed to before; None when nothing has."""
-    reasons = exposures(run)
-    if executes and not is_launched_here(run):
-        reasons.append("it was not launched here by you")
+    exposed = exposures(run)
+    is_own = not executes or is_launched_here(run)
+    reasons = (*exposed, *([] if is_own else ["it was not launched here by you"]))
     if not reasons:
         return None
-    case = Case(run, tuple(reasons), tuple(facts(run, owner_names(run.path))), _digest(run))
+    shown = tuple(facts(run, owner_names(run.path)))
+    case = Case(f"run '{run.id}'", run.path, reasons, shown, _digest(run), bool(exposed))
+    return None if _is_agreed(case.digest) else case
+
+
+def files_objection(subject: str, place: Path, named: Iterable[Path]) -> Case | None:
+    """The same for files outside of a run that are executed, or say what is. ``subject`` and
+    ``place`` are those of what names them. Files that are not there are passed over."""
+    complaints = {path: why for path in named if (why := _file_complaint(path)) is not None}
+    if not complaints:
+        return None
+    reasons = tuple(f"{path} {why}" for path, why in islice(complaints.items(), _MOST_SHOWN))
+    shown = tuple(("file", _described(path)) for path in complaints)
+    digest = hashlib.sha256(b"files\0")
+    for path in sorted(complaints):
+        owner = owner_names(path).encode()
+        digest.update(os.fsencode(path.resolve()) + b"\0" + owner + b"\0" + _content(path))
+    case = Case(subject, place, reasons, shown, digest.hexdigest())
     return None if _is_agreed(case.digest) else case
 
 
@@ -88,7 +119,7 @@ def agree(case: Case) -> None:
     UsageError when that cannot be remembered.
     """
     folder = _state_folder()
-    record = {"v": 1, "t": time.time(), "run": str(case.run.path), "digest": case.digest}
+    record = {"v": 1, "t": time.time(), "run": str(case.place), "digest": case.digest}
     try:
         files.make_private(folder)
         jsonl.append(folder / _AGREED, record)
@@ -117,7 +148,7 @@ def vouch(run: RunDir) -> None:
     with suppress(OSError, UsageError):
         jsonl.write_json(run.path / PROOF, {"v": 1, **_proofs(_key(create=True), run)})
         if exposures(run):
-            agree(Case(run, (), (), _digest(run)))
+            agree(Case(f"run '{run.id}'", run.path, (), (), _digest(run)))
 
 
 def sign(text: str) -> str | None:
@@ -249,11 +280,32 @@ def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes:
-    """What stands for a file's content."""
+    """What stands for a file's content; of one that is not read, all that changes with it."""
     try:
         return hashlib.sha256(files.read_regular(path, jsonl.LARGEST_FILE)).digest()
     except OSError as error:
-        return str(error.errno).encode()
+        if error.errno != errno.EFBIG:
+            return str(error.errno).encode()
+    status = path.stat()
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
+
+
+def _file_complaint(path: Path) -> str | None:
+    """What is wrong with a file, its mode, and how its owner mends it."""
+    try:
+        complaint, status = path_complaint(path), path.stat()
+    except OSError:
+        return None
+    if complaint is None:
+        return None
+    own = status.st_uid in trusted_users()
+    is_loose = own and other_writers(path, status) is not None
+    fix = f"chmod go-w {path}" if is_loose else "launch a copy of your own"
+    return f"{complaint} (mode {stat.S_IMODE(status.st_mode):04o}; {fix})"
+
+
+def _described(path: Path) -> str:
+    return f"{path}  owner {owner_names(path)}, mode {stat.S_IMODE(path.stat().st_mode):04o}"
 
 
 def _is_agreed(digest: str) -> bool:

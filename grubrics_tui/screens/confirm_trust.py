@@ -18,7 +18,7 @@ class ConfirmTrust(Confirm):
     """Shows who could have written a run and what it would do."""
 
     def __init__(self, case: Case) -> None:
-        lines = [f"{case.run.id}: {'; '.join(case.reasons)}.", "", *case.lines]
+        lines = [f"{case.subject}: {'; '.join(case.reasons)}.", "", *case.lines]
         super().__init__("trust the run?", "\n".join(lines), _ANSWERS, "do nothing with it")
 
 

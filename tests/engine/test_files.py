@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +69,58 @@ def test_a_linked_attempt_leads_nowhere(run: Path, tmp_path: Path, action: Actio
     with pytest.raises(OSError, match="a link where a folder"):
         files.write_atomic(run / "attempt_1" / "x.jsonl", "new")
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["x.jsonl"]
+
+
+SAFE = {**READS, **WRITES, "replace": lambda path: files.write_atomic(path, "mine\n")}
+
+
+@pytest.mark.parametrize("action", SAFE.values(), ids=SAFE)
+@pytest.mark.parametrize("moment", range(4))
+def test_a_link_that_is_put_in_place_while_a_file_is_opened_is_not_followed(
+    run: Path, tmp_path: Path, action: Action, moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every moment between two steps of opening, another process swaps the folder."""
+    attempt, outside, real = run / "attempt_1", tmp_path / "outside", os.open
+    for folder in (attempt, outside):
+        folder.mkdir(exist_ok=True)
+        (folder / "a.jsonl").write_text(f"{folder.name}\n")
+    calls = iter(range(100))
+
+    def swapping(*given: Any, **named: Any) -> int:
+        if next(calls) == moment:
+            attempt.rename(tmp_path / "moved")
+            attempt.symlink_to(outside)
+        return real(*given, **named)
+
+    monkeypatch.setattr(os, "open", swapping)
+    answer = None
+    with suppress(OSError):
+        answer = action(attempt / "a.jsonl")
+    if isinstance(answer, int):
+        answer = os.pread(answer, 100, 0)
+    assert answer in (None, b"attempt_1\n")
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"a.jsonl": "outside\n"}
+
+
+def test_folders_that_others_swap_are_not_tightened_through_a_link(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollouts, outside, real = run / "attempt_1" / "rollouts", tmp_path / "outside", os.open
+    for folder in (rollouts, outside):
+        folder.mkdir()
+        (folder / "1.jsonl").touch()
+        (folder / "1.jsonl").chmod(0o666)
+
+    def swapping(path: Any, *given: Any, **named: Any) -> int:
+        if str(path).endswith("1.jsonl"):
+            rollouts.rename(tmp_path / "moved")
+            rollouts.symlink_to(outside)
+        return real(path, *given, **named)
+
+    run.chmod(0o700)
+    monkeypatch.setattr(os, "open", swapping)
+    files.tighten(run)
+    assert (outside / "1.jsonl").stat().st_mode & 0o777 == 0o666
 
 
 def test_a_link_that_a_person_put_elsewhere_is_followed(tmp_path: Path) -> None:

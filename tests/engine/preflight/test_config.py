@@ -152,12 +152,12 @@ def answer(project: Project, name: str) -> Check:
     return check(Subject(project.recipe(name), {}, project.root / "runs"))
 
 
-def test_a_recipe_that_somebody_else_could_have_written_is_a_warning(project: Project) -> None:
+def test_a_recipe_that_somebody_else_could_have_written_fails(project: Project) -> None:
     path = project.recipe("sft").path
     assert "is writable by" not in answer(project, "sft").message
     path.chmod(0o666)
     found = answer(project, "sft")
-    assert found.status == "warn" and f"{path} is writable by everybody" in found.message
+    assert found.status == "fail" and f"{path} is writable by everybody" in found.message
 
 
 def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Project) -> None:
