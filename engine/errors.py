@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import io
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from engine.masking import mask_text
 
@@ -58,7 +60,10 @@ def guarded(main: Callable[[], int]) -> int:
         return _refuse("the input is nested too deeply")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}")
+        # What is not followed on purpose, the system calls "too many levels".
+        is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
+        why = "is a symbolic link; name the file it leads to" if is_link else error.strerror
+        return _refuse(f"{where}{why or error}")
     except UnicodeError as error:
         return _refuse(f"text that cannot be read or written here: {error}")
 

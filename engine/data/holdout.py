@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from engine import jsonl
 from engine.errors import UsageError
+from engine.rubrics.adapters import Example
 
+_MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
 _MAKE = "make it with python -m engine.data.prepare_sft"
 
 
@@ -21,7 +25,26 @@ def read_holdout(path: Path | None) -> frozenset[str]:
     ids = record.get("holdout_ids") if record is not None else None
     if not isinstance(ids, list):
         raise UsageError(f"{path}: no list 'holdout_ids'; {_MAKE}")
+    for entry in ids:
+        if isinstance(entry, bool) or not isinstance(entry, str | int):
+            raise UsageError(f"{path}: {json.dumps(entry)} in 'holdout_ids' is no id; {_MAKE}")
     return frozenset(str(entry) for entry in ids)
+
+
+def asked_again(examples: Iterable[Example], held_out: Collection[str]) -> frozenset[str]:
+    """Ids of the examples that ask a held-out question under an id of their own."""
+    asked = [(example.question_id, plain_text(example.question)) for example in examples]
+    held = {text for name, text in asked if name in held_out}
+    return frozenset(name for name, text in asked if text in held and name not in held_out)
+
+
+def plain_text(text: str) -> str:
+    """``text`` without case, white space, invisible characters and the forms of quotes and
+    dashes: what two copies of a question may differ in."""
+    if not text.isascii():
+        composed = unicodedata.normalize("NFKC", text).translate(_MARKS)
+        text = "".join(mark for mark in composed if unicodedata.category(mark) != "Cf")
+    return " ".join(text.casefold().split())
 
 
 def write_holdout(path: Path, ids: Sequence[str], seed: int, subset: str) -> None:

@@ -11,13 +11,13 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
 from engine.data.fingerprints import fingerprints
-from engine.data.holdout import read_holdout
+from engine.data.holdout import asked_again, read_holdout
 from engine.data.mixing import mix
 from engine.data.presets import DEFAULT_PRESETS, DatasetSpec, Preset, PresetFile, load_presets
 from engine.data.rows import (
@@ -50,10 +50,12 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class Pool:
-    """One dataset's usable rows. ``val`` are the held-out questions, never part of ``train``."""
+    """One dataset's usable rows. ``val`` are the held-out questions, never part of ``train``;
+    ``held_out`` counts those of the dataset, usable or not."""
 
     train: tuple[Row, ...]
     val: tuple[Row, ...]
+    held_out: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
     for file in files:
         _note_repeats(file)
     if not any(file.split == "val" for file in files):
-        _without_validation(_validation_path(preset, options), options)
+        is_known = any(pool.held_out for pool in pools.values())
+        _without_validation(_validation_path(preset, options), options, is_known)
     return [_write(file, name, preset, options) for file in files]
 
 
@@ -114,16 +117,20 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     examples = with_cached_gold(loaded, cache)
     usable = _usable(dataset, spec, examples, options)
     held_out = read_holdout(options.holdout)
+    again = asked_again(loaded, held_out)
 
-    def rows(split: str, held: bool) -> tuple[Row, ...]:
+    def rows(split: str, chosen: Iterable[Example]) -> tuple[Row, ...]:
         row_options = RowOptions(split, options.use_contrastive)
-        return tuple(
-            to_row(example, dataset, adapter.domain_type, row_options)
-            for example in usable
-            if (example.question_id in held_out) == held
-        )
+        return tuple(to_row(each, dataset, adapter.domain_type, row_options) for each in chosen)
 
-    return Pool(rows("train", held=False), rows("val", held=True))
+    val = [example for example in usable if example.question_id in held_out]
+    others = [example for example in usable if example.question_id not in held_out]
+    train = [example for example in others if example.question_id not in again]
+    if left_out := len(others) - len(train):
+        what = "rows that ask a held-out question under another id"
+        print(f"  {dataset}: left out {left_out} {what}")
+    known = sum(example.question_id in held_out for example in loaded)
+    return Pool(rows("train", train), rows("val", val), known)
 
 
 def _usable(
@@ -141,6 +148,12 @@ def _usable(
                 f"No rows with precomputed data found for {dataset} in {spec.cache}. "
                 "Run precompute first."
             )
+    elif bare := sum(not has_gold(e) for e in kept):
+        gone = f" in {spec.cache}" if spec.cache else ""
+        gone += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
+        what = f"{bare} of {len(kept)} rows have no gold scores{gone}"
+        advice = "training refuses them, --only-cached leaves them out"
+        print(f"note: {dataset}: {what}; {advice}", file=sys.stderr)
     telling = [e for e in kept if discriminates(e) or not has_gold(e)]
     if len(telling) < len(kept):
         print(f"  {dataset}: left out {len(kept) - len(telling)} rows with constant gold scores")
@@ -174,11 +187,13 @@ def _validation_path(preset: Preset, options: PrepareOptions) -> Path:
     return options.output_dir / f"{preset.prefix}val.parquet"
 
 
-def _without_validation(path: Path, options: PrepareOptions) -> None:
+def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> None:
     """Say why there is no validation file, and remove one of an earlier call: its questions may be
     training data now."""
     if options.holdout is None:
         why = "no hold-out list is named"
+    elif not is_known:
+        why = f"no id of {options.holdout} is a question of the data sets"
     else:
         why = f"no question of {options.holdout} has usable rows (scored by precompute?)"
     print(f"note: no validation file: {why}", file=sys.stderr)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine import files
-from engine.data.holdout import write_holdout
+from engine.data.holdout import asked_again, write_holdout
 from engine.errors import UsageError, guarded
 from engine.rubrics.adapters import Example, get_adapter
 from engine.rubrics.adapters.healthbench import read_completions
@@ -29,12 +29,16 @@ Subset = Literal["all", "no_answers", "with_answers"]
 
 @dataclass(frozen=True)
 class SftSplit:
-    """Disjoint parts of a dataset: what SFT trains on, and the ids nobody trains on."""
+    """Disjoint parts of a dataset: what SFT trains on, and the ids nobody trains on.
+
+    ``asked_again`` are ids of examples that have the text of a held-out question.
+    """
 
     train: tuple[Example, ...]
     holdout_ids: tuple[str, ...]
     with_answers: int
     no_answers: int
+    asked_again: frozenset[str]
 
 
 def split_for_sft(
@@ -57,7 +61,8 @@ def split_for_sft(
     train = pools[subset]
     chooser.shuffle(train)
     held = tuple(example.question_id for example in have[:size])
-    return SftSplit(tuple(train), held, len(have), len(lack))
+    again = asked_again(examples, held)
+    return SftSplit(tuple(train), held, len(have), len(lack), again)
 
 
 def sft_record(example: Example) -> dict[str, Any]:
@@ -93,7 +98,7 @@ def prepare_sft(
     points: Points = "scaled",
 ) -> SftSplit:
     """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``."""
-    split = _load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed)
+    split = _teachable(_load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed))
     if points == "scaled":
         split = _scaled(split)
     if not split.train:
@@ -106,6 +111,18 @@ def prepare_sft(
     print(f"[sft] Wrote {len(split.train)} rows -> {train}")
     print(f"[sft] Wrote {len(split.holdout_ids)} held-out ids -> {holdout}")
     return split
+
+
+def _teachable(split: SftSplit) -> SftSplit:
+    """Without questions that are held out under another id, and without those that have no rubric:
+    an empty reply would be learned."""
+    new = [example for example in split.train if example.question_id not in split.asked_again]
+    train = tuple(example for example in new if example.golden_rubric.strip())
+    if again := len(split.train) - len(new):
+        print(f"[sft] Left out {again} questions that ask a held-out one under another id")
+    if bare := len(new) - len(train):
+        print(f"[sft] Left out {bare} questions without a rubric")
+    return replace(split, train=train)
 
 
 def _scaled(split: SftSplit) -> SftSplit:

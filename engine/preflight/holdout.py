@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from engine import jsonl
 from engine.data.contract import read_facts
-from engine.data.holdout import read_holdout
+from engine.data.holdout import plain_text, read_holdout
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
@@ -33,7 +32,6 @@ _BATCH = 1024
 _VIEWS = 3
 _BY_CHANCE = 0.05
 """The share of validation questions that may be asked once more under another id."""
-_MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
 _SPLIT = {
     "grpo": "python -m engine.data.prepare preset --only-cached",
     "sft": "python -m engine.data.prepare_sft",
@@ -202,15 +200,8 @@ def _digests(messages: Any, question: Any = None) -> tuple[bytes | None, ...]:
 
 
 def _digest(texts: Iterable[str]) -> bytes:
-    plain = "\0".join(" ".join(_plain(text).split()) for text in texts)
+    plain = "\0".join(map(plain_text, texts))
     return hashlib.blake2b(plain.encode(errors="replace"), digest_size=16).digest()
-
-
-def _plain(text: str) -> str:
-    if not text.isascii():
-        composed = unicodedata.normalize("NFKC", text).translate(_MARKS)
-        text = "".join(mark for mark in composed if unicodedata.category(mark) != "Cf")
-    return text.casefold()
 
 
 def _holdout_file(train: Path) -> Path | None:

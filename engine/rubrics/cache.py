@@ -49,9 +49,17 @@ class GoldCache:
 
     def notes(self, examples: Iterable[Example]) -> list[str]:
         """What is wrong with the cache, as lines."""
+        examples = list(examples)
         known = [example for example in examples if example.question_id in self.records]
         strangers = [example.question_id for example in known if self.find(example) is None]
         found = [f"{count:,} records cannot be used: {why}" for why, count in self.unusable.items()]
+        if self.records and examples and not known:
+            what = f"none of its {len(self.records):,} questions is in the data set"
+            found.append(f"{what}, e.g. '{next(iter(self.records))}'")
+        for what, names in self._doubts(known).items():
+            if names:
+                many = "1 question has" if len(names) == 1 else f"{len(names):,} questions have"
+                found.append(f"{many} {what}, e.g. '{names[0]}'")
         if strangers:
             what = f"{len(strangers):,} of {len(known):,} questions have records of another text"
             found.append(f"{what} or other right answers under their id, e.g. '{strangers[0]}'")
@@ -60,13 +68,33 @@ class GoldCache:
             found.append(f"{what}, e.g. '{at_odds[0]}'; the first counts")
         return [f"{self.path}: {line}" for line in found]
 
+    def _doubts(self, examples: Iterable[Example]) -> dict[str, list[str]]:
+        """Questions whose records can be used, but are likely not what they should be."""
+        used = {name: records[0] for name, records in self.records.items()}
+        return {
+            "gold scores on another scale than 0 to 1, of which rewards use the order alone": [
+                name for name, record in used.items() if max(map(abs, record["gold_scores"])) > 1
+            ],
+            "different scores for the same answer": [
+                name for name, record in used.items() if _contradicts_itself(record)
+            ],
+            "records without its text and with none of its answers": [
+                example.question_id
+                for example in examples
+                if example.answers and _is_foreign(used[example.question_id], example)
+            ],
+        }
+
 
 def read_cache(path: Path | None) -> GoldCache:
     """The gold scores of a cache; a missing file is empty."""
     records: defaultdict[str, list[Record]] = defaultdict(list)
     unusable: Counter[str] = Counter()
     nameless = 0
-    for record in jsonl.read(path) if path is not None else ():
+    for record in _lines(path) if path is not None else ():
+        if record is None:
+            unusable["no JSON object"] += 1
+            continue
         name = record_id(record)
         problem = _record_problem(record)
         if problem is None and name is not None:
@@ -75,6 +103,18 @@ def read_cache(path: Path | None) -> GoldCache:
             nameless += problem is None
             unusable[problem or f"no {' or '.join(_ID_FIELDS)} (they have {_fields(record)})"] += 1
     return GoldCache(path, records, unusable, nameless)
+
+
+def _lines(path: Path) -> Iterator[Record | None]:
+    """The records of the file; None for a line that is none. A missing file is empty."""
+    try:
+        handle = files.open_regular(path)
+    except FileNotFoundError:
+        return
+    with handle:
+        for line in handle:
+            if line.strip():
+                yield jsonl.parse_line(line)
 
 
 def record_id(record: Record) -> str | None:
@@ -99,6 +139,16 @@ def _is_of(record: Record, example: Example) -> bool:
     own = dict(zip(example.answers, example.gold_scores, strict=False))
     scored = zip(record["answers"], record["gold_scores"], strict=True)
     return all(own.get(answer, gold) == gold for answer, gold in scored)
+
+
+def _is_foreign(record: Record, example: Example) -> bool:
+    text_is_named = isinstance(record.get("question"), str)
+    return not text_is_named and not {*record["answers"]} & {*example.answers}
+
+
+def _contradicts_itself(record: Record) -> bool:
+    pairs = {*zip(record["answers"], record["gold_scores"], strict=True)}
+    return len(pairs) > len({*record["answers"]})
 
 
 def _plain(text: str) -> str:

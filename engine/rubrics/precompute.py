@@ -84,12 +84,16 @@ async def _fill(
     _end_torn_line(cache)
     gate = asyncio.Semaphore(plan.max_concurrent)
 
+    flat = 0
+
     async def one(example: Example) -> ScoringError | None:
+        nonlocal flat
         async with gate:
             gold = await _gold_scores(example, judge, plan)
         if isinstance(gold, ScoringError):
             print(f"failed {example.question_id}: {gold.kind}: {gold.message}", file=sys.stderr)
             return gold
+        flat += len(set(gold)) == 1
         jsonl.append(cache, cache_record(example, gold))
         return None
 
@@ -99,6 +103,9 @@ async def _fill(
         for example, error in zip(todo, errors, strict=True)
         if error is not None
     }
+    if flat:
+        what = f"{flat} of {len(todo)} questions got one score for all their answers"
+        print(f"note: {what}, which rewards no ranking", file=sys.stderr)
     return PrecomputeReport(
         written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),

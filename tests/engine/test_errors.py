@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-from engine.errors import UsageError
+import pytest
+
+from engine import files
+from engine.errors import UsageError, guarded
 
 PROGRAM = """
 from engine.errors import UsageError, guarded
@@ -29,3 +33,13 @@ def test_characters_that_the_terminal_lacks_are_replaced() -> None:
 
 def test_an_error_does_not_repeat_a_secret() -> None:
     assert str(UsageError("unknown sk-proj-Q7w8E9r0T1y2U3i4")) == "unknown …U3i4"
+
+
+def test_a_link_that_is_not_followed_is_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "real.jsonl").write_text("{}\n")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to("real.jsonl")
+    assert guarded(lambda: len(files.read_regular(link))) == 2
+    assert "link.jsonl: is a symbolic link; name the file it leads to" in capsys.readouterr().err

@@ -179,6 +179,96 @@ def test_gold_of_another_question_under_the_same_id_trains_nothing(
     assert "40 of 40 questions have records of another text" in capsys.readouterr().err
 
 
+def test_rows_without_gold_that_are_kept_are_counted(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "single",
+        "--dataset",
+        "healthbench",
+        "--path",
+        "open.jsonl",
+        "--output_dir",
+        "out",
+    ]
+    assert guarded(lambda: main([*arguments, "--cache", "gone.jsonl"])) == 0
+    said = capsys.readouterr().err
+    assert (
+        "note: healthbench: 30 of 30 rows have no gold scores in gone.jsonl, which does not" in said
+    )
+    assert "training refuses them" in said
+    assert guarded(lambda: main([*arguments, "--cache", "open_cache.jsonl"])) == 0
+    assert "healthbench: 10 of 30 rows have no gold scores in open_cache" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("records", "note"),
+    [
+        (["torn {", "[1]"], "2 records cannot be used: no JSON object"),
+        (
+            [{"question_id": "o25", "gold_scores": [20, 90]}],
+            "1 question has gold scores on another",
+        ),
+        (
+            [{"question_id": "o25", "gold_scores": [0.2, 0.9], "answers": ["a", "a"]}],
+            "1 question has different scores for the same answer, e.g. 'o25'",
+        ),
+    ],
+)
+def test_what_a_cache_holds_besides_usable_gold_is_told(
+    records: list[str | dict[str, object]],
+    note: str,
+    world: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Path("open_cache.jsonl").open("a") as cache:
+        for record in records:
+            whole = {"answers": ["a", "b"], **record} if isinstance(record, dict) else record
+            cache.write(f"{whole if isinstance(whole, str) else json.dumps(whole)}\n")
+    assert prepare("preset") == 0
+    assert f"note: open_cache.jsonl: {note}" in capsys.readouterr().err
+
+
+def test_a_cache_of_other_questions_is_named(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Path("open_cache.jsonl").read_text().replace('"o', '" o')
+    Path("open_cache.jsonl").write_text(lines)
+    assert prepare("preset") == 2
+    said = capsys.readouterr().err
+    assert "none of its 20 questions is in the data set, e.g. ' o00'" in said
+
+
+def test_a_held_out_question_under_another_id_is_not_trained_on(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("open.jsonl").read_text().replace("Open question 9?", "open  QUESTION\u00a00?")
+    Path("open.jsonl").write_text(text)
+    assert prepare("preset") == 0
+    assert "o09" not in question_ids(Path("out/mixed_train.parquet"))
+    assert (
+        "left out 1 rows that ask a held-out question under another id" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("name", [None, ["o00"], True, 1.5])
+def test_a_holdout_of_no_ids_is_refused(
+    name: object, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("holdout.json").write_text(json.dumps({"holdout_ids": ["o00", name]}))
+    assert prepare("preset") == 2
+    assert f"holdout.json: {json.dumps(name)} in 'holdout_ids' is no id" in capsys.readouterr().err
+
+
+def test_a_holdout_of_another_data_set_is_named(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_holdout(Path("holdout.json"), ["zz"], 42, "all")
+    assert prepare("preset") == 0
+    note = "no validation file: no id of holdout.json is a question of the data sets"
+    assert note in capsys.readouterr().err
+
+
 def test_gold_scored_again_replaces_the_unusable(world: Path) -> None:
     with Path("open_cache.jsonl").open("a") as cache:
         for gold in ([0.1, None], [0.1, 0.9]):

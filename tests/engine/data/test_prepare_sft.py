@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from engine import jsonl
 from engine.data.holdout import read_holdout
-from engine.data.prepare_sft import main, prepare_sft
+from engine.data.prepare_sft import Points, main, prepare_sft
 from engine.errors import UsageError
 from engine.rubrics.rubric import parse_rubric
 
@@ -97,6 +98,29 @@ def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
     said = capsys.readouterr().out
     assert "Scaled the points of 1 rubrics" in said
     assert "Left out 1 rubrics whose points sum to 0 or less" in said
+
+
+@pytest.mark.parametrize("points", ["scaled", "as_given"])
+def test_a_question_without_a_rubric_teaches_nothing(
+    points: Points, uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = {"prompt_id": "bare", "prompt": [{"role": "user", "content": "Bare?"}], "rubrics": []}
+    with uneven.open("a") as handle:
+        handle.write(json.dumps(bare) + "\n")
+    prepare_sft("healthbench", uneven, None, tmp_path / "sft", holdout_size=0, points=points)
+    assert all(targets(tmp_path / "sft"))
+    assert "Left out 1 questions without a rubric" in capsys.readouterr().out
+
+
+def test_a_held_out_question_under_another_id_is_not_taught(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[0].write_text(re.sub(r"Question \d+", "Question 1", files[0].read_text()))
+    with pytest.raises(UsageError, match="'all' has no questions"):
+        prepared(files, tmp_path / "sft", subset="all")
+    assert "Left out 21 questions that ask a held-out one under another id" in (
+        capsys.readouterr().out
+    )
 
 
 def test_points_as_given_are_left_alone(uneven: Path, tmp_path: Path) -> None:

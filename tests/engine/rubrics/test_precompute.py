@@ -214,6 +214,32 @@ def test_several_records_of_a_question_that_differ_are_told(
     assert "1 questions have several records with different gold" in capsys.readouterr().err
 
 
+def test_records_that_seem_to_be_of_another_question_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache.jsonl"
+    cached(cache, question_id="a")
+    cached(cache, question_id="b", question="question b")
+    cached(cache, question_id="c", answers=["answer 0", "y"])
+    run(cache, example("a"), example("b"), example("c"))
+    note = "1 question has records without its text and with none of its answers, e.g. 'a'"
+    assert note in capsys.readouterr().err
+
+
+def test_a_judge_that_scores_every_answer_the_same_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Flat(ScriptedJudge):
+        async def evaluate_answers_batched(
+            self, question: str, answers: Sequence[str], rubric: str
+        ) -> JudgeResult:
+            return JudgeResult((0.0,) * len(answers), None, 0.1, 0.0, 1)
+
+    run(tmp_path / "cache.jsonl", example("a"), example("b"), judge=Flat())
+    note = "note: 2 of 2 questions got one score for all their answers, which rewards no ranking"
+    assert note in capsys.readouterr().err
+
+
 def test_a_cache_that_another_process_fills_is_refused(tmp_path: Path) -> None:
     cache, judge = tmp_path / "cache.jsonl", ScriptedJudge()
     code = (
