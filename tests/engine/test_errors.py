@@ -41,5 +41,5 @@ def test_a_link_that_is_not_followed_is_called_so(
     (tmp_path / "real.jsonl").write_text("{}\n")
     link = tmp_path / "link.jsonl"
     link.symlink_to("real.jsonl")
-    assert guarded(lambda: len(files.read_regular(link))) == 2
+    assert guarded(lambda: files.open_to_append(link)) == 2
     assert "link.jsonl: is a symbolic link; name the file it leads to" in capsys.readouterr().err
