@@ -116,6 +116,13 @@ def find_config(name_or_path: str) -> Path:
     raise _unknown_config(direct)
 
 
+_PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
+_FROM_PROGRAM = (
+    "For a script of verl: write a YAML file with 'grubrics: {kind: grpo}' and give the script's "
+    "key=value arguments after it. A job that was started otherwise: grubrics-tui watch ITS_LOG"
+)
+
+
 def _unknown_config(given: Path) -> UsageError:
     """An error that names the nearest recipe, of the same folder or by its bare name."""
     beside = sorted(given.parent.glob("*.y*ml")) if given.parent.is_dir() else []
@@ -223,6 +230,8 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    if path.suffix in _PROGRAMS:
+        raise UsageError(f"{path} is a program, not a recipe. {_FROM_PROGRAM}")
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
@@ -249,6 +258,8 @@ def _is_recipe(path: Path) -> bool:
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
     kind = values.get("grubrics.kind")
+    if kind is None:
+        raise UsageError(f"{path} is no recipe: it lacks grubrics.kind, which is sft or grpo")
     if kind not in ("sft", "grpo"):
         raise UsageError(f"{path}: grubrics.kind is {kind!r}; it must be sft or grpo")
     return cast(Kind, kind)
@@ -348,7 +359,12 @@ def _check_sections(
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         where = _where(path, _origin(key, origins))
-        raise UsageError(f"{where}: {key}={first['input']!r}: {first['msg']}") from error
+        given = first["input"]
+        if given is None:
+            default = dict(flatten(own_defaults(kind))).get(key)
+            hint = "" if default is None else f"; leave it out for the default, {default!r}"
+            raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
+        raise UsageError(f"{where}: {key}={given!r}: {first['msg']}") from error
     for key, value in flatten(checked.model_dump()):
         if value == "???":
             raise UsageError(f"{path}: {key} is missing")

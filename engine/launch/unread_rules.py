@@ -473,7 +473,8 @@ GRPO_RULES: tuple[Rule, ...] = (
     ),
     _where(
         lambda recipe: not _saves(recipe),
-        rf"{_A}\.checkpoint\.(?:save_contents|async_save)",
+        rf"{_A}\.checkpoint\.(?:save_contents|async_save)"
+        r"|trainer\.max_(?:actor|critic)_ckpt_to_keep",
         "no checkpoint is saved: trainer.save_freq is not above 0",
         "trainer.save_freq=50",
     ),
@@ -481,6 +482,12 @@ GRPO_RULES: tuple[Rule, ...] = (
         _is("trainer.val_only", True),
         r"trainer\.val_before_train",
         "trainer.val_only=true validates, whatever this says",
+        "trainer.val_only=false",
+    ),
+    _where(
+        _is("trainer.val_only", True),
+        rf"trainer\.(?:save_freq|test_freq|max_(?:actor|critic)_ckpt_to_keep)|{_A}\.optim\..+",
+        "trainer.val_only=true validates once and trains nothing",
         "trainer.val_only=false",
     ),
     _where(

@@ -75,7 +75,10 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
         return
     host = mask_url(hub.endpoint(subject.env))
     token = f"the token of {found[1]} ({mask(found[0])})" if found else "HF_TOKEN is not set"
-    access = f"accept its terms at {host}/{name}, then {_SET_TOKEN}"
+    sent = " was sent" if found else ""
+    access = f"accept its terms at {host}/{name}" + (
+        _USE_TOKEN if found else f", then {_SET_TOKEN}"
+    )
     key = model_key(subject.recipe)
     folder = f"models/{Path(name).name}"
     get = f"hf download {name} --local-dir {folder}, then {key}={folder}"
@@ -84,9 +87,13 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
             f"is gated on {host}, and {token}{f' has no access ({said.detail})' if found else ''}",
             access,
         ),
+        "refused": (
+            f"cannot be loaded: {host} answers {said.detail}; {token}{sent}",
+            f"open {host}/{name} in a browser: it tells whether the model or the network is closed",
+        ),
         "denied": (f"cannot be loaded: {host} refuses {token}", _SET_TOKEN),
         "missing": (
-            f"does not exist on {host}, or is private; {token}{' was sent' if found else ''}",
+            f"does not exist on {host}, or is private; {token}{sent}",
             f"check the spelling; for a private model {_SET_TOKEN}",
         ),
         "empty": (f"has no config.json on {host}", "choose a model in transformers' format"),
@@ -106,6 +113,7 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
 
 
 _SET_TOKEN = "set HF_TOKEN in .env"
+_USE_TOKEN = " with the account of this token, and let the token read gated repositories"
 
 
 def _incomplete(where: str, folder: Path, recipe: Recipe) -> Iterator[Check]:

@@ -29,16 +29,18 @@ _TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ON = ("1", "on", "yes", "true")
 
 State = Literal[
-    "there", "gated", "denied", "missing", "empty", "busy", "unreachable", "invalid", "exposed"
-]
+    "there", "gated", "denied", "refused", "missing", "empty", "busy", "unreachable", "invalid",
+    "exposed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Answer:
     """``there``; ``gated``: its terms must be accepted; ``denied``: the token is refused;
-    ``missing``: no such model, or a private one; ``empty``: it has no ``config.json``; ``busy``:
-    the hub limits requests or fails; ``unreachable``; ``invalid``: no http(s) address; ``exposed``:
-    not asked, as the token would travel readable. ``detail`` is one line without credentials.
+    ``refused``: the request is, for a reason that ``detail`` may tell; ``missing``: no such model,
+    or a private one; ``empty``: it has no ``config.json``; ``busy``: the hub limits requests or
+    fails; ``unreachable``; ``invalid``: no http(s) address; ``exposed``: not asked, as the token
+    would travel readable. ``detail`` is one line without credentials.
     """
 
     state: State
@@ -130,7 +132,7 @@ def _answer(status: int, headers: Message, has_token: bool) -> Answer:
     code = str(headers.get("X-Error-Code") or "")
     said = " ".join(str(headers.get("X-Error-Message") or "").split())[:160]
     detail = mask_url(jsonl.line(f"{status} {said}".strip()) or str(status))
-    if code == "GatedRepo":
+    if code == "GatedRepo" or (status == 403 and "gated" in said):
         return Answer("gated", detail)
     if code in ("EntryNotFound", "RevisionNotFound"):
         return Answer("empty", detail)
@@ -139,7 +141,7 @@ def _answer(status: int, headers: Message, has_token: bool) -> Answer:
     if status == 401:  # the hub says so of a wrong token, and to a stranger of what does not exist
         return Answer("denied" if has_token and "nvalid" in said else "missing", detail)
     if status == 403:
-        return Answer("gated", detail)
+        return Answer("refused", detail)
     return Answer("busy", detail)
 
 

@@ -92,6 +92,10 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("data.seed=1.5", "must be an integer or null"),
         ("data.train_files=null", "must be a file or a list of files"),
         ("grubrics.kind=sft", "grubrics.kind=grpo is fixed"),
+        (
+            "judge.model=null",
+            "judge.model=null: Input should be a valid string; leave it out for the",
+        ),
         ("judge.timeout_s=.inf", "judge.timeout_s=inf"),
         ("supervision.interrupt_patience_s=.inf", "supervision.interrupt_patience_s=inf"),
     ],
@@ -103,6 +107,25 @@ def test_a_bad_override_is_one_line_that_names_it(
         load(config, override)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["train.sh", "train.py", "job.sbatch"])
+def test_a_script_is_answered_with_the_way_to_launch_what_it_runs(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("python -m verl.trainer.main_ppo \\\n    data.train_batch_size=4\n")
+    with pytest.raises(UsageError, match="is a program, not a recipe") as caught:
+        load(str(path))
+    assert "grubrics: {kind: grpo}" in str(caught.value)
+    assert "grubrics-tui watch" in str(caught.value)
+
+
+def test_a_yaml_file_of_another_program_is_called_no_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text("a: 1\n")
+    with pytest.raises(UsageError, match=r"no recipe: it lacks grubrics\.kind"):
+        load(str(path))
 
 
 @pytest.mark.parametrize("value", ["[warnin]", "[1]", "[error, warnin]"])

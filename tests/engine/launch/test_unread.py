@@ -196,6 +196,9 @@ def test_the_judge_is_not_read_where_a_function_scores() -> None:
         (("guard.stop_on=[error]",), "guard.notify_on=[warning]"),
         (("guard.command=[echo]",), "guard.stop_at_once=true"),
         (("trainer.val_only=true",), "trainer.val_before_train=false"),
+        (("trainer.val_only=true",), "trainer.save_freq=7"),
+        (("trainer.val_only=true",), f"{ACTOR}.optim.weight_decay=0.3"),
+        (("trainer.save_freq=-1",), "trainer.max_actor_ckpt_to_keep=3"),
     ],
 )
 def test_a_value_that_another_one_overrules_is_named(overrides: tuple[str, ...], key: str) -> None:

@@ -84,11 +84,19 @@ CASES = {
         (401, "GatedRepo", ""), {}, "is gated on", "HF_TOKEN is not set", "accept its terms at",
     ),
     "gated with token": (
-        (403, "GatedRepo", ""), {"HF_TOKEN": TOKEN}, "is gated on", "has no access", "accept",
+        (403, "GatedRepo", ""), {"HF_TOKEN": TOKEN}, "is gated on", "has no access",
+        "with the account of this token",
     ),
     "forbidden": (
         (403, "", "enable access to gated repositories"), {"HF_TOKEN": TOKEN},
-        "has no access", "enable access", "accept",
+        "has no access", "enable access", "let the token read gated repositories",
+    ),
+    "disabled": (
+        (403, "", "Access to this resource is disabled."), {"HF_TOKEN": TOKEN},
+        "answers 403 Access to this resource is disabled.", "uvwx", "in a browser",
+    ),
+    "a proxy that refuses": (
+        (403, "", ""), {}, "answers 403; HF_TOKEN is not set", "", "in a browser",
     ),
     "wrong token": (
         (401, "", INVALID), {"HF_TOKEN": TOKEN}, "refuses the token of", "uvwx", "set HF_TOKEN",
