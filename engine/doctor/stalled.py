@@ -90,11 +90,11 @@ def _kind(
 
 
 def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
-    """The last stall of the newest attempt, unless a step came after it."""
+    """The last stall of the newest attempt, unless a step came or a process continued after it."""
     found = None
     for raw in last_lines(run.events, _LINES, _BYTES):
         event = jsonl.parse_line(raw) or {}
-        if event.get("event") == "start":
+        if event.get("event") in ("start", "continued"):
             found = None
         elif event.get("event") == "stall":
             found = event

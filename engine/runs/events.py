@@ -11,7 +11,7 @@ from engine.runs.rundir import RunDir
 
 
 def event_record(event: str, **details: Any) -> dict[str, Any]:
-    """One line: config, start, stop, signal, stall, warning, end."""
+    """One line: config, start, stop, signal, stall, continued, warning, end."""
     return {"v": 1, "t": time.time(), "event": event, **mask_data(details)}
 
 

@@ -114,6 +114,11 @@ def look_at(processes: Iterable[Identity], driver: int | None) -> list[Member]:
     return sorted(found, key=lambda one: bool(_COORDINATES.match(one.name)))
 
 
+def find_stopped(processes: Iterable[Identity]) -> list[int]:
+    """The processes that a signal or a debugger has stopped."""
+    return [one.pid for one in processes if _state(one.pid) in ("T", "t")]
+
+
 def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
     """The likeliest cause of the silence; None where nothing could be seen.
 

@@ -27,7 +27,7 @@ from engine.runs.detached import detach
 from engine.runs.drift import CodeWatch
 from engine.runs.escalation import Escalation
 from engine.runs.gpus import ALL
-from engine.runs.hang import Hang, find_hang, look_at
+from engine.runs.hang import Hang, find_hang, find_stopped, look_at
 from engine.runs.home import Home
 from engine.runs.queue import Never, Place, Start, Ticket, Wait
 from engine.runs.queue_log import end_record
@@ -92,6 +92,8 @@ class Supervisor:
         self._checkpoint_when_asked: int | None = None
         self._asked = False
         self._told_to_end = False
+        self._held = False
+        self._before_stall: StateName = "starting"
         self._troubles: set[str] = set()
 
     def supervise(self) -> int:
@@ -114,8 +116,8 @@ class Supervisor:
             self._follow()
             if self.trainer.exit is None:
                 self._obey()
-            self._look_for_stall()
             sample()
+            self._look_for_stall()
             look_at_code()
             beat()
             if self._home.is_gone():
@@ -260,6 +262,8 @@ class Supervisor:
         self.books.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
     def _look_for_stall(self) -> None:
+        if self.state.state == "stalled" and self._held and not self._stall.is_stopped:
+            self._note_continued()
         if self.state.state not in ("starting", "running"):
             return
         if (complaint := self._stall.complaint()) is None:
@@ -268,8 +272,16 @@ class Supervisor:
         hang = self._careful(lambda: self._find_hang(self.attempt.path / name))
         reason = f"{complaint}; {hang.text}" if hang else complaint
         seen = {**hang.to_json(), "stacks": name} if hang else {}
+        self._held = hang is not None and hang.kind == "stopped"
+        self._before_stall = self.state.state
         self.books.event("stall", step=self.state.step, reason=reason, **seen)
         self._set(state="stalled", reason=reason)
+
+    def _note_continued(self) -> None:
+        """A process that held the run up is no longer stopped: the run is where it was before."""
+        self._stall.continued()
+        self.books.event("continued", step=self.state.step)
+        self._set(state=self._before_stall, reason=None)
 
     def _find_hang(self, target: Path) -> Hang | None:
         driver = self.trainer.identity.pid if self.trainer.identity else None
@@ -334,7 +346,9 @@ class Supervisor:
             self.books.event("warning", message=self._code.describe(path), path=str(path))
 
     def _sample(self) -> None:
-        pids = [process.pid for process in self.trainer.members()]
+        members = self.trainer.members()
+        self._stall.see_stopped(find_stopped(members))
+        pids = [process.pid for process in members]
         record = self._careful(lambda: self._sampler.sample(pids))
         if record is not None:
             self.books.sample(record)

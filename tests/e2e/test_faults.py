@@ -54,7 +54,8 @@ class Victim:
         attempt = self.state().attempt
         self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 180.0) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = 420.0) -> None:
+        """Long enough for a start while another program keeps every core busy."""
         wait_for(lambda: condition() or self.state().has_ended, seconds)
         assert condition(), f"it ended early: {self.state()}"
 

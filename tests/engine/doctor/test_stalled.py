@@ -63,6 +63,12 @@ def test_another_attempt_begins_without_it(tmp_path: Path) -> None:
     assert found(run, "failed") == []
 
 
+def test_a_process_that_continued_is_not_what_the_run_ended_of(tmp_path: Path) -> None:
+    run = hung(tmp_path)
+    log_event(run, "continued", step=4)
+    assert found(run, "failed") == []
+
+
 @pytest.mark.parametrize("kind", ["disk", "zombie", "spinning", "judge", "code", "waiting", None])
 def test_every_way_to_hang_has_a_name_and_an_advice(tmp_path: Path, kind: str | None) -> None:
     (one,) = found(hung(tmp_path, kind=kind), "stalled")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.runs.settings import Supervision
 from engine.runs.stall import StallWatch
 
@@ -65,6 +67,53 @@ def test_a_run_that_hangs_after_its_first_step_is_stalled() -> None:
     stall, clock = watch(step_s=1, steps=1)
     clock.now += 1801
     assert stall.complaint() == "no second step for 1801 s"
+
+
+@pytest.mark.parametrize(("steps", "said"), [(0, "no first step after"), (1, "no second step for")])
+def test_a_stopped_process_is_a_stall_after_the_floor_though_no_step_time_is_known(
+    steps: int, said: str
+) -> None:
+    stall, clock = watch(step_s=1, steps=steps)
+    stall.see_stopped([17])
+    clock.now += 60
+    stall.see_stopped([17])
+    assert stall.complaint() is None
+    clock.now += 1
+    assert stall.complaint() == f"{said} 61 s"
+
+
+def test_a_stopped_process_is_a_stall_after_the_floor_though_steps_take_longer() -> None:
+    stall, clock = watch(step_s=600)
+    stall.see_stopped([17])
+    clock.now += 61
+    assert stall.complaint() == "no step for 61 s; the median step takes 600 s"
+
+
+def test_a_process_that_was_continued_in_time_is_no_stall() -> None:
+    stall, clock = watch(step_s=600)
+    for pids in ([17], [], [17]):
+        stall.see_stopped(pids)
+        clock.now += 40
+    assert stall.complaint() is None
+
+
+def test_a_run_that_was_continued_gets_the_time_of_a_whole_step_again() -> None:
+    stall, clock = watch(step_s=75)
+    clock.now += 590
+    stall.continued()
+    clock.now += 599
+    assert stall.complaint() is None
+    clock.now += 2
+    assert stall.complaint() is not None
+
+
+def test_steps_that_come_though_a_process_is_stopped_are_no_stall() -> None:
+    stall, clock = watch(step_s=10, steps=0)
+    for _ in range(20):
+        stall.see_stopped([17])
+        clock.now += 10
+        stall.step()
+    assert stall.complaint() is None
 
 
 def test_waiting_for_an_own_reward_that_hangs_is_no_stall() -> None:

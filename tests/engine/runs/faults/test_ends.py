@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import jsonl
+from engine.doctor.diagnose import diagnose_run
 from engine.launch.launcher import start_supervisor
 from engine.runs.processes import members, send
 from engine.runs.state import RunState, observed_state, write_state
@@ -82,9 +83,29 @@ def test_a_start_that_hangs_is_stalled_not_starting_for_ever(stage: Stage) -> No
     assert ended(run).state == "finished"
 
 
-def test_a_frozen_trainer_is_stalled_and_can_be_stopped(stage: Stage) -> None:
+@pytest.mark.parametrize("hang_at", ["1", "2"], ids=["first-step", "second-step"])
+def test_a_frozen_trainer_is_stalled_before_step_times_are_known_until_it_continues(
+    stage: Stage, hang_at: str
+) -> None:
+    run = stage.start("--hang-at", hang_at, stall_floor_s=1.0, start_patience_s=1800.0)
+    before = "starting" if hang_at == "1" else "running"
+    in_state(run, before, step=None if hang_at == "1" else 1)
+    wait_for(lambda: trainer_of(run) is not None)
+    send(trainer_of(run), signal.SIGSTOP)
+    reason = in_state(run, "stalled").reason or ""
+    assert "is stopped (state T): kill -CONT" in reason
+    assert events(run, "stall")[-1]["kind"] == "stopped"
+    assert [finding.id for finding in diagnose_run(run)][:1] == ["stalled.stopped"]
+    send(trainer_of(run), signal.SIGCONT)
+    assert in_state(run, before).reason is None
+    assert diagnose_run(run) == []
+    (run.attempt(1).path / "go").touch()
+    assert ended(run).state == "finished"
+
+
+def test_a_frozen_trainer_can_be_stopped(stage: Stage) -> None:
     run = stage.long(stall_floor_s=1.0)
-    wait_for(lambda: len(logged(run)) > 1)  # one step says nothing of how long steps take
+    in_state(run, "running")
     send(trainer_of(run), signal.SIGSTOP)
     in_state(run, "stalled")
     assert stop_run(run).ended
