@@ -169,6 +169,8 @@ def _problem(record: Any) -> str | None:
         return f"no list 'messages' (it has {keys or 'nothing'})"
     if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
         return "a message without role or content"
+    if isinstance(messages[-1]["content"], str) and not messages[-1]["content"].strip():
+        return "the last message is blank, so there is nothing to learn"
     if (kind := next((type(m["content"]) for m in messages if not _is_text(m)), None)) is not None:
         return f"a message whose content is a {kind.__name__}, and SFT reads text only"
     if messages[-1]["role"] != "assistant":

@@ -19,6 +19,7 @@ from engine.launch.scoring import asks_judge
 from engine.preflight.alignment import type_conflicts
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
+from engine.preflight.row_doubts import RowDoubts
 from engine.preflight.samples import SPLITS, Split, split_files
 
 ID = "parquet"
@@ -92,12 +93,15 @@ def _parquet(recipe: Recipe, path: Path) -> Check:
     if mismatch and not problems and path.is_relative_to(TINY_WORLD):
         return fail(ID, mismatch, f"reward_config.use_contrastive={_text(not _is_wanted(recipe))}")
     problems += [mismatch] if mismatch else []
+    doubts = RowDoubts()
     if not problems and not file.metadata.num_rows:
         problems = [f"{path} has no rows"]
     if not problems and asks_judge(recipe):
-        problems = list(_row_problems(path, file))
+        problems = list(_row_problems(path, file, doubts))
     if problems:
         return fail(ID, "; ".join(problems), _prepare(recipe, path))
+    if messages := list(doubts.messages(file.metadata.num_rows)):
+        return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(recipe, path))
     return ok(ID, f"{path}: {file.metadata.num_rows} rows")
 
 
@@ -158,7 +162,7 @@ def _mismatch(recipe: Recipe, path: Path) -> str | None:
     )
 
 
-def _row_problems(path: Path, file: pq.ParquetFile) -> Iterator[str]:
+def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterator[str]:
     """How many rows cannot be trained on, with the first one's reason."""
     broken: list[tuple[int, str]] = []
     number = 0
@@ -167,6 +171,8 @@ def _row_problems(path: Path, file: pq.ParquetFile) -> Iterator[str]:
             problem = _row_problem(row)
             if problem is not None:
                 broken.append((number, problem))
+            else:
+                doubts.read(number, row)
             number += 1
     if broken:
         (first, problem), *others = broken

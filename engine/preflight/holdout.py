@@ -24,6 +24,7 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import split_files
+from engine.rubrics.ids import id_text
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
@@ -162,7 +163,7 @@ def _parquet(path: Path, key: str) -> Iterator[Question]:
         for row in piece.to_pylist():
             extra = row.get("extra_info") or {}
             digests = _digests(row.get(key), extra.get("question"))
-            yield Question(path, number, _id(extra.get("question_id")), digests)
+            yield Question(path, number, id_text(extra.get("question_id")), digests)
             number += 1
 
 
@@ -182,11 +183,7 @@ def _jsonl(path: Path) -> Iterator[Question]:
             if record is not None:
                 messages = record.get("messages")
                 asked = messages[:-1] or messages if isinstance(messages, list) else None
-                yield Question(path, number, _id(record.get("prompt_id")), _digests(asked))
-
-
-def _id(name: Any) -> str | None:
-    return str(name) if name not in (None, "") else None
+                yield Question(path, number, id_text(record.get("prompt_id")), _digests(asked))
 
 
 def _digests(messages: Any, question: Any = None) -> tuple[bytes | None, ...]:

@@ -19,6 +19,7 @@ from engine import files, jsonl, locks
 from engine.errors import UsageError
 from engine.rubrics.adapters import Example
 from engine.rubrics.gold import gold_problem
+from engine.rubrics.ids import id_text
 
 _ID_FIELDS = ("question_id", "prompt_id")
 
@@ -119,16 +120,14 @@ def _lines(path: Path) -> Iterator[Record | None]:
 
 def record_id(record: Record) -> str | None:
     """The question that a record is of; None when it does not say."""
-    named = (record.get(field) for field in _ID_FIELDS)
-    return next((str(name) for name in named if name not in (None, "")), None)
+    named = (id_text(record.get(field)) for field in _ID_FIELDS)
+    return next(filter(None, named), None)
 
 
 def _record_problem(record: Record) -> str | None:
     for field in ("answers", "gold_scores"):
         if not isinstance(record.get(field), list):
             return f"no list '{field}'"
-    if not all(isinstance(answer, str) for answer in record["answers"]):
-        return "answers that are no text"
     return gold_problem(record["answers"], record["gold_scores"])
 
 

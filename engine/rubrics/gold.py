@@ -9,12 +9,14 @@ from typing import Any
 FEWEST_ANSWERS = 2
 
 
-def gold_problem(answers: Sequence[str], gold: Sequence[float | None]) -> str | None:
+def gold_problem(answers: Sequence[Any], gold: Sequence[float | None]) -> str | None:
     """Why ``gold`` cannot rank ``answers``, or None."""
     if len(answers) != len(gold):
         return f"{len(answers)} answers but {len(gold)} gold_scores"
     if len(answers) < FEWEST_ANSWERS:
         return f"fewer than {FEWEST_ANSWERS} answers to rank"
+    if not all(isinstance(answer, str) for answer in answers):
+        return "answers that are no text"
     if not all(_finite(score) for score in gold):
         return "gold_scores that hold null, NaN, infinity or text"
     return None

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from engine import files, jsonl
 from engine.errors import UsageError
+from engine.rubrics.ids import id_text
 
 DomainType = Literal["open_rubric", "verifiable"]
 
@@ -94,10 +95,10 @@ def text_field(row: Mapping[str, Any], field: str) -> str:
 
 def id_field(row: Mapping[str, Any], field: str) -> str:
     """An id, which may be a number, as text; ValueError for anything else."""
-    value = row[field]
-    if value == "" or isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{field} is {_shortened(value)}, no id")
-    return str(value)
+    name = id_text(row[field])
+    if name is None:
+        raise ValueError(f"{field} is {_shortened(row[field])}, no id")
+    return name
 
 
 def _shortened(value: Any) -> str:

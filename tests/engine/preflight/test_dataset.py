@@ -82,6 +82,7 @@ def test_a_missing_column_is_named_with_the_nearest_one(project: Project) -> Non
         ({"gold_scores": [0.5]}, "2 answers but 1 gold_scores"),
         ({"gold_scores": [0.5, None]}, "hold null"),
         ({"question": "something else"}, "does not contain the question"),
+        ({"answers": ["a", None]}, "answers that are no text"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_counted(
@@ -93,6 +94,26 @@ def test_rows_that_cannot_be_scored_are_counted(
     check = answer(project)
     assert "1 of 3 rows cannot be used; row 1" in check.message
     assert reason in check.message
+
+
+@pytest.mark.parametrize(
+    ("change", "doubt"),
+    [
+        ({"gold_scores": [0.5, 0.5]}, "one gold score for all their answers, which rewards no"),
+        ({"answers": ["a", "a"]}, "different gold scores for the same answer"),
+        ({"question_id": "q0"}, "the id of another question"),
+    ],
+)
+def test_rows_that_teach_nothing_or_contradict_themselves_are_a_warning(
+    project: Project, change: dict[str, Any], doubt: str
+) -> None:
+    rows = [row(0), row(1), row(2)]
+    rows[1]["extra_info"].update(change)
+    project.write("data/train.parquet", rows)
+    check = answer(project)
+    assert check.status == "warn"
+    assert f"data/train.parquet: 1 of 3 rows have {doubt}" in check.message
+    assert "(row 1)" in check.message
 
 
 def test_a_null_prompt_is_counted(project: Project) -> None:
@@ -136,6 +157,7 @@ def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_wit
         ('{"messages": [{"role": "user", "content": "hi"}]}', "nothing to learn"),
         ('{"messages": [{"role": "assistant", "content": ""}]}', "without role or content"),
         ('{"messages": [{"role": "assistant", "content": ["a"]}]}', "content is a list"),
+        ('{"messages": [{"role": "assistant", "content": " \\n"}]}', "the last message is blank"),
     ],
 )
 def test_an_sft_line_that_teaches_nothing_is_named(

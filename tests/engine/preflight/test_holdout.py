@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.data.contract import Row
@@ -162,3 +164,13 @@ def test_a_held_out_list_says_nothing_of_rows_without_ids(project: Project) -> N
     found = project.checks("sft")["holdout"]
     assert found.status == "skip"
     assert "no question ids to compare with holdout_ids.json" in found.message
+
+
+def test_ids_of_a_column_with_gaps_are_the_whole_numbers_that_they_were(project: Project) -> None:
+    for path, ids in (("train", [1.0, None]), ("val", [1, 2])):
+        rows = [row(number if path == "val" else number + 50) for number in (0, 1)]
+        for each, name in zip(rows, ids, strict=True):
+            each["extra_info"]["question_id"] = name
+        pq.write_table(pa.Table.from_pylist(rows), project.root / f"data/{path}.parquet")
+    found = project.checks()["holdout"]
+    assert "val.parquet row 0 ('1') is train.parquet row 0" in found.message

@@ -1,0 +1,23 @@
+"""Ids are compared as texts, however a file wrote them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from engine.rubrics.ids import id_text
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("a1", "a1"), (" a ", " a "), (7, "7"), (7.0, "7"), (7.5, "7.5"), (10**20, f"1{'0' * 20}")],
+)
+def test_whole_numbers_are_one_id_as_integers_and_floats(value: Any, name: str) -> None:
+    assert id_text(value) == name
+
+
+@pytest.mark.parametrize("value", [None, "", True, math.nan, math.inf, ["a"], {"id": 1}])
+def test_what_names_nothing_is_no_id(value: Any) -> None:
+    assert id_text(value) is None
