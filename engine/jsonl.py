@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from engine import files, locks
+from engine.holes import numbered_lines
 
 LARGEST_FILE = 16 << 20
 """Bytes of a JSON file that is read whole. A manifest has some hundred KiB."""
 
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_LONGEST_LINE = 64 << 20  # bytes; a longer line comes in pieces, which are no records
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
 _LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
@@ -61,7 +61,7 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     except FileNotFoundError:
         return
     with handle:
-        while line := handle.readline(_LONGEST_LINE):
+        for _, line in numbered_lines(handle.fileno()):
             record = parse_line(line)
             if record is not None:
                 yield record

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine import files
 from engine.errors import UsageError
+from engine.holes import chunks
 from engine.runs.rundir import RunDir
 
 _END = 64 * 1024
@@ -83,6 +84,6 @@ def _is_binary(data: bytes) -> bool:
 def _lines(path: Path) -> int:
     with files.open_regular(path) as handle:
         count, last = 0, b""
-        while block := handle.read(1 << 20):
+        for _, block in chunks(handle.fileno(), 0, 1 << 20):
             count, last = count + block.count(b"\n"), block
         return count + bool(last and not last.endswith(b"\n"))

@@ -10,6 +10,7 @@ from engine import files
 from engine.doctor.finding import Finding
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
+from engine.holes import after_hole, chunks
 
 _READ = 4 * 1024 * 1024
 
@@ -43,10 +44,13 @@ class ConsoleDiagnosis:
         with handle:
             end = handle.seek(0, os.SEEK_END)
             self._begin_anew_unless_same(handle.fileno(), end)
-            handle.seek(self._read)
-            while not stopped() and (data := handle.read(_READ)):
+            for offset, data in chunks(handle.fileno(), self._read, _READ):
                 self._reader.feed(data)
-                self._read += len(data)
+                self._read = offset + len(data)
+                if stopped():
+                    break
+            else:
+                self._read = after_hole(handle.fileno(), self._read)
         return self._reader.ended() if ended and self._read >= end else self._reader
 
     def _begin_anew_unless_same(self, descriptor: int, end: int) -> None:

@@ -66,7 +66,7 @@ def find_token(env: Mapping[str, str]) -> tuple[str, str] | None:
             return token, name
     file = Path(env["HF_TOKEN_PATH"]) if env.get("HF_TOKEN_PATH") else hub_home(env) / "token"
     try:
-        token = files.read_regular(file.expanduser()).decode().strip()
+        token = files.read_regular(file.expanduser(), 1 << 16).decode().strip()
     except (OSError, UnicodeDecodeError):
         return None
     return (token, str(file)) if token else None

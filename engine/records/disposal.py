@@ -95,7 +95,7 @@ def bytes_of(path: Path) -> int:
     except FileNotFoundError:
         return 0
     if not stat.S_ISDIR(status.st_mode):
-        return status.st_size
+        return _on_disk(status)
     return sum(_sizes(path))
 
 
@@ -103,7 +103,12 @@ def _sizes(folder: Path) -> Iterator[int]:
     for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                yield (Path(parent) / name).lstat().st_size
+                yield _on_disk((Path(parent) / name).lstat())
+
+
+def _on_disk(status: os.stat_result) -> int:
+    """Bytes that deleting a file frees: holes are none, and a small file may have no block."""
+    return min(status.st_size, max(4096, status.st_blocks * 512))
 
 
 def _inherited(run: RunDir, folder: Path) -> int:

@@ -267,7 +267,7 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
     if step == 0 and tracker.exists():
         tracker.rename(target / TRACKER)
     if (folder / STAMP).is_file():
-        files.write_atomic(target / STAMP, files.read_regular(folder / STAMP).decode())
+        files.write_atomic(target / STAMP, files.read_regular(folder / STAMP, 1 << 20).decode())
     for path in later.values():
         path.rename(target / path.name)
     steps = ", ".join(str(number) for number in later)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import files
+from engine import files, jsonl
 
 _Signature = tuple[int, int, int] | None
 
@@ -54,6 +54,6 @@ def _signature(path: Path) -> _Signature:
 
 def _hash(path: Path) -> str | None:
     try:
-        return hashlib.sha256(files.read_regular(path)).hexdigest()
+        return hashlib.sha256(files.read_regular(path, jsonl.LARGEST_FILE)).hexdigest()
     except OSError:
         return None

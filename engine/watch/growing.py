@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine import files
+from engine.holes import numbered_lines
 
 Cancelled = Callable[[], bool]
 _LOOK_UP = 256
@@ -30,12 +31,12 @@ class GrowingRecords:
             if handle.seek(0, 2) < self._read:
                 self._read = 0
                 self._forget()
-            handle.seek(self._read)
-            for number, line in enumerate(handle):
+            lines = numbered_lines(handle.fileno(), self._read)
+            for number, (offset, line) in enumerate(lines):
                 if not line.endswith(b"\n") or (number % _LOOK_UP == 0 and cancelled()):
                     return
-                self._add(line, self._read)
-                self._read += len(line)
+                self._add(line, offset)
+                self._read = offset + len(line)
 
     def _forget(self) -> None:
         """Begin without any line."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine import files, jsonl
+from engine.holes import before_hole
 from engine.watch.train_log import Step, history, read_steps
 
 _BLOCK = 64 * 1024
@@ -54,12 +56,16 @@ def _backwards(path: Path) -> Iterator[bytes]:
     except OSError:
         return
     with handle:
-        place, rest = handle.seek(0, 2), b""
+        descriptor, rest = handle.fileno(), b""
+        place = before_hole(descriptor, handle.seek(0, 2))
         while place:
             size = min(_BLOCK, place)
             place -= size
-            handle.seek(place)
-            head, *lines = (handle.read(size) + rest).split(b"\n")
+            block = os.pread(descriptor, size, place)
+            if not block.strip(b"\0"):
+                place, rest = before_hole(descriptor, place), b""
+                continue
+            head, *lines = (block + rest).split(b"\n")
             yield from reversed(lines)
             rest = head
         yield rest

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import files, jsonl
+from engine.holes import numbered_lines
 from engine.watch.growing import Cancelled
 from engine.watch.reward_records import Place, parts_of
 
@@ -71,12 +72,10 @@ def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
     except OSError:
         return
     with handle:
-        offset = 0
-        for line in handle:
+        for offset, line in numbered_lines(handle.fileno()):
             if cancelled():
                 return
             yield Place(path, offset, len(line)), line
-            offset += len(line)
 
 
 def _row(record: dict[str, Any], place: Place, numbers: Counter[str]) -> DumpRow | None:

@@ -7,6 +7,7 @@ import weakref
 from pathlib import Path
 
 from engine import files
+from engine.holes import after_hole
 
 _CHUNK = 1 << 20
 _FINGERPRINT = 1024  # more than one line: equal ones differ in their times
@@ -97,9 +98,16 @@ class _OpenFile:
         if self._was_rewritten():
             self._offset, self._last_read = 0, b""
             self.restarts += 1
+        lines: list[bytes] = []
         parts: list[bytes] = []
         position = self._offset
-        while chunk := os.pread(self._descriptor, _CHUNK, position):
+        while True:
+            if (resumed := after_hole(self._descriptor, position)) > position:
+                lines += b"".join(parts).split(b"\n")[:-1]
+                self._offset = position = resumed
+                parts, self._last_read = [], b""
+            if not (chunk := os.pread(self._descriptor, _CHUNK, position)):
+                break
             parts.append(chunk)
             position += len(chunk)
             # A line longer than the limit is read to its end: else it would never be whole.
@@ -113,7 +121,7 @@ class _OpenFile:
             whole = data  # Dropped: without an end in sight it would be read again and again.
         self._offset += len(whole)
         self._last_read = whole[-_FINGERPRINT:] or self._last_read
-        return whole.split(b"\n")[:-1]
+        return [*lines, *whole.split(b"\n")[:-1]]
 
     def _was_rewritten(self) -> bool:
         """Whether what was read last is gone, even if the file has grown longer since."""

@@ -16,6 +16,7 @@ from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, tell
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
+from engine.holes import chunks
 
 _READ = 4 * 1024 * 1024
 _MOST_FOLDED = 12
@@ -27,7 +28,7 @@ def read_log(path: Path) -> LogReader:
     """A whole file, read. Memory does not grow with it."""
     reader = LogReader()
     with files.open_regular(path) as log:
-        while data := log.read(_READ):
+        for _, data in chunks(log.fileno(), 0, _READ):
             reader.feed(data)
     reader.finish()
     return reader

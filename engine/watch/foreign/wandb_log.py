@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine import files
+from engine.holes import after_hole
 
 HEADER = b":W&B\xe1\xbe"
 VERSION = 0
@@ -49,6 +50,8 @@ class WandbLog:
             self._size = os.fstat(descriptor).st_size
             if self._size < self._offset:
                 self._offset, self._parts = len(HEADER) + 1, []
+            if (found := after_hole(descriptor, self._offset)) > self._offset:
+                self._offset, self._parts = found // _BLOCK * _BLOCK, []
             data = os.pread(descriptor, max(_BLOCK, at_most), self._offset)
         except OSError:
             return []
