@@ -33,7 +33,7 @@ class TestJudge:
         unknown = TRAIN + "OddityError: the moon is full\n"
         assert ids(STEPS, REFUSED, unknown) == ["judge_auth"]
         assert ids(STEPS, REFUSED, "[step 60] loss 1.1 | lr 2.0e-05\n", unknown) == [
-            "training_setup_error.unknown_exception",
+            "training_setup_error.words",
             "judge_auth",
         ]
 
