@@ -196,7 +196,7 @@ def _beside(value: Any) -> Any:
         return value
     try:
         return number_of(value)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         return ...
 
 

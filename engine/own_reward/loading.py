@@ -31,6 +31,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 """Folders of libraries: a virtual environment may lie beside the function."""
 
 
+_LONGEST_ERROR = 500
+
+
 class LoadError(Exception):
     """The function cannot be used. The message is one line with file and line."""
 
@@ -109,11 +112,14 @@ def _is_own(path: Path, folder: Path) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """``ValueError: what it says``."""
+    """``ValueError: what it says``, shortened and without control characters: it goes into every
+    record of a rollout, and onto terminals."""
     try:
         text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
     except Exception:  # The function's own class may fail at that, too.
         text = ""
+    text = "".join(mark if mark.isprintable() else "?" for mark in text)
+    text = text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import UsageError
 from engine.launch.effective import effective
 from engine.launch.recipe import Recipe
+from engine.masking import mask_text
 from engine.preflight import (
     batch,
     checkpoint,
@@ -131,9 +132,11 @@ def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
     try:
         if (reason := item.spared(subject.recipe)) is not None:
             return skip(item.id, reason)
-        return skip(item.id, f"needs {lacking[0]}") if lacking else item.answer(subject)
+        answer = skip(item.id, f"needs {lacking[0]}") if lacking else item.answer(subject)
     except Exception as error:
-        return _crash(item.id, error)
+        answer = _crash(item.id, error)
+    # It may quote what a reward function raised, or a file's name with a login in it.
+    return replace(answer, message=mask_text(answer.message))
 
 
 def _crash(id: str, error: Exception) -> Check:

@@ -126,6 +126,18 @@ class TestCalls:
         (error,) = results(written(f"{text}def compute_score(**_): raise Odd"), "x")
         assert str(error) == "Odd (rw.py:3)"
 
+    def test_an_exception_is_one_short_line_that_moves_no_cursor(self, written: Written) -> None:
+        text = "def compute_score(**_):\n    raise ValueError('\\x1b[2J\\x07' + 'x' * 5_000_000)"
+        (error,) = results(written(text), "x")
+        assert str(error).startswith("ValueError: ?[2J?xxx") and len(str(error)) < 600
+        assert str(error).endswith("... (rw.py:2)")
+
+    def test_a_number_beside_the_score_that_no_float_holds_is_left_out(
+        self, written: Written
+    ) -> None:
+        text = "def compute_score(**_):\n    return {'score': 1, 'tokens': 10**400, 'acc': 0.5}"
+        assert results(written(text), "x") == [{"score": 1.0, "acc": 0.5}]
+
     def test_asynchronous_calls_wait_side_by_side(self, written: Written) -> None:
         """Each of them waits until all are there."""
         text = "import asyncio\ngate = asyncio.Barrier(20)\n"

@@ -172,3 +172,16 @@ def test_code_that_somebody_else_could_have_written_is_not_executed(
     check = answer(project, f"import part\nopen({str(ran)!r}, 'w')\n{GOOD}")
     assert check.status == "skip" and "is not tried: somebody else" in check.message
     assert not ran.exists()
+
+
+def test_what_a_function_raises_is_shown_without_secrets(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_API_KEY", "zebra-quilt-lantern-42")
+    text = (
+        "import os\ndef compute_score(**_):\n    raise ValueError(os.environ['SEARCH_API_KEY'])\n"
+    )
+    answer(project, text)
+    found = project.checks("grpo", f"{KEY}.path=rw.py")["reward"]
+    assert "ValueError: " in found.message
+    assert "zebra-quilt-lantern-42" not in found.message
