@@ -11,6 +11,7 @@ from engine import jsonl
 from engine.doctor.health import Health, health_of
 from engine.records.checkpoints import check_checkpoint
 from engine.records.entry import LogEntry
+from engine.runs.manifest import changed_values
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, with_first_start
@@ -59,7 +60,7 @@ def _config(manifest: Mapping[str, Any]) -> str:
     kin = f"{parent.get('relation')} of {parent.get('run')}" if parent else ""
     changes = [
         f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
-        for change in manifest.get("changes", [])
+        for change in changed_values(manifest)
     ]
     return _listed([jsonl.line(kin) or "", jsonl.line(manifest.get("config_path")) or "", *changes])
 

@@ -10,6 +10,7 @@ from typing import Any
 from engine import jsonl
 from engine.records.disposal import bytes_of
 from engine.runs.drift import CodeWatch
+from engine.runs.manifest import changed_values
 from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.ray_job import read_job
@@ -49,7 +50,7 @@ def details(run: RunDir) -> dict[str, Any]:
         "recipe": manifest.get("recipe"),
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),
-        "changes": manifest.get("changes"),
+        "changes": changed_values(manifest),
         "edited": [] if exposed else _edited(manifest),
         "exposed_because": exposed,
         "tags": list(notes.tags),

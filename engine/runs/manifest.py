@@ -38,6 +38,12 @@ def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {change["key"]: change["before"] for change in manifest.get("changes") or ()}
 
 
+def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The overrides that set another value than the file; others only say it again."""
+    changes = manifest.get("changes") or ()
+    return [one for one in changes if repr(one["before"]) != repr(one["after"])]
+
+
 def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The effective values of a run, by dotted key."""
     return {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}

@@ -33,6 +33,17 @@ def test_times_durations_and_sizes_are_told_in_words(run: SampleRun, runs: Path)
     assert "None" not in text and "1000000000" not in text
 
 
+def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, runs: Path) -> None:
+    changes = [
+        {"key": "data.seed", "before": 1, "after": 1, "origin": "cli"},
+        {"key": "judge.model", "before": "a", "after": "b", "origin": "cli"},
+    ]
+    jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "changes": changes})
+    vouch(run.run)
+    text = told("show", "grpo-night", runs=runs)
+    assert re.findall(r"(?m)^changed +(.*)$", text) == ["judge.model: a -> b (cli)"]
+
+
 def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
     manifest = run.run.read_manifest()
     attempts = [*manifest["attempts"], {**manifest["attempts"][0], "number": 2, "started": 2e9}]

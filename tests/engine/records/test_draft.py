@@ -9,7 +9,10 @@ from tests.engine.records.runs import log_steps, make_run
 
 
 def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> None:
-    changes = [{"key": "judge.model", "before": "a", "after": "b", "origin": "cli"}]
+    changes = [
+        {"key": "judge.model", "before": "a", "after": "b", "origin": "cli"},
+        {"key": "data.seed", "before": 1, "after": 1, "origin": "cli"},
+    ]
     run = make_run(tmp_path, description="GRPO, tiny", changes=changes)
     log_steps(
         run,
