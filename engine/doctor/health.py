@@ -8,6 +8,7 @@ runs, each valid for one state of the run's files and of the doctor's rules.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -201,3 +202,8 @@ def _from_row(row: Row) -> Health:
     except (KeyError, TypeError, ValueError):
         return UNKNOWN
     return Health(finding=finding)
+
+
+if __name__ == "__main__":
+    verdict = health_of(RunDir(Path(sys.argv[1])))
+    print(verdict.phrase if verdict is not None and verdict.finding is not None else "")

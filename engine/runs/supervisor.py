@@ -21,7 +21,7 @@ from engine.errors import UsageError
 from engine.records.checkpoints import check_checkpoint
 from engine.records.ownership import claim, is_known, loaded_checkpoint
 from engine.records.step_folders import tracked_step
-from engine.runs import private_ray, processes, requests, stacks
+from engine.runs import predecessor, private_ray, processes, requests, stacks
 from engine.runs.books import Books
 from engine.runs.detached import detach
 from engine.runs.drift import CodeWatch
@@ -104,6 +104,8 @@ class Supervisor:
             os.umask(os.umask(0o077) | 0o022)
         signal.signal(signal.SIGTERM, self._on_sigterm)
         start = Start() if self._ticket is None else self._await_turn(self._ticket)
+        if start is not None and self._ticket is not None and self._ticket.after is not None:
+            self._note_predecessor(self._ticket.after)
         if start is None or not self._claim_checkpoints():
             self.books.flush_until(LAST_WORDS_S)
             return 0
@@ -154,6 +156,13 @@ class Supervisor:
             time.sleep(TICK_S)
         self._never_start("finished", f"stopped by {self._stopper()} before it started")
         return None
+
+    def _note_predecessor(self, name: str) -> None:
+        """Say so where the run before this one finished with numbers that are worth nothing."""
+        before = RunDir(self.run.path.parent / name)
+        message = self._careful(lambda: predecessor.complaint(before))
+        if message is not None:
+            self.books.event("warning", message=message)
 
     def _note_wait(self, wait: Wait) -> None:
         if (wait.waiting_for, wait.held) != (self.state.waiting_for, self.state.reason):

@@ -134,6 +134,16 @@ def test_a_run_after_another_starts_when_that_has_finished(folder: Folder) -> No
     second = folder.launch("second", after="first", turn=False)
     assert ended(second).state == "finished"
     assert when(second, "start") >= when(first, "end")
+    assert "warning" not in {one["event"] for one in jsonl.read(second.events)}
+
+
+def test_what_follows_an_unhealthy_run_starts_with_a_warning_of_it(folder: Folder) -> None:
+    refused = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
+    folder.launch("first", "--say", "2", refused, steps=4, at_once=True)
+    second = folder.launch("second", after="first", turn=False)
+    assert ended(second).state == "finished"
+    (warning,) = (one for one in jsonl.read(second.events) if one["event"] == "warning")
+    assert warning["message"].startswith("run 'first' finished, but is unhealthy: ")
 
 
 def test_what_follows_a_failed_run_is_not_started(folder: Folder) -> None:
