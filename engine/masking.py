@@ -16,9 +16,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
-from engine.secret_shapes import IN_URLS, RANDOM, SHAPES, Shape, apply_shapes
+from engine.secret_shapes import (
+    IN_URLS,
+    PLAIN_KEY,
+    PLAIN_WORD,
+    RANDOM,
+    SHAPES,
+    Shape,
+    apply_shapes,
+)
 from engine.secret_shapes import mask as mask
 
 _REVEALING_LENGTH = 16
@@ -34,6 +42,8 @@ _SECRET_FIELD = re.compile(
     r"|(?:auth|access|api|hf|refresh|session|bearer)[_-]?token|^authorization)$"
     r"|^[A-Z0-9_]+_(?:KEY|TOKEN|PWD|PAT)$"
 )
+_PLAIN_KEY = re.compile(PLAIN_KEY, re.IGNORECASE)
+_PLAIN_WORD = re.compile(PLAIN_WORD)
 _PASSWORD_NAME = re.compile(r"SECRET|PASS|PWD|CREDENTIAL", re.IGNORECASE)
 _NAMES_A_PLACE = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
 _NO_SECRET_VALUE = re.compile(r"[\d.,:\s-]+|true|false|none|null|yes|no", re.IGNORECASE)
@@ -90,6 +100,8 @@ def _is_secret_field(name: Any, value: Any) -> bool:
     """Not a reference, and not what is masked already."""
     if not isinstance(value, str) or not _SECRET_FIELD.search(str(name)):
         return False
+    if _PLAIN_KEY.fullmatch(str(name)) and _PLAIN_WORD.fullmatch(value):
+        return False
     return len(value) >= _SHORTEST_WORD and value[0] not in "…$" and names_secret("KEY", value)
 
 
@@ -113,6 +125,8 @@ def names_secret(name: str, value: str) -> bool:
     no flag, number or place."""
     if not is_secret_name(name) or _NAMES_A_PLACE.search(name):
         return False
+    if _PLAIN_KEY.fullmatch(name) and _PLAIN_WORD.fullmatch(value):
+        return False
     return not _NO_SECRET_VALUE.fullmatch(value) and not _PATH.fullmatch(value)
 
 
@@ -133,8 +147,13 @@ class _Masker:
         """A masker for any part of ``text``, without what cannot be in it."""
         lowered = text.lower()
         joined = lowered.translate(_WITHOUT_SPLITS)
+        plain = _unescape(text) if self.values and _ESCAPE.search(text) else ""
         return _Masker(
-            tuple(value for value in self.values if _may_be_in(value, text, lowered, joined)),
+            tuple(
+                value
+                for value in self.values
+                if value in plain or _may_be_in(value, text, lowered, joined)
+            ),
             tuple(shape for shape in self.shapes if shape.is_hinted(text, lowered)),
         )
 
@@ -156,7 +175,7 @@ class _Masker:
                 if form in text:
                     text = text.replace(form, mask(value))
         for value in self.values:
-            text = _without_pieces(_unsplit(text, value), value)
+            text = _without_pieces(_unsplit(_without_escaped(text, value), value), value)
         return apply_shapes(self.shapes, text)
 
 
@@ -184,14 +203,15 @@ def _secrets_in(name: str, value: str) -> tuple[str, ...]:
     """Those of one variable."""
     value = value.strip()
     if "://" in value:
-        return tuple(_URL_PASSWORD.findall(value))
+        found = _URL_PASSWORD.findall(value)
+        return tuple(dict.fromkeys([*found, *map(unquote, found)]))
     if not _SECRET_NAME.search(name) or not _is_secret_value(name, value):
         return ()
     lines = (line for line in value.splitlines()[1:] if len(line) >= _REVEALING_LENGTH)
     return (value, *lines)
 
 
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s]{6,})@")
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{0,5}/)(\S{6,})@")
 
 
 def _is_secret_value(name: str, value: str) -> bool:
@@ -206,7 +226,8 @@ _ESCAPED = re.compile("%[0-9A-F]{2}")
 
 @lru_cache(maxsize=256)
 def _forms(value: str) -> tuple[str, ...]:
-    """How a secret is written: plain, quoted for URLs, HTML, JSON and Python, in base64 and hex."""
+    """How a secret is written: plain, reversed, quoted for URLs, HTML, JSON and Python, in base64,
+    base32 and hex."""
     raw = value.encode("utf-8", "surrogateescape")
     quoted = quote(value, safe="")
     forms = {
@@ -225,7 +246,9 @@ def _forms(value: str) -> tuple[str, ...]:
         repr(value)[1:-1],
         raw.hex(),
         raw.hex().upper(),
+        value[::-1],
         *_in_base64(raw),
+        *_in_base32(raw),
     }
     return tuple(sorted(forms, key=len, reverse=True))
 
@@ -239,6 +262,44 @@ def _in_base64(raw: bytes) -> Iterator[str]:
         if len(certain) >= _SHORTEST_WORD:
             yield certain
             yield certain.replace("+", "-").replace("/", "_")
+
+
+def _in_base32(raw: bytes) -> Iterator[str]:
+    """The same in base32, at each of its five places."""
+    for before in range(5):
+        encoded = base64.b32encode(b"\0" * before + raw).decode().rstrip("=")
+        certain = encoded[-(-before * 8 // 5) : (before + len(raw)) * 8 // 5]
+        yield certain
+        yield certain.lower()
+
+
+_ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")
+_ESCAPED_CODE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+
+
+def _unescape(text: str) -> str:
+    plain = _ESCAPED_CODE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+    return html.unescape(unquote(plain))
+
+
+def _without_escaped(text: str, value: str) -> str:
+    """``text`` without a ``value`` of which any character is written as an escape."""
+    if not _ESCAPE.search(text) or value not in _unescape(text):
+        return text
+    return _escaped_pattern(value).sub(lambda _: mask(value), text)
+
+
+@lru_cache(maxsize=64)
+def _escaped_pattern(value: str) -> re.Pattern[str]:
+    def written(character: str) -> str:
+        code = ord(character)
+        forms = [rf"\\+u(?i:{code:04x})", rf"&#0*{code};", rf"&#[xX]0*(?i:{code:x});"]
+        forms += [rf"\\+x(?i:{code:02x})"] if code < 256 else []
+        forms += [re.escape(html.escape(character)), re.escape(quote(character, safe=""))]
+        escaped = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "replace"))
+        return f"(?:{re.escape(character)}|{'|'.join(forms)}|(?i:{escaped}))"
+
+    return re.compile("".join(map(written, value)))
 
 
 _SPLITTING = "\"'`\\+ \n\r\t│|>"

@@ -110,6 +110,12 @@ _CALLED = r"(?:(?:SecretStr|Secret|str|repr|bytes|os\.environ(?:\.get)?|(?:os\.)
 _ASSIGNED = r"""\\{0,3}["']?\]?\s*(?:=>|:=|[:=])\s*""" + _CALLED + r"""\\{0,3}(?:b?["'])?"""
 _LISTED = r"""["']\s*,\s*b?["']"""
 """Between the name and the value in a list of pairs or words."""
+PLAIN_KEY = (
+    r"(?:[A-Z0-9_]*_)?(?:PRIMARY|FOREIGN|SORT|PARTITION|UNIQUE|CACHE|GROUP|JOIN|INDEX|HASH|ROW"
+    r"|COLUMN|PROMPT|RESPONSE|ANSWER|DATA|DATASET|REWARD|FN|LABEL|TEXT|MESSAGES|IMAGE)_KEY"
+)
+"""Names of columns and the like are called so too; a secret key may be, but reads otherwise."""
+PLAIN_WORD = r"[A-Za-z_][A-Za-z_.]{1,40}\d{0,2}(?![\w+/=.-])"
 
 _TOKENS = (
     _token("sk-", "pk-lf-", then=r"(?=[A-Za-z_-]{0,99}\d)[A-Za-z0-9_-]{16,}"),
@@ -153,6 +159,47 @@ _HEADERS = (
     Shape(("bearer",), r"(?i)bearer\s+(?P<secret>(?=\S*\d)[\w.~+/=-]{8,})"),
     Shape(("basic",), r"(?i:basic)\s+(?P<secret>(?=\S*(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)"),
 )
+
+
+def _client(names: str, option: str, *hints: str, after: str = r"[\s,\"']{1,9}") -> Shape:
+    """The password among the words of a client's command, as a shell or a list of words has it."""
+    pattern = rf"(?<![\w./-])(?:\S{{0,60}}/)?(?:{names})(?=[\s\"'])[^|;&\n]{{0,300}}?[\s,\"']"
+    secret = r"[\"']?(?P<secret>(?![…$<{-])(?!\d{1,5}(?:[:/\s\"']|$))[^\s\"',|;&]{3,})"
+    return Shape(hints, pattern + option + after + secret)
+
+
+_CLIENTS = (
+    _client(
+        r"(?:mysql|mariadb)[\w-]*|mycli|mytop|7z[arz]?",
+        "-p",
+        "mysql",
+        "mariadb",
+        "my",
+        "7z",
+        after="",
+    ),
+    _client(r"mongo\w*|cqlsh|login", "-p", "mongo", "cqlsh", "login"),
+    _client("(?:redis|valkey|keydb)-cli", "-a", "redis-cli", "valkey-cli", "keydb-cli"),
+    _client(r"ldap\w+", "-w", "ldap", after=r"[\s,\"']{0,9}"),
+    _client("sqlcmd|bcp|zip|unzip", "-P", "sqlcmd", "bcp", "zip", after=r"[\s,\"']{0,9}"),
+    _client("smbclient|rpcclient|smbmap", r"-U[\s,\"']{0,9}[^\s%\"']{1,99}%", "%", after=""),
+    _client("lftp", r"-u[\s\"']{0,9}[^\s,\"']{1,99},", "lftp", after=""),
+    _client("curl", r"-u[^\s:\"']{1,99}:", "curl", after=""),
+    _client("keytool|jarsigner", "-(?:store|key|new)pass", "keytool", "jarsigner"),
+    Shape(("pass:",), r"(?i)-pass(?:in|out)?[\s,=\"']{1,9}pass:(?P<secret>(?!…)[^\s\"',]+)"),
+    Shape(("identified",), r"(?i)\bidentified\s+(?:\w+\s+\w+\s+)?by\s+[\"'](?P<secret>[^\"'…]+)"),
+    Shape(
+        ("secret_access_key", "session_token"),
+        r"(?i)(?<![a-z])(?:secret_access_key|session_token)\s+(?P<secret>(?!…)[A-Za-z0-9/+=]{16,})",
+    ),
+    Shape(
+        ("--pass", "-pass", "_pass", "pwd"),
+        r"(?i)(?<!-)--(?:[\w-]{0,60}[-_])?(?:pass|passwd|passphrase|pwd)(?:=|\s+|"
+        + _LISTED
+        + r")(?!-)[\"']?"
+        + _VALUE % 4,
+    ),
+)
 _SETTINGS = (
     Shape(
         ("key", "token", "secret"),
@@ -173,7 +220,8 @@ _SETTINGS = (
     ),
     Shape(
         ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"),
-        r"\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
+        rf"\b(?!{PLAIN_KEY}{_ASSIGNED}{PLAIN_WORD})"
+        + r"[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
         + _ASSIGNED
         + r"(?!\d+\b)"
         + _VALUE % 8,
@@ -211,6 +259,13 @@ _SETTINGS = (
     ),
 )
 IN_URLS = (
+    # A password may hold a slash or an at; a port before a path is none.
+    Shape(
+        (":/",),
+        r"(?<=\w:/)/?(?P<secret>[^/\s:@\[\"'<>…]{0,200}:(?!\d{0,5}/)(?:(?!:/)[^\s\"'<>]){1,300})"
+        r"(?=@[\w.\[-])",
+        reveals=False,
+    ),
     # As a path has it, which keeps one slash of two.
     Shape((":/",), r"(?<=\w:/)(?P<secret>[^/\s:\"'<>]*:[^/\s\"'<>]+)(?=@)", reveals=False),
     Shape(("://",), r"(?<=://)(?!git@)(?P<secret>[^/\s\"'<>]+)(?=@)", reveals=False),
@@ -230,4 +285,4 @@ IN_URLS = (
 RANDOM = Shape((), r"(?<![\w-])[A-Za-z0-9_-]{24,}", accepts=is_random)
 """Whatever service it is of. No reason to refuse a value that holds one: it may be a path."""
 
-SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_SETTINGS, RANDOM)
+SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_CLIENTS, *_SETTINGS, RANDOM)

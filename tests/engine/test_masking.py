@@ -77,9 +77,29 @@ IN_CONTEXT = {
     "flag": ("curl --token {} https://h", "opaque-value-1"),
     "login flag": ("curl -u {} https://h", "user:pw12"),
     "header argument": ("[curl, -H, 'X-API-Key: {}']", "opaque-value-1"),
+    "password with a slash": ("cannot reach postgres://{}@db.example.org/x", "u:S3c/ret:Pw"),
+    "password with an at and a slash": ("redis://{}@db:6379", ":p@ss/word"),
     "slack hook": ("https://hooks.slack.com/{}", "services/T0/B0/abc"),
     "pem": ("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIEvQ\nabc="),
 }
+
+
+COMMANDS = [
+    "mysql -u root -p{} db", "mysqldump --user=root -p'{}' db", "['mariadb', '-p{}']",
+    "/usr/bin/mysql -h db -p{}", "mongosh -u root -p {}", "docker login -u me -p {} registry",
+    "redis-cli -h db -a {} ping", "ldapsearch -x -D cn=me -w {}", "smbclient //h/s -U me%{}",
+    "lftp -u me,{} ftp.example.org", "sqlcmd -S h -U sa -P {}", "7z a -p{} x.7z", "unzip -P {} x",
+    "curl -ume:{} https://h", "keytool -storepass {}", "openssl enc -pass pass:{}",
+    "CREATE USER me IDENTIFIED BY '{}'", "gpg --passphrase {}", "redis-cli --pass {}",
+    "aws configure set aws_secret_access_key {}", "git clone https://me:{}@example.org/r",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_password_of_a_client_is_masked_in_its_command(command: str) -> None:
+    secret = "Tr0ub4dor/and+3Abcd"
+    masked = mask_text(command.format(secret), env={})
+    assert secret not in masked and masked.startswith(command.split("{")[0].split("https:")[0])
 
 
 @pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES.keys())
@@ -121,6 +141,10 @@ def test_what_stands_where_secrets_stand_is_masked(around: str, secret: str) -> 
         "Request id: req_011CSHoEeqs5C35K2UUGfdi7 chatcmpl-AbC3dEf5GhI7jKl9MnO1pQr",
         "docker run -u 1000:1000 image; git clone ssh://git@github.com/user/repo",
         "https://host/x?code=404&session=1",
+        "PRIMARY_KEY=question_id FOREIGN_KEY: run_identifier CACHE_KEY='prompt_hash'",
+        "mkdir -p /data/out; docker run -p 8080:80 x; ssh -p 2222 host; mysql -h db -p name",
+        "http://host:8080/v1/model@latest and s3://bucket/key:v@1 and mail me@example.org",
+        "pytest -p no:cacheprovider --bypass everything login -p 8000",
         "123e4567-e89b-12d3-a456-426614174000 in triton_poi_fused__to_copy_0d1d2d3de",
         "\x1b[36m(TaskRunner pid=4709)\x1b[0m step:1 - reward/mean:0.5",
     ],
@@ -155,10 +179,22 @@ def known_forms(value: str) -> Mapping[str, str]:
         "wrapped by a terminal": f"{value[:5]}\n{value[5:]}",
         "wrapped in a box": f"{value[:5]} │\n│ {value[5:]}",
         "joined": f"'{value[:4]}' + '{value[4:]}'",
+        "reversed": value[::-1],
+        "base32": base64.b32encode(value.encode()).decode(),
+        "base32 with a user": base64.b32encode(f"user:{value}".encode()).decode().lower(),
+        "HTML by numbers": "".join(f"&#{ord(one)};" for one in value),
+        "HTML by numbers in hex": "".join(f"&#x{ord(one):X};" for one in value),
+        "JSON by numbers": "".join(f"\\u{ord(one):04x}" for one in value),
+        "JSON in JSON by numbers": "".join(f"\\\\u{ord(one):04X}" for one in value),
+        "one letter as an escape": f"{value[:2]}\\u{ord(value[2]):04x}{value[3:]}",
+        "one letter as an HTML escape": f"{value[:2]}&#{ord(value[2])};{value[3:]}",
+        "URL by numbers": "".join(f"%{byte:02X}" for byte in value.encode()),
     }
 
 
-@pytest.mark.parametrize("value", ["correct horse 9 äß", "opaque-value-1", "a+b/c==d1"])
+@pytest.mark.parametrize(
+    "value", ["correct horse 9 äß", "opaque-value-1", "a+b/c==d1", "pw<&1>abc"]
+)
 @pytest.mark.parametrize("form", list(known_forms("12345678")))
 def test_a_value_that_a_variable_holds_is_masked_in_every_form(value: str, form: str) -> None:
     if "split" in form or form == "joined":
@@ -198,6 +234,7 @@ def test_the_name_of_a_variable_says_that_it_is_secret(name: str) -> None:
         ("SSH_KEYS_DIR", "/home/me/.ssh"),
         ("TOKEN_KIND", "bearer"),
         ("EDITOR", "some-editor"),
+        ("PRIMARY_KEY", "question_id"),
     ],
 )
 def test_flags_numbers_places_and_common_words_are_no_secrets(name: str, value: str) -> None:
@@ -207,6 +244,8 @@ def test_flags_numbers_places_and_common_words_are_no_secrets(name: str, value: 
 def test_the_password_in_the_url_of_any_variable_is_known() -> None:
     env = {"DATABASE_URL": "postgres://me:S3cretPw@db/x"}
     assert mask_text("FATAL: S3cretPw is wrong", env=env) == "FATAL: … is wrong"
+    env = {"DATABASE_URL": "postgres://me:a%40b%2Fc1@db/x", "OTHER_URL": "redis://:p@s/word@db"}
+    assert mask_text("a@b/c1, p@s/word", env=env) == "…, …"
 
 
 def test_a_mask_shows_four_characters_of_a_long_secret_and_none_of_a_short_one() -> None:
