@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.excerpts import fuller
+from engine.doctor.excerpts import fuller, with_meanings
 from engine.doctor.finding import Finding
 from engine.doctor.framework import framework_of, in_terms_of, is_ours
 from engine.doctor.join import joined
@@ -133,6 +133,8 @@ class LogDoctor:
         columns = excerpt.columns if excerpt else columns
         if columns is None:
             return []
+        if not is_ours(path):
+            columns = with_meanings(columns)
         from engine.doctor.metrics import MetricContext, metric_findings
 
         context = MetricContext(

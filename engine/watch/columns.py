@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from itertools import pairwise
 
@@ -55,6 +56,13 @@ class Columns:
         frozen = copy(self)
         frozen._columns = {name: copy(column) for name, column in self._columns.items()}
         frozen._times, frozen._attempts = copy(self._times), copy(self._attempts)
+        return frozen
+
+    def renamed(self, names: Mapping[str, str]) -> Columns:
+        """The columns as they are now, some of them by other names: ``{old: new}``."""
+        frozen = self.frozen()
+        for old, new in names.items():
+            frozen._columns[new] = frozen._columns.pop(old)
         return frozen
 
     def add(self, line: Step) -> None:

@@ -37,25 +37,29 @@ _SHAPES = tuple(
         (rf"{_OF}(?:policy|pg|actor|act|policy_gradient|surrogate)_loss(?:_mean)?",
          "actor/pg_loss"),
         (rf"{_OF}(?:(?:lm|dpo|sft|grpo|gkd|ppo|ce|nll|cross_entropy|pretrain)_)?{_OF}loss"
-         r"(?:_(?:train|step|mean|avg|total|is))?", metrics.TRAIN_LOSS),
+         r"(?:_(?:train|step|mean|avg|total|is))?|loss(?:es)?/(?:train|training|total)",
+         metrics.TRAIN_LOSS),
         (r"(?:eval|val|validation)_loss", metrics.VALIDATION_LOSS),
         (rf"{_OF}(?:approx|ppo)_kl(?:_mean)?", "actor/ppo_kl"),
         (rf"{_OF}(?:(?:reversed?|ref|policy|actor)_)?kl"
          r"(?:_(?:div|divergence|dist|loss|mean|avg|ref))*", "actor/kl_loss"),
-        (rf"{_OF}rewards?[_/]?(?:mean|avg)|{_OF}(?:mean|avg|average|episode)_?rewards?",
-         metrics.REWARD_MEAN),
+        (rf"{_OF}rewards?[_/]?(?:mean|avg)|{_OF}(?:mean|avg|average|episode)_?rewards?"
+         rf"|{_OF}(?:ep|episode|episodic)_(?:rew|rewards?|returns?)(?:[_/](?:mean|avg))?"
+         r"|(?:env|rollout|rl|episode)/rewards?|total_rewards?", metrics.REWARD_MEAN),
         (r"(?:mean_)?rewards?[_/](?:std|stdev|stddev)|std_rewards?", metrics.REWARD_STD),
         (r"rewards?[_/]min", metrics.REWARD_MIN),
         (r"rewards?[_/]max", metrics.REWARD_MAX),
         (rf"{_OF}(?:(?:policy|token|actor)_)*entropy(?:[_/](?:mean|avg))?", "actor/entropy"),
-        (rf"{_OF}(?:(?:response|completion)_)?(?:length|len)(?:[_/]mean)?|mean_length",
-         "response_length/mean"),
+        (rf"{_OF}(?:(?:response|completion|gen|generation|generated|output)_)?(?:length|len)"
+         r"(?:[_/]mean)?|mean_length", "response_length/mean"),
         (r"(?:(?:response|completion)s?_)?(?:clipped_ratio|truncat(?:ed|ion)_(?:ratio|rate))",
          "response_length/clip_ratio"),
         (r"lr|learning_rate", "train/lr"),
     )
 )  # fmt: skip
-_LENGTHS = re.compile(r"(?:response|completion|mean|avg|average)\w*_len(?:gth)?\w*")
+_LENGTHS = re.compile(
+    r"(?:response|completion|gen|generation|generated|output|mean|avg|average)\w*_len(?:gth)?\w*"
+)
 _OTHERS = frozenset(
     {
         *("val", "valid", "validation", "eval", "evaluation", "test", "critic", "value", "vf"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import files
-from engine.doctor.excerpts.names import STEP
+from engine.doctor.excerpts.names import STEP, metric_of
 from engine.doctor.excerpts.pairs import Pair, pairs_of
 from engine.doctor.excerpts.tables import table_at
 from engine.watch import metrics
@@ -36,6 +36,7 @@ _APART = 40
 _TELLING = re.compile(
     r"loss|norm|grad|reward|score/|entropy|kl|clipp|length|step|iter", re.IGNORECASE
 )
+_SIBLINGS = frozenset(name for names in metrics.SIBLINGS.values() for name in names)
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _EDGES = str.maketrans(dict.fromkeys("\u2502\u2503\u2551", "|"))
 """A table's lines, however they are drawn."""
@@ -65,6 +66,28 @@ def fuller(columns: Columns | None, path: Path) -> Excerpt | None:
     if found is None or (columns is not None and not _tells_more(found.columns, columns)):
         return None
     return found
+
+
+def with_meanings(columns: Columns) -> Columns:
+    """The columns by the names that the rules know: ``train_loss`` becomes ``train/loss``.
+
+    A column that has such a name already keeps it; of several candidates the first one counts.
+    """
+    meant: dict[str, str] = {}
+    for name in columns.names:
+        metric = None if name in _SIBLINGS else metric_of(name)
+        if metric and metric != STEP and metric not in {*columns.names, *meant.values()}:
+            meant[name] = metric
+    if metrics.REWARD_MEAN in meant.values():
+        meant = {name: _of_rewards(metric) for name, metric in meant.items()}
+        if metrics.TRAIN_LOSS in columns.names:
+            meant[metrics.TRAIN_LOSS] = _of_rewards(metrics.TRAIN_LOSS)
+    return columns.renamed(meant) if meant else columns
+
+
+def _of_rewards(metric: str) -> str:
+    """The loss of a run that learns from rewards has no level: rules know it by its own name."""
+    return "actor/loss" if metric == metrics.TRAIN_LOSS else metric
 
 
 def _tells_more(found: Columns, known: Columns) -> bool:
@@ -181,8 +204,6 @@ def _told(lines: Sequence[str]) -> Iterator[tuple[int, list[Pair]]]:
 
 
 def _named(values: Metrics, rewarded: bool) -> Metrics:
-    """The loss of a run that learns from rewards has no level: rules know it by its own name."""
-    if not rewarded or metrics.TRAIN_LOSS not in values:
+    if not rewarded:
         return values
-    others = {name: value for name, value in values.items() if name != metrics.TRAIN_LOSS}
-    return {"actor/loss": values[metrics.TRAIN_LOSS], **others}
+    return {_of_rewards(name): value for name, value in values.items()}

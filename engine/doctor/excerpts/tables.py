@@ -10,6 +10,7 @@ from engine.doctor.excerpts.names import STEP, metric_of
 from engine.doctor.excerpts.pairs import Pair, pair_of, value_of
 
 _WIDE = re.compile(r"\t+| {2,}")
+_COMMAS = re.compile(r"[^\s,]*(?:, ?[^\s,]*)+")
 _RULE = re.compile(r"[\s.\u2026:+|=\u2500-\u257f-]*")
 """A line drawn below the names or between rows, and an ellipsis for rows left out."""
 _NO_NUMBER = re.compile(r"|-|n/a|no log|none|\d+(?:\.\d+)? ?%|\d+ ?/ ?\d+")
@@ -38,10 +39,12 @@ def table_at(lines: Sequence[str], start: int) -> list[tuple[int, list[Pair]]]:
 
 
 def cells(line: str) -> list[str]:
-    """What stands between lines or wide gaps, or between any gaps where there are no such."""
+    """What stands between lines, commas or wide gaps, or between any gaps where there are no such."""
     line = line.strip()
     if "|" in line:
         parts = line.strip("|").split("|")
+    elif _COMMAS.fullmatch(line):
+        parts = line.split(",")
     else:
         parts = _WIDE.split(line)
         parts = parts if len(parts) > 1 else line.split()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.doctor.excerpts import fuller, read_excerpt
+from engine.doctor.excerpts import fuller, read_excerpt, with_meanings
 from engine.doctor.excerpts.names import STEP, metric_of
 from engine.doctor.excerpts.reading import excerpt_of, unwrapped
 from engine.watch.columns import Columns
@@ -239,9 +239,54 @@ def test_only_what_is_more_than_the_known_format_gave_counts(tmp_path: Path) -> 
 def test_a_record_that_was_cut_counts_beside_whole_ones_of_more_numbers(tmp_path: Path) -> None:
     path = tmp_path / "some.log"
     path.write_text("{'loss': 2.5, 'grad_norm': 1.5}\n{'loss': 2.25, 'grad_norm': nan, 'lear")
-    columns = Columns()
-    columns.add(Step(1, 1, 0.0, {LOSS: 2.5, NORM: 1.5, "epoch": 0.1, "speed": 3.0, "memory": 9.0}))
+    columns = named({LOSS: 2.5, NORM: 1.5, "epoch": 0.1, "speed": 3.0, "memory": 9.0})
     found = fuller(columns, path)
 
     assert found is not None
     assert np.isnan(found.columns.get(NORM).values[-1])
+
+
+def named(metrics: dict[str, float | None]) -> Columns:
+    columns = Columns()
+    columns.add(Step(1, 1, 0.0, metrics))
+    return columns
+
+
+def test_columns_get_the_names_that_the_rules_know() -> None:
+    columns = named({"avg_loss": 1.0, "gradient_norm": 2.0, "gen_len": 3.0, "tokens": 4.0})
+    assert with_meanings(columns).names == [NORM, "response_length/mean", "tokens", LOSS]
+
+
+def test_a_column_that_has_its_name_keeps_it() -> None:
+    columns = named({LOSS: 1.0, "avg_loss": 2.0})
+    assert with_meanings(columns) is columns
+
+
+def test_a_loss_beside_rewards_has_no_level() -> None:
+    columns = named({LOSS: 1.0, "avg_reward": 2.0})
+    assert with_meanings(columns).names == ["actor/loss", "reward/mean"]
+
+
+def test_the_loss_of_a_run_with_rewards_stays_what_it_is() -> None:
+    columns = named({"actor/loss": 1.0})
+    assert with_meanings(columns) is columns
+
+
+def test_lines_of_numbers_with_commas_are_a_table() -> None:
+    assert values("step,loss,grad_norm\n1,2.5,1\n2,2.25,1\n", LOSS) == [2.5, 2.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("Loss/train", LOSS),
+        ("losses/total", LOSS),
+        ("ep_rew_mean", "reward/mean"),
+        ("mean_episode_return", "reward/mean"),
+        ("gen_len", "response_length/mean"),
+        ("max_output_len", None),
+        ("loss/critic", None),
+    ],
+)
+def test_names_of_other_trainers_are_known(name: str, metric: str | None) -> None:
+    assert metric_of(name) == metric
