@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import MutableMapping
 from io import StringIO
 from pathlib import Path
 
 from engine import files
 from engine.errors import UsageError
-from engine.writers import foreign_writer
+from engine.writers import complaint_of, foreign_writer
 
 _LARGEST = 1 << 20
 
@@ -23,13 +25,14 @@ def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> l
     """
     if not path.is_file():
         return []
-    if (complaint := foreign_writer(path)) is not None:
-        return [f"{path} {complaint} and was not read; {way_on(path)}"]
     from dotenv import dotenv_values
     from dotenv.parser import parse_stream
 
     try:
-        text = files.read_regular(path, _LARGEST).decode()
+        content, complaint = _read(path)
+        if complaint is not None:
+            return [f"{path} {complaint} and was not read; {way_on(path)}"]
+        text = content.decode()
         lines = list(parse_stream(StringIO(text, newline=None)))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -48,6 +51,17 @@ def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> l
         for line in lines
         if line.error
     ]
+
+
+def _read(path: Path) -> tuple[bytes, str | None]:
+    """The content, and who else could have written what was opened."""
+    with files.open_regular(path) as handle:
+        status = os.fstat(handle.fileno())
+        complaint = complaint_of(path, status) or foreign_writer(path)
+        data = b"" if complaint else handle.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise OSError(errno.EFBIG, f"larger than the {_LARGEST >> 10} KiB that it may have")
+    return data, complaint
 
 
 def way_on(path: Path) -> str:

@@ -30,12 +30,16 @@ create table if not exists run (
 
 
 def index_path() -> Path:
-    """``grubrics-tui/runs-<version>.sqlite`` in the user's cache directory."""
+    """``runs-<version>.sqlite`` in the cache folder."""
+    return cache_folder() / f"runs-{_VERSION}.sqlite"
+
+
+def cache_folder() -> Path:
+    """``grubrics-tui`` in the user's cache directory."""
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without one
     cache = os.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
     # A user without a home has no cache; "~" is no folder to create.
-    folder = Path("/dev/null" if cache.startswith("~") else cache)
-    return folder / "grubrics-tui" / f"runs-{_VERSION}.sqlite"
+    return Path("/dev/null" if cache.startswith("~") else cache) / "grubrics-tui"
 
 
 class Index:

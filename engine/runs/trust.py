@@ -88,8 +88,10 @@ def require(run: RunDir, *, executes: bool = False) -> None:
 def objection(run: RunDir, *, executes: bool = False) -> Case | None:
     """What has to be shown and agreed to before; None when nothing has."""
     exposed = exposures(run)
-    is_own = not executes or is_launched_here(run)
-    reasons = (*exposed, *([] if is_own else ["it was not launched here by you"]))
+    is_own = is_launched_here(run)
+    exposed += [] if is_own else islice(_hard_links(run.path), 1)
+    came = ["it was not launched here by you"] if executes and not is_own else []
+    reasons = (*exposed, *came)
     if not reasons:
         return None
     shown = tuple(facts(run, owner_names(run.path)))
@@ -249,6 +251,17 @@ def _inside(folder: Path, *, reached: bool) -> Iterator[str]:
             yield f"{entry.path} is writable by {who}"
         elif stat.S_ISDIR(status.st_mode) and entry.name not in _DATA:
             yield from _inside(Path(entry.path), reached=reached and bool(status.st_mode & 0o011))
+
+
+def _hard_links(folder: Path) -> Iterator[str]:
+    """Files of a run from elsewhere that may lie in another folder too: what unpacks a run may
+    link its log to any file of the user's, and stopping or tagging the run would write into it."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with suppress(OSError):
+                if path.lstat().st_nlink > 1:
+                    yield f"{path} is a hard link, and may be a file outside of the run too"
 
 
 def _of_folder_above(run: RunDir) -> Iterator[str]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
+
+from engine import files
+from engine.runs.index import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = "engine.train.plugin"
+COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def prepare(env: MutableMapping[str, str], device: str) -> None:
@@ -26,6 +31,23 @@ def prepare(env: MutableMapping[str, str], device: str) -> None:
         # Many processes share few cores: more threads each makes steps slower and uneven.
         env.setdefault("OMP_NUM_THREADS", "1")
         env.setdefault("TQ_NUM_THREADS", "1")
+
+
+def keep_compiled_code_private(env: MutableMapping[str, str], fallback: Path) -> None:
+    """Have torch keep compiled code in a folder of this user's alone.
+
+    Its default is ``/tmp/torchinductor_NAME``, which anybody can create first, and what lies there
+    is loaded: pickles and shared objects. ``fallback`` stands in where the user has no cache.
+    """
+    if env.get(COMPILED):
+        return
+    cache = cache_folder()
+    for folders in ((cache, cache / "torchinductor"), (fallback,)):
+        with suppress(OSError):
+            for folder in folders:
+                files.make_private(folder)
+            env[COMPILED] = str(folders[-1])
+            return
 
 
 def attempt_dir(env: MutableMapping[str, str], kind: str) -> Path:

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     attempt = environment.attempt_dir(os.environ, recipe.kind)
     config = verl_config(recipe, attempt)
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     signals = StopSignals()
     try:
         way_to_run(str(recipe.get("grubrics.device")))(config, attempt, signals)

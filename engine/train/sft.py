@@ -37,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     os.environ.update(LOOPBACK_INTERFACE)
     signals = StopSignals()
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -380,3 +381,34 @@ def test_what_is_known_of_a_run_says_who_else_could_have_written_it(root: Path) 
     assert details(run)["exposed_because"] == []
     give(run.path, STRANGER)
     assert details(run)["exposed_because"] == [f"{run.path} is owned by uid {STRANGER}"]
+
+
+@pytest.mark.parametrize("name", ["run_log.jsonl", "attempt_1/metrics.jsonl"])
+def test_a_run_from_elsewhere_writes_into_no_file_that_it_was_linked_to(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    run = make_run(root)
+    (tmp_path / "precious").write_text("mine")
+    (run.path / name).hardlink_to(tmp_path / "precious")
+    with pytest.raises(UntrustedError, match="is a hard link"):
+        stop_run(run)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_run_of_ones_own_may_be_copied_with_hard_links(root: Path, tmp_path: Path) -> None:
+    run = make_run(root)
+    vouch(run)
+    (tmp_path / "backup").hardlink_to(run.state)
+    assert objection(run) is None
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("setfacl") is None, reason="no access lists here")
+@pytest.mark.parametrize("what", ["state.json", "attempt_1", "."])
+def test_an_access_list_that_lets_somebody_write_counts(root: Path, what: str) -> None:
+    run = make_run(root)
+    vouch(run)
+    run.path.chmod(0o711)
+    subprocess.run(["setfacl", "-m", f"u:{STRANGER}:rwx", run.path / what], check=True)
+    with pytest.raises(UntrustedError, match="is writable by"):
+        add_tags(run, ["x"])
