@@ -65,22 +65,32 @@ def mask_lines(lines: Iterable[str]) -> list[str]:
     """Each of ``lines`` as ``mask_text`` has it; of thousands at once this costs far less."""
     listed = list(lines)
     masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(listed))
-    return [masker.apply(line) for line in listed]
+    return [masker.apply(line) for line in listed] if masker.has_work else listed
 
 
 def mask_data(value: Any) -> Any:
     """``value``, as JSON takes it, with every text in it masked; names of fields stay, and may say
     that a text is secret."""
-    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(_texts(value)))
+    texts, names = _texts_and_names(value)
+    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(texts))
+    if not masker.has_work and not any(map(_SECRET_FIELD.search, names)):
+        return value
     return _masked_data(value, masker)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
+def _texts_and_names(value: Any) -> tuple[Iterable[str], Iterable[str]]:
+    """The different texts in a JSON value, and the different names of its fields."""
+    texts, names, left = dict[str, None](), dict[Any, None](), [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            texts[item] = None
+        elif isinstance(item, dict):
+            names |= dict.fromkeys(item)
+            left.extend(item.values())
+        elif isinstance(item, list | tuple):
+            left.extend(item)
+    return texts, map(str, names)
 
 
 def _masked_data(value: Any, masker: _Masker) -> Any:
@@ -145,22 +155,30 @@ class _Masker:
 
     def narrowed(self, text: str) -> _Masker:
         """A masker for any part of ``text``, without what cannot be in it."""
+        if _has_style(text):
+            text = f"{text}\n{_STYLE.sub('', text)}"  # What styles divide can be in it, too.
         lowered = text.lower()
-        joined = lowered.translate(_WITHOUT_SPLITS)
+        joined = lowered.translate(_WITHOUT_SPLITS) if self.values else ""
         plain = _unescape(text) if self.values and _ESCAPE.search(text) else ""
-        return _Masker(
-            tuple(
-                value
-                for value in self.values
-                if value in plain or _may_be_in(value, text, lowered, joined)
-            ),
-            tuple(shape for shape in self.shapes if shape.is_hinted(text, lowered)),
+        values = tuple(
+            value
+            for value in self.values
+            if value in plain or _may_be_in(value, text, lowered, joined)
         )
+        shapes = tuple(_possible(self.shapes, text, lowered))
+        # What is masked first may complete another shape: where there is one, all are tried.
+        if values or any(shape.is_found(part) for shape, part in shapes):
+            return _Masker(values, tuple(shape for shape, _ in shapes))
+        return _Masker((), ())
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.values or self.shapes)
 
     def apply(self, text: str) -> str:
-        if not self.values and not self.shapes:
+        if not self.has_work:
             return text
-        if "[" not in text or not _STYLE.search(text):
+        if not _has_style(text):
             return self._apply(text)
         # A style inside of a secret hides it: the line that holds one loses its styles.
         lines = text.splitlines(keepends=True)
@@ -177,6 +195,18 @@ class _Masker:
         for value in self.values:
             text = _without_pieces(_unsplit(_without_escaped(text, value), value), value)
         return apply_shapes(self.shapes, text)
+
+
+def _possible(shapes: Iterable[Shape], text: str, lowered: str) -> Iterator[tuple[Shape, str]]:
+    """The shapes that ``text`` hints at, each with the part of it to search.
+
+    Many lines have few different words, so words are searched once.
+    """
+    words = "\n".join(dict.fromkeys(text.split()))
+    lowered_words = words.lower()
+    for shape in shapes:
+        if shape.is_hinted(words, lowered_words) and shape.passes_gate(lowered):
+            yield shape, words if shape.is_word else text
 
 
 def _may_be_in(value: str, text: str, lowered: str, joined: str) -> bool:
@@ -307,6 +337,10 @@ _WITHOUT_SPLITS = str.maketrans("", "", _SPLITTING)
 _SPLIT = r"(?:[\"'`\\]+(?:\s*\+?\s*[\"'`]+)?|[ \t]*[\\│|]?[ \t]*\r?\n[ \t│|>]*)?"
 """Quotes, and the end of a line where a terminal or a box wraps it."""
 _STYLE = re.compile(r"(?:\x1b|\\x1b|\\u001b|\\033|(?<=\S) (?=\[))?\[[0-9;]{0,8}m")
+
+
+def _has_style(text: str) -> bool:
+    return "[" in text and _STYLE.search(text) is not None
 
 
 def _unsplit(text: str, value: str) -> str:

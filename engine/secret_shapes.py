@@ -44,8 +44,9 @@ def _kind(character: str) -> str:
 class Shape:
     """What secrets of one kind look like: the group ``secret`` of ``pattern``, or all of it.
 
-    Texts that hold none of ``hints``, where it has some, are not searched. A pattern takes time in
-    proportion to the text: what repeats inside it is bounded, or cannot begin again within itself.
+    Texts that hold none of ``hints``, where it has some, are not searched; no hint has a blank. A
+    pattern takes time in proportion to the text: what repeats inside it is bounded, or cannot begin
+    again within itself.
     """
 
     hints: tuple[str, ...]
@@ -57,6 +58,8 @@ class Shape:
     """Whether ``hints`` are searched as they are, not in lower case."""
     accepts: Callable[[str], bool] | None = None
     """What a secret has to be besides matching the pattern."""
+    is_word: bool = False
+    """Whether ``pattern`` matches a word wherever it matches in a text with blanks."""
     gate: str = ""
     """A quick pattern that some part of the lowered text matches wherever ``pattern`` does."""
 
@@ -64,16 +67,24 @@ class Shape:
         if not self.hints:
             return True
         searched = text if self.is_cased else lowered
-        for hint in self.hints:  # A generator would take longer than the search.
+        for hint in self.hints:  # noqa: SIM110 - a generator would take longer than the search
             if hint in searched:
-                return not self.gate or re.search(self.gate, lowered) is not None
+                return True
         return False
 
+    def passes_gate(self, lowered: str) -> bool:
+        return not self.gate or re.search(self.gate, lowered) is not None
+
     def apply(self, text: str, lowered: str) -> str:
-        if not self.is_hinted(text, lowered):
+        if not self.is_hinted(text, lowered) or not self.passes_gate(lowered):
             return text
         # Compiled on demand: most commands meet no text that needs it.
         return re.compile(self.pattern, self.flags).sub(self._masked, text)
+
+    def is_found(self, text: str) -> bool:
+        """Whether a text that has a hint, or a line of it, holds a secret of this kind."""
+        matches = re.compile(self.pattern, self.flags).finditer(text)
+        return any(self.accepts is None or self.accepts(match.group()) for match in matches)
 
     def is_all_of(self, text: str) -> bool:
         """Whether a text is one secret of this kind, and nothing else."""
@@ -100,7 +111,7 @@ def _token(*prefixes: str, then: str) -> Shape:
     """Keys that services begin in their own way."""
     begin = "|".join(prefixes)
     hints = tuple(prefix.partition("[")[0].replace("\\", "") for prefix in prefixes)
-    return Shape(hints, rf"(?<![A-Za-z0-9])(?:{begin}){then}", is_cased=True)
+    return Shape(hints, rf"(?<![A-Za-z0-9])(?:{begin}){then}", is_cased=True, is_word=True)
 
 
 _VALUE = (
@@ -138,7 +149,7 @@ _TOKENS = (
     _token("eyJ", then=r"[\w-]{8,2000}\.[\w-]{8,}\.[\w-]*"),
 )
 _PEM = Shape(
-    ("private key",),
+    ("-----begin",),
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<secret>.*?)(?=-----END|\Z)",
     re.DOTALL,
 )
@@ -246,11 +257,16 @@ _SETTINGS = (
         ("-u", "--user", "--proxy-user"),
         r"(?:^|[\s\[,\"'])(?:-u|--user|--proxy-user)(?:=|[\s,\"']{1,9})[^\s,:\"'][^\s:\"']{0,200}:(?!\d+\b|root\b)(?P<secret>[^\s\"',]+)",
     ),
-    Shape(("machine",), r"(?i)\bmachine\s+\S+\s[^:]{0,200}?\bpassword\s+(?P<secret>(?!…)\S{4,})"),
+    Shape(
+        ("machine",),
+        r"(?i)\bmachine\s+\S+\s[^:]{0,200}?\bpassword\s+(?P<secret>(?!…)\S{4,})",
+        gate=r"password\s",
+    ),
     Shape(("sshpass",), r"\bsshpass\s+-p\s*[\"']?(?P<secret>(?!…)[^\s\"']+)"),
     Shape(
-        ("key provided", "key for "),
+        ("key",),
         r"(?i)(?:key provided|key for \S{1,99}):\s*[\"']?(?P<secret>(?=\S*\d)[\w*.-]{8,})",
+        gate="key (?:provided|for )",
     ),
     Shape(
         ("key", "wandb", "login"),
@@ -282,7 +298,12 @@ IN_URLS = (
         reveals=False,
     ),
 )
-RANDOM = Shape((), r"(?<![\w-])[A-Za-z0-9_-]{24,}", accepts=is_random)
+RANDOM = Shape(
+    (),
+    r"(?<![\w-])(?=[A-Za-z0-9_-]{24})(?=[a-z0-9_-]*[A-Z])(?=[A-Z0-9_-]*[a-z])[A-Za-z0-9_-]+",
+    accepts=is_random,
+    is_word=True,
+)
 """Whatever service it is of. No reason to refuse a value that holds one: it may be a path."""
 
 SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_CLIENTS, *_SETTINGS, RANDOM)

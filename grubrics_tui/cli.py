@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
+from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Annotated
 
@@ -278,5 +282,18 @@ def main() -> None:
 def _run() -> int:
     for complaint in load_env_file(os.environ):
         say(f"warning: {complaint}", to=sys.stderr)
-    app()
+    atexit.register(gc.freeze)  # What is left then goes with the process: nothing to collect.
+    _app_for(sys.argv[1:])()
     return 0
+
+
+def _app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The program with the one command that is asked for: Typer prepares every one it knows."""
+    asked = [one for one in app.registered_commands if arguments[:1] == [_name_of(one)]]
+    chosen = copy(app)
+    chosen.registered_commands = asked or app.registered_commands
+    return chosen
+
+
+def _name_of(command: typer.models.CommandInfo) -> str | None:
+    return command.name or (command.callback and command.callback.__name__)

@@ -60,6 +60,7 @@ class Health:
 
 
 UNKNOWN = Health(is_known=False)
+_HEALTHY = Health()
 
 
 def health_of(
@@ -102,7 +103,7 @@ class HealthBook:
     """The verdicts on the runs of one folder, cached in the user's cache directory."""
 
     def __init__(self, root: Path, path: Path | None = None) -> None:
-        self._root = root
+        self._root, self._folder = root, str(root)
         self._index = Index(root, path or index_path().with_name("health-1.sqlite"))
         self._rules = _rules_stamp()
         self._known: dict[str, tuple[str, Row]] | None = None
@@ -155,10 +156,10 @@ class HealthBook:
 
     def _stamp(self, info: RunInfo) -> str:
         # Text: making path objects for ten thousand runs would take longer than all else.
-        folder = f"{self._root}/{info.id}"
-        console = f"{folder}/attempt_{max(1, info.state.attempt)}/console.log"
-        files = (f"{folder}/train_log.jsonl", console)
-        return " ".join([self._rules, str(info.state.ended), *map(_stamp, files)])
+        folder, state = f"{self._folder}/{info.id}", info.state
+        log = _stamp(f"{folder}/train_log.jsonl")
+        console = _stamp(f"{folder}/attempt_{max(1, state.attempt)}/console.log")
+        return f"{self._rules} {state.ended} {log} {console}"
 
 
 def _stamp(file: str) -> str:
@@ -195,7 +196,7 @@ def _from_row(row: Row) -> Health:
     try:
         raw = row["finding"]
         if raw is None:
-            return Health()
+            return _HEALTHY
         severity = Severity(raw["severity"])
         step = None if raw["onset_step"] is None else int(raw["onset_step"])
         finding = Finding(str(raw["id"]), severity, str(raw["title"]), "", onset_step=step)

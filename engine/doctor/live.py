@@ -60,7 +60,9 @@ class RunFollower:
 
     def __init__(self, run: RunDir, since_attempt: int = 1) -> None:
         self._run = run
-        self._attempt, self._begin = since_attempt, begin_of(run, since_attempt)
+        # No attempt comes before the first one.
+        self._attempt = since_attempt
+        self._begin = begin_of(run, since_attempt) if since_attempt > 1 else 0
         self._doctor, self._watch = LiveDoctor(run), RunWatch(run, columns=True)
         self._columns = Columns()
         self._data: list[Finding] | None = None

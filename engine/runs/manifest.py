@@ -57,6 +57,8 @@ def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]])
 
 def _plain(value: Any, depth: int = _DEEPEST) -> Any:
     """A JSON value without NaN and without what lies too deep."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

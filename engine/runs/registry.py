@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,18 +83,21 @@ def active_run(root: Path) -> RunInfo | None:
 
 def _stamps(root: Path) -> Iterator[tuple[str, str]]:
     """``(id, stamp)`` of every folder that holds a run."""
+    folder = str(root)
     for name in folder_names(root):
         try:
-            stamp = stamp_of(f"{root}/{name}/state.json")
+            stamp = stamp_of(f"{folder}/{name}/state.json")
         except OSError:
-            if not there(f"{root}/{name}/manifest.json"):
+            if not there(f"{folder}/{name}/manifest.json"):
                 continue
             stamp = "no state"
-        yield name, stamp + _notes_stamp(f"{root}/{name}/notes.json")
+        yield name, stamp + _notes_stamp(f"{folder}/{name}/notes.json")
 
 
 def _notes_stamp(file: str) -> str:
     """Most runs have no notes, and their stamp is that of the state alone."""
+    if not os.access(file, os.F_OK):  # An error for each of ten thousand runs would take longer.
+        return ""
     try:
         return f" {stamp_of(file)}"
     except OSError:
@@ -121,9 +125,12 @@ def _state_row(state: RunState) -> Row:
 def _info(root: Path, name: str, row: Row) -> RunInfo:
     """Safe to show whatever the row says."""
     recorded = state_from_json(row.get("state"))
-    state = UNREADABLE if recorded is None else observe(recorded, RunDir(root / name))
-    if recorded is not None and state.state == "lost" and not recorded.has_ended:
-        state = observed_state(RunDir(root / name))  # It may have ended since its file was read.
+    state = UNREADABLE if recorded is None else recorded
+    if not state.has_ended:  # Making path objects for all ended runs would take long.
+        run = RunDir(root / name)
+        state = observe(state, run)
+        if state.state == "lost":
+            state = observed_state(run)  # It may have ended since its file was read.
     return RunInfo(
         name,
         state,

@@ -271,6 +271,27 @@ def test_many_lines_are_masked_as_each_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert mask_lines(lines) == each and mask_data({"all": lines}) == {"all": each}
 
 
+@pytest.mark.parametrize("secret", [*SHAPES.values(), "opaque-value-1", "opaque-\x1b[0mvalue-1"])
+def test_the_only_secret_of_many_lines_is_masked(
+    monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("MY_SECRET", "opaque-value-1")
+    _are_masked_as_alone(
+        ["step:3 - loss:0.25", f"x {secret} y", "grpo_tiny-20261122-171332  60/60"]
+    )
+
+
+@pytest.mark.parametrize("context", IN_CONTEXT)
+def test_the_only_secret_that_its_context_tells_is_masked(context: str) -> None:
+    around, secret = IN_CONTEXT[context]
+    _are_masked_as_alone(["step:3 - loss:0.25", *around.format(secret).splitlines(), "finished"])
+
+
+def _are_masked_as_alone(lines: list[str]) -> None:
+    each = [mask_text(line) for line in lines]
+    assert mask_lines(lines) == each and mask_data([{"all": lines}]) == [{"all": each}]
+
+
 _REPEATED = (
     *("a_b_", "-", "--a", "-eyJa", "-eyJaaaaaaaa.", "-u,,", " -u a,", "key ", "key=' ", "A_"),
     *("basic ", "://a@", "-----BEGIN PRIVATE KEY-----", "password 'a", "wandb  ", 'key"]  '),
