@@ -35,6 +35,7 @@ def reproduce_recorded(run: RunDir, step: int | None, dry_run: bool, as_json: bo
         "why": plan.why,
         "rollouts": len(plan.rollouts),
         "gone": plan.gone,
+        "edited": plan.edited,
     }
     if dry_run:
         answer({**told, "replay": None}, "dry run: nothing was scored", as_json)
@@ -48,6 +49,9 @@ def reproduce_recorded(run: RunDir, step: int | None, dry_run: bool, as_json: bo
 def _planned(plan: Recorded) -> Iterator[str]:
     count = len(plan.rollouts)
     yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {_by(plan.judge)}"
+    if plan.edited:
+        named = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
+        yield f"not what the run was launched with: {named}; scored with what is there now"
     if plan.gone:
         yield f"left out: {plan.gone} whose question is not in the training file any more"
 

@@ -30,6 +30,7 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.launch.steps import step_plan
 from engine.own_reward.code import code_files, keep_code
+from engine.own_reward.inputs import input_files, keep_inputs
 from engine.preflight.models import local_folder, model_name
 from engine.records.model_folder import model_files
 from engine.records.ownership import STAMP
@@ -218,6 +219,7 @@ def _create(launch_plan: LaunchPlan) -> RunDir:
         files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
         if function := reward_function(launch_plan.recipe):
             keep_code(function, run.code)
+            keep_inputs(function, run.code)
         jsonl.write_json(run.manifest, contents)
         write_state(
             run,
@@ -270,6 +272,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             data,
             code_files(reward_function(recipe)),
             _base_model(recipe, ticket),
+            input_files(reward_function(recipe)),
         ),
         "seeds": {key: one["value"] for key, one in config.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,

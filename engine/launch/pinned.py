@@ -24,6 +24,8 @@ from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.launch.sft_compose import sft_values
 from engine.own_reward.code import code_files
+from engine.own_reward.inputs import input_files
+from engine.records.own_code import OF_CODE, OF_DATA, OF_INPUTS
 from engine.runs import manifest
 from engine.runs.rundir import RunDir
 
@@ -64,16 +66,31 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:
-    """The files of the recipe's own reward function, as ``records.own_code.code_values`` names
-    those of a run."""
-    files = code_files(reward_function(recipe))
+    """The files of the recipe's own reward function and those it reads, as
+    ``records.own_code.code_values`` names those of a run."""
+    function = reward_function(recipe)
+    files = code_files(function)
     names = {path: path.relative_to(files[0].parent) for path in files}
-    return {f"reward function {name}": content_hash(path) for path, name in names.items()}
+    return {
+        **{f"{OF_CODE} {name}": content_hash(path) for path, name in names.items()},
+        **{f"{OF_INPUTS} {path}": content_hash(path) for path in input_files(function)},
+    }
+
+
+def training_data_hashes(recipe: Recipe) -> dict[str, str]:
+    """The training files, as ``records.own_code.data_values`` names those of a run. Validation
+    decides no weights."""
+    value = recipe.get("data.train_files") or recipe.get("data.train_file")
+    names = value if isinstance(value, list) else [value]
+    paths = [Path(str(name)).expanduser() for name in names if name]
+    return {f"{OF_DATA} {path}": content_hash(path) for path in paths if path.is_file()}
 
 
 def training_fingerprint(recipe: Recipe) -> str:
-    """SHA-256 of ``training_values`` and of the recipe's own reward function, in hex."""
-    values = {**training_values(recipe), **code_hashes(recipe)}
+    """SHA-256 of ``training_values``, of the training files and of the recipe's own reward
+    function, in hex."""
+    files = {**training_data_hashes(recipe), **code_hashes(recipe)}
+    values = {**training_values(recipe), **files}
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

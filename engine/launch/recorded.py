@@ -22,6 +22,7 @@ from engine.launch.scoring import asks_judge, reward_function
 from engine.launch.telling_step import telling_step
 from engine.launch.twin import require_here
 from engine.own_reward.processes import RewardProcesses, source_of
+from engine.records.surroundings import edited_files
 from engine.rubrics.custom import custom_score, question_of
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
@@ -47,7 +48,9 @@ class Rollout:
 class Recorded:
     """A step that can be scored again. ``judge`` is None where a function of the recipe scores.
 
-    ``gone`` counts the rollouts whose question is in no training file any more.
+    ``gone`` counts the rollouts whose question is in no training file any more; ``edited`` are the
+    files of the data and the reward that are not what the run was launched with: what they are now
+    is scored with.
     """
 
     run: str
@@ -57,6 +60,7 @@ class Recorded:
     rollouts: tuple[Rollout, ...]
     gone: int
     judge: JudgeSettings | None
+    edited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
         raise UsageError(f"{files}: none of the questions of step {found.step} is in it")
     judge = JudgeSettings(**recipe.section("judge")) if asks_judge(recipe) else None
     gone = len(pairs) - len(rollouts)
-    return Recorded(run.id, found.step, found.why, recipe, rollouts, gone, judge)
+    manifest = run.read_manifest()
+    scored_with = {key: value for key, value in manifest.items() if key != "model"}
+    edited = tuple(edited_files(scored_with))
+    return Recorded(run.id, found.step, found.why, recipe, rollouts, gone, judge, edited)
 
 
 def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:

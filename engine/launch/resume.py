@@ -176,6 +176,7 @@ def _next_attempt(
         Path(manifest.get("config_path") or ""),
         [Path(name) for name in before.get("data", {})],
         model=[Path(name) for name in before.get("model", {})],
+        reward_inputs=[Path(name) for name in before.get("reward_inputs", {})],
     )
     if "code" in manifest:
         after["code"] = executed_code(run, manifest["code"], cwd)
@@ -236,6 +237,8 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         )
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run goes on with its new content"
+    for path in changed_files(manifest, now, "reward_inputs"):
+        yield f"{path}, which the reward reads, changed since the launch; its new content is read"
     for path in changed_files(manifest, now, "model"):
         yield (
             f"{path} changed since the launch; the weights come from the checkpoint, all else of "

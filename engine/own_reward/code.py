@@ -17,7 +17,7 @@ from engine import files
 from engine.own_reward.function import RewardFunction
 
 _MOST_FILES = 500
-_LARGEST = 10 << 20
+LARGEST = 10 << 20
 _PACKAGES = "site-packages"
 _IMPORTERS = ("import_module", "__import__")
 
@@ -92,11 +92,15 @@ def keep_code(function: RewardFunction, folder: Path) -> None:
     """Copy the files into ``folder``, as they lie in the function's own folder. OSError."""
     found = code_files(function)
     for path in found:
-        name = path.relative_to(found[0].parent)
-        for parent in reversed(name.parents):
-            files.make_folder(folder / parent)
-        with os.fdopen(files.open_to_append(folder / name), "wb") as handle:
-            handle.write(files.read_regular(path, _LARGEST))
+        keep_copy(path, folder, path.relative_to(found[0].parent))
+
+
+def keep_copy(path: Path, folder: Path, name: Path) -> None:
+    """Copy a file into ``folder`` of a run under a relative ``name``. OSError."""
+    for parent in reversed(name.parents):
+        files.make_folder(folder / parent)
+    with os.fdopen(files.open_to_append(folder / name), "wb") as handle:
+        handle.write(files.read_regular(path, LARGEST))
 
 
 def _relative_cwd(file: Path) -> Path:
@@ -110,7 +114,7 @@ def _lies_in(path: Path, folder: Path) -> bool:
 def _imported(path: Path, top: Path) -> Iterator[str]:
     """Absolute names of the modules that a file may import, best known first."""
     try:
-        tree = ast.parse(files.read_regular(path, _LARGEST))
+        tree = ast.parse(files.read_regular(path, LARGEST))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     package = path.parent.relative_to(top).parts if path.is_relative_to(top) else ()

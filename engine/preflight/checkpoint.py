@@ -8,7 +8,12 @@ from pathlib import Path
 from engine import jsonl
 from engine.errors import UsageError, nearest
 from engine.launch.launcher import checkpoint_dir
-from engine.launch.pinned import code_hashes, training_fingerprint, training_values
+from engine.launch.pinned import (
+    code_hashes,
+    training_data_hashes,
+    training_fingerprint,
+    training_values,
+)
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.launch.scoring import asks_judge
 from engine.masking import mask, mask_url
@@ -17,7 +22,7 @@ from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
 from engine.records.model_folder import missing_parts
-from engine.records.own_code import code_values
+from engine.records.own_code import code_values, data_values
 from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.records.step_folders import WantedFiles, complete_steps, written_steps
 from engine.runs.registry import RunInfo, list_runs
@@ -247,9 +252,11 @@ def _differing(recipe: Recipe, owner: RunDir) -> str:
         return ""
     now = training_values(recipe)
     keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
-    kept, code = code_values(owner.read_manifest()), code_hashes(recipe)
+    contents = owner.read_manifest()
+    kept = {**code_values(contents), **data_values(contents)}
+    files = {**code_hashes(recipe), **training_data_hashes(recipe)}
     found = [
-        *(f"{name} was edited" for name in code if kept.get(name, code[name]) != code[name]),
+        *(f"{name} was edited" for name in files if kept.get(name, files[name]) != files[name]),
         *(f"{key} was {earlier.get(key)}, now {now.get(key)}" for key in keys),
     ]
     shown = ", ".join(found[:3])

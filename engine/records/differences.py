@@ -20,6 +20,7 @@ _NAMES = {
     "environment": "software",
     "data": "data files",
     "code": "reward function",
+    "reward_inputs": "reward inputs",
     "model": "base model",
 }
 _SAID_BY_THE_HASH = "bytes"
@@ -144,6 +145,7 @@ _SECTIONS = (
     "recipe file",
     "data files",
     "reward function",
+    "reward inputs",
     "base model",
     "packages",
     "variables",

@@ -9,16 +9,30 @@ from typing import Any
 from engine.records.environment import fingerprint
 from engine.runs.rundir import RunDir
 
+OF_CODE, OF_INPUTS, OF_DATA = "reward function", "reward input", "data file"
+"""What files are called among the values of a configuration."""
+
 Files = Mapping[str, Mapping[str, Any]]
 """Fingerprints by path; the function's own file is the first."""
 
 
 def code_values(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """``{"reward function rw.py": sha256}``, by path in the function's own folder: what a
-    configuration says besides its keys."""
-    files: Files = manifest.get("code") or {}
-    names = _names(files)
-    return {f"reward function {names[path]}": facts["sha256"] for path, facts in files.items()}
+    """``{"reward function rw.py": sha256}``, by path in the function's own folder, and the files
+    that it reads, by path: what a configuration says besides its keys."""
+    code: Files = manifest.get("code") or {}
+    inputs: Files = manifest.get("reward_inputs") or {}
+    names = _names(code)
+    return {
+        **{f"{OF_CODE} {names[path]}": facts["sha256"] for path, facts in code.items()},
+        **{f"{OF_INPUTS} {path}": facts["sha256"] for path, facts in inputs.items()},
+    }
+
+
+def data_values(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """``{"data file data/train.parquet": sha256}``: two runs of one configuration on other data are
+    no repetitions of each other."""
+    data: Files = manifest.get("data") or {}
+    return {f"{OF_DATA} {path}": facts["sha256"] for path, facts in data.items()}
 
 
 def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from engine import jsonl
 from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
 from engine.records.checkpoints import CheckpointReport, check_checkpoint
 from engine.records.derived import derived_keys
-from engine.records.own_code import code_values
+from engine.records.own_code import code_values, data_values
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 from engine.watch import metrics
@@ -120,10 +120,11 @@ class RunRecord:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Effective values by dotted key, and the hashes of an own reward function."""
+        """Effective values by dotted key, and the hashes of the data and of an own reward
+        function."""
         config = self.manifest.get("config", {})
         values = {key: entry["value"] for key, entry in config.items()}
-        return {**values, **code_values(self.manifest)}
+        return {**values, **data_values(self.manifest), **code_values(self.manifest)}
 
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""

@@ -15,7 +15,7 @@ from engine.records.environment import (
 )
 
 Snapshot = Mapping[str, Any]
-PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code", "model")
+PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code", "reward_inputs", "model")
 
 
 def surroundings(
@@ -24,11 +24,12 @@ def surroundings(
     data: Iterable[Path],
     code: Iterable[Path] = (),
     model: Iterable[Path] = (),
+    reward_inputs: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Software, git, machine, recipe file, data, and the files of the recipe's own reward function
-    and of the model it starts from as they are now; relative to ``cwd``. Without such files there
-    is no part ``code``, and none ``model``."""
-    own = _fingerprints(cwd, code)
+    """Software, git, machine, recipe file, data, and the files of the recipe's own reward function,
+    of what that reads, and of the model it starts from as they are now; relative to ``cwd``.
+    Without such files there is no part ``code``, ``reward_inputs`` or ``model``."""
+    own, inputs = _fingerprints(cwd, code), _fingerprints(cwd, reward_inputs)
     base = {str(path): model_fingerprint(cwd / path) for path in model if (cwd / path).is_file()}
     return {
         "environment": environment_snapshot(),
@@ -37,6 +38,7 @@ def surroundings(
         "recipe_file": _fingerprints(cwd, [recipe_file]),
         "data": _fingerprints(cwd, data),
         **({"code": own} if own else {}),
+        **({"reward_inputs": inputs} if inputs else {}),
         **({"model": base} if base else {}),
     }
 
@@ -61,19 +63,20 @@ def flat(snapshot: Snapshot, parts: Iterable[str]) -> dict[tuple[str, ...], Any]
 
 
 def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
-    """The files of ``part`` ("recipe_file", "data" or "model") whose content is another or gone."""
+    """The files of ``part`` ("recipe_file", "data", ...) whose content is another or gone."""
     old, new = before.get(part) or {}, after.get(part) or {}
     return [path for path in old if digest(new.get(path) or {}) != digest(old[path])]
 
 
 def edited_files(manifest: Snapshot) -> list[str]:
-    """The data files, and the files of the reward function and of the base model, that are not
-    what they were when the run was launched: a new run trains on what they are now."""
+    """The data files, and the files of the reward function, of what it reads and of the base
+    model, that are not what they were when the run was launched: a new run trains on what they
+    are now."""
     cwd = Path(str(manifest.get("cwd") or "."))
-    parts = ("data", "code", "model")
+    parts = ("data", "code", "reward_inputs", "model")
     before = {part: manifest.get(part) or {} for part in parts}
     of_model = ((path, model_fingerprint) for path in before["model"])
-    others = ((path, fingerprint) for part in ("data", "code") for path in before[part])
+    others = ((path, fingerprint) for part in parts[:-1] for path in before[part])
     now = {path: look(cwd / path) for path, look in (*others, *of_model) if (cwd / path).is_file()}
     return [path for part in parts for path in changed_files(before, {part: now}, part)]
 

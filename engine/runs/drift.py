@@ -1,4 +1,5 @@
-"""Whether the files of a run's own reward function are still what the run was launched with."""
+"""Whether the files of a run's own reward function, and those it reads, are still what the run was
+launched with."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class CodeWatch:
     """Looks at the files again and again; one that was not touched is not read."""
 
     def __init__(self, manifest: Mapping[str, Any], cwd: Path) -> None:
-        files = manifest.get("code") or {}
+        inputs = manifest.get("reward_inputs") or {}
+        files = {**(manifest.get("code") or {}), **inputs}
+        self._inputs = {cwd / path for path in inputs}
         self._hashes: dict[Path, str | None] = {
             cwd / path: facts["sha256"] for path, facts in files.items()
         }
@@ -41,6 +44,10 @@ class CodeWatch:
         if self._hashes[path] == self._launched[path]:
             return f"{path} is again what it was at the launch"
         what = "changed" if self._hashes[path] else "is gone"
+        if path in self._inputs:
+            return (
+                f"{path}, which the reward reads, {what} since the launch; it is read where it is"
+            )
         return f"{path} {what} since the launch; the run keeps its copy"
 
 

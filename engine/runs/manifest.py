@@ -167,6 +167,7 @@ _OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
     "recipe_file": _files,
     "data": _files,
     "code": _files,
+    "reward_inputs": _files,
     "model": _files,
 }
 

@@ -234,3 +234,74 @@ def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_refused_by
     check = checkpoint.check(Subject(recipe(), {}, Path("runs")))
     assert "another configuration" in check.message
     assert "reward function part.py was edited" in check.message
+
+
+class TestWhatTheRewardReads:
+    """Tables and word lists that the function's code names are part of the reward."""
+
+    @pytest.fixture(autouse=True)
+    def table(self, folder: Path) -> Path:
+        (folder / "mine" / "tables").mkdir()
+        path = folder / "mine" / "tables" / "weights.json"
+        path.write_text('{"a": 1}')
+        (folder / "words.txt").write_text("one")
+        (folder / "mine" / "part.py").write_text(
+            'import json, pathlib\nHERE = pathlib.Path(__file__).parent / "tables"\n'
+            'V = json.loads((HERE / "weights.json").read_text())\n'
+            'W = open("words.txt").read()\nX = "absent.json"\nY = "part.py"\n'
+        )
+        return path
+
+    def test_the_manifest_has_their_hashes_and_the_run_a_copy_of_those_beside_the_code(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
+        run = launch(plan(recipe(), "a"))
+        assert list(run.read_manifest()["reward_inputs"]) == [
+            "words.txt",
+            "mine/tables/weights.json",
+        ]
+        assert (run.code / "tables" / "weights.json").read_text() == '{"a": 1}'
+
+    def test_an_edit_is_another_configuration_and_another_reward(self, table: Path) -> None:
+        first, before = made("a"), training_fingerprint(recipe())
+        table.write_text('{"a": 2}')
+        assert training_fingerprint(recipe()) != before
+        found = compared(first, made("b"))
+        assert found.reward_keys == ("reward input mine/tables/weights.json",)
+        assert [each.name for each in found.environment] == [
+            "reward inputs: mine/tables/weights.json sha256"
+        ]
+        assert edited_files(first.read_manifest()) == ["mine/tables/weights.json"]
+
+    def test_a_resume_and_the_watch_say_that_the_new_content_is_read(self, table: Path) -> None:
+        run = made("a")
+        watch = CodeWatch(run.read_manifest(), Path.cwd())
+        table.write_text('{"a": 2}')
+        (warning,) = resume_plan(run)[0].warnings
+        assert warning == (
+            "mine/tables/weights.json, which the reward reads, changed since the launch; its new "
+            "content is read"
+        )
+        (changed,) = watch.changes()
+        assert watch.describe(changed).endswith(
+            "weights.json, which the reward reads, changed since the launch; it is read where it is"
+        )
+
+
+def test_other_training_data_is_another_configuration_and_no_repetition() -> None:
+    Path("train.jsonl").write_text("{}\n")
+    first, before = made("a"), training_fingerprint(recipe())
+    Path("train.jsonl").write_text('{"a": 1}\n')
+    assert training_fingerprint(recipe()) != before
+    assert compared(first, made("b")).no_effect == ()
+
+
+def test_a_folder_with_checkpoints_of_other_training_data_is_refused_by_name() -> None:
+    Path("train.jsonl").write_text("{}\n")
+    claim(made("a"))
+    Path("checkpoints/global_step_1").mkdir(parents=True)
+    Path("checkpoints/latest_checkpointed_iteration.txt").write_text("1")
+    Path("train.jsonl").write_text('{"a": 1}\n')
+    check = checkpoint.check(Subject(recipe(), {}, Path("runs")))
+    assert "data file train.jsonl was edited" in check.message

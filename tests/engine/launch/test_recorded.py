@@ -127,11 +127,13 @@ class TestOwnFunction:
         assert found.rollouts[1].failed == "other: KeyError: 'unit' (own.py:3)"
 
     def test_another_step_may_be_asked_for(self, run: RunDir) -> None:
+        assert recorded(run, step=1).edited == ()
         assert again(run, step=1).outcome == "same"
 
     def test_a_function_that_was_changed_is_named(self, run: RunDir) -> None:
         Path("own.py").write_text("def score(**given):\n    return 1.0\n")
         assert again(run, step=1).rollouts[0].moved == "reward function"
+        assert recorded(run, step=1).edited == ("own.py",)
 
     def test_a_function_that_is_gone_is_told_in_one_line(self, run: RunDir) -> None:
         Path("own.py").write_text("other = 1\n")
