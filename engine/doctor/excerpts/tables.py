@@ -39,7 +39,7 @@ def table_at(lines: Sequence[str], start: int) -> list[tuple[int, list[Pair]]]:
 
 
 def cells(line: str) -> list[str]:
-    """What stands between lines, commas or wide gaps, or between any gaps where there are no such."""
+    """What stands between lines, commas or wide gaps; between any gaps where there are none."""
     line = line.strip()
     if "|" in line:
         parts = line.strip("|").split("|")
