@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
@@ -10,6 +11,9 @@ from engine.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, agree, objection
 from grubrics_tui.screens.confirm import YES, Answer, Confirm
+
+if TYPE_CHECKING:
+    from grubrics_tui.settings import Settings
 
 _ANSWERS = (Answer(YES, "trust exactly this", "a change of it asks again"),)
 
@@ -34,6 +38,10 @@ def when_trusted(
     case = next((case for case in cases if case is not None), None)
     if case is None:
         act()
+        return
+    settings: Settings | None = getattr(screen.app, "settings", None)
+    if settings is not None and settings.read_only:
+        screen.notify("the screen is read-only: nobody is trusted from here", markup=False)
         return
 
     def answered(key: str | None) -> None:

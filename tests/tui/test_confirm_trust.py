@@ -10,6 +10,8 @@ from sample_run import SampleRun
 
 from engine import jsonl
 from engine.runs.requests import pending_stop
+from engine.runs.trust import objection
+from grubrics_tui.settings import Loaded, Settings
 
 
 async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(
@@ -51,3 +53,14 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
         await driver.shows("trust the run?", "not launched here by you", "/bin/sh -c id")
         await driver.press("y")
         await driver.shows("resume the run?")
+
+
+async def test_a_read_only_screen_does_not_ask_and_trusts_nobody(runs: Path) -> None:
+    sample = SampleRun.create(runs, "old")
+    sample.say("failed", reason="exit code 1")
+    sample.run.path.chmod(0o777)
+    async with running(runs, loaded=Loaded(Settings(read_only=True), {})) as driver:
+        await driver.press("r", "n")
+        await driver.shows("nobody is trusted from here")
+        await driver.press("y")
+    assert objection(sample.run) is not None
