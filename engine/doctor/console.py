@@ -45,10 +45,10 @@ class ConsoleDiagnosis:
             end = handle.seek(0, os.SEEK_END)
             self._begin_anew_unless_same(handle.fileno(), end)
             for offset, data in chunks(handle.fileno(), self._read, _READ):
-                self._reader.feed(data)
-                self._read = offset + len(data)
                 if stopped():
                     break
+                self._reader.feed(data)
+                self._read = offset + len(data)
             else:
                 self._read = after_hole(handle.fileno(), self._read)
         return self._reader.ended() if ended and self._read >= end else self._reader
