@@ -48,9 +48,12 @@ def other_writers(path: Path, status: os.stat_result) -> str | None:
         return None
     if status.st_mode & stat.S_IWOTH:
         return "everybody"
-    if status.st_mode & stat.S_IWGRP and not _is_private_group(path, status):
-        return f"the group {_group_name(status.st_gid)}"
-    return None
+    if not status.st_mode & stat.S_IWGRP:
+        return None
+    # With an access list the bits of the group stand for everybody that the list names.
+    if _has_access_list(path):
+        return "those whom its access list names"
+    return None if _is_private_group(status) else f"the group {_group_name(status.st_gid)}"
 
 
 def trusted_users() -> tuple[int, int]:
@@ -81,17 +84,13 @@ def _group_name(gid: int) -> str:
         return str(gid)
 
 
-def _is_private_group(path: Path, status: os.stat_result) -> bool:
-    """Whether the owner is alone in the group, as most systems set users up.
-
-    With an access list the bits of the group stand for everybody that the list names.
-    """
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether the owner is alone in the group, as most systems set users up."""
     try:
         owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
     except KeyError:
         return False
-    alone = group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
-    return alone and not _has_access_list(path)
+    return group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
 
 
 def _has_access_list(path: Path) -> bool:

@@ -410,5 +410,5 @@ def test_an_access_list_that_lets_somebody_write_counts(root: Path, what: str) -
     vouch(run)
     run.path.chmod(0o711)
     subprocess.run(["setfacl", "-m", f"u:{STRANGER}:rwx", run.path / what], check=True)
-    with pytest.raises(UntrustedError, match="is writable by"):
+    with pytest.raises(UntrustedError, match="is writable by those whom its access list names"):
         add_tags(run, ["x"])
