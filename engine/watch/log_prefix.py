@@ -11,6 +11,8 @@ _WHO = (
     r"\[?(?P<rank>(?:local_)?(?:rank|Rank|RANK|default)[ :=]{0,2}\d+)(?:\]:?|:| \|) ?",
     r"\[(?P<mpi>\d+,(?:mpirank:)?\d+(?:,[\w-]+)?)\]<std\w+>:? ?",
     r"(?P<task>\d{1,4}): (?=Traceback|  File|  [|+] |    |\[|[\w.]+(?:Error|Exception))",
+    r"(?P<machine>[a-z][a-z\d.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3}|std(?:err|out)): "
+    r"(?=Traceback|  File|    |(?:\w+\.)*\w+(?:Error|Exception)\b)",  # pdsh, ssh
     rf"(?!(?:{_LEVEL}) )(?P<host>[\w.-]{{2,40}}) +\| ",
 )
 _WHEN = (
@@ -48,7 +50,7 @@ _AROUND = (
 )
 _PREFIX = re.compile("|".join((*_WHO, *_WHEN, *_HOW_LOUD, *_WHERE, *_AROUND)))
 _MOST = 8
-_SOURCES = ("rank", "process", "mpi", "task", "host")
+_SOURCES = ("rank", "process", "mpi", "task", "machine", "host")
 _LEVELS = {"W": "WARNING", "WARN": "WARNING", "I": "INFO", "E": "ERROR", "F": "ERROR"}
 
 
