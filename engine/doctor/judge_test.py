@@ -7,10 +7,10 @@ fails in the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import CLASSES
@@ -76,9 +76,26 @@ def run_test(
         missing = _finding("no_credentials", str(error), 1.0, context)
         return JudgeTest(settings, None, None, (missing,), None)
     trial = try_judge(settings, env, calls, own)
-    return JudgeTest(
-        settings, endpoint, trial, tuple(_findings(trial, context)), _advice(recipe, trial)
+    advice = _advice(recipe, trial)
+    found = tuple(_agreeing(finding, advice) for finding in _findings(trial, context))
+    return JudgeTest(settings, endpoint, trial, found, advice)
+
+
+def _agreeing(finding: Finding, advice: Advice | None) -> Finding:
+    """The finding with the advised number of calls in flight, which was measured here: a run's own
+    records only allow to estimate it."""
+    if advice is None:
+        return finding
+    remedies = tuple(
+        replace(remedy, changes=tuple(_advised(change, advice) for change in remedy.changes))
+        for remedy in finding.remedies
     )
+    return replace(finding, remedies=remedies)
+
+
+def _advised(change: Change, advice: Advice) -> Change:
+    is_limit = change.key == "judge.max_concurrent"
+    return replace(change, after=advice.recommended) if is_limit else change
 
 
 def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:

@@ -111,7 +111,7 @@ CLASSES = {
         "config_error.judge_request",
         "The judge's server refuses the request",
         "The server knows the caller but not what is asked for: a parameter that this model does "
-        "not take, or an address of another interface.",
+        "not take, or an address of another interface, or one that leads elsewhere.",
     ),
     "parse": Class(
         "judge_parse_failure",

@@ -82,7 +82,8 @@ def _content_filter(_: MetricContext) -> Cures:
 def _parse(context: MetricContext) -> Cures:
     key, title = "judge.max_tokens", "Let replies be longer"
     longer = cures.scaled(context, key, 4, title, "the JSON of a reply is no longer cut")
-    return (longer, _TEST, *cures.without_judge(context))
+    model = Remedy("Use a judge model that keeps to the format that it is asked for")
+    return (longer, model, _TEST, *cures.without_judge(context))
 
 
 def _scale(context: MetricContext) -> Cures:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import openai
 
@@ -16,7 +17,7 @@ from engine.rubrics.judge.base import ErrorKind, JudgeResult, ScoringError, Toke
 from engine.rubrics.judge.credentials import Credentials, find_credentials
 from engine.rubrics.judge.retry import RETRYABLE, Backoff
 from engine.rubrics.judge.slots import Slots
-from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores
+from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores, shortened
 from engine.rubrics.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class ApiJudge:
                 raw = await completions.create(**self._request(messages))
             if page := _page(raw.http_response):
                 return _Failure(page), None
-            reply = raw.parse()
+            reply = _completion(raw)
             tokens = _tokens(reply)
             return read_scores(_content(reply), n_answers), tokens
         except (TimeoutError, openai.APITimeoutError):
@@ -106,7 +107,7 @@ class ApiJudge:
             error = ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)")
         except openai.OpenAIError as problem:
             return _classified(problem, self._settings.model), tokens
-        except ValueError as problem:  # also a body that is not JSON, which the client lets through
+        except ValueError as problem:
             error = ScoringError("parse", f"{problem}")
         except Exception as problem:  # whatever the client meets must cost one sample, not a run
             error = ScoringError("other", f"{type(problem).__name__}: {problem}")
@@ -188,10 +189,20 @@ def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOp
     )
 
 
+def _completion(raw: Any) -> Any:
+    """The completion of a response; ReplyError quotes what is none."""
+    text = raw.http_response.text
+    try:
+        reply = raw.parse()
+    except ValueError as error:  # a body that is no JSON, which the client lets through
+        raise ReplyError(f"the reply is no JSON: {shortened(text)}") from error
+    if not getattr(reply, "choices", None):
+        raise ReplyError(f"the reply has no choices: {shortened(text)}")
+    return reply
+
+
 def _content(reply: Any) -> str:
-    choices = getattr(reply, "choices", None)
-    if not choices:
-        raise ReplyError("the reply has no choices")
+    choices = reply.choices
     content = getattr(choices[0].message, "content", None)
     if not content:
         reason = choices[0].finish_reason
@@ -225,9 +236,22 @@ def _classified(error: openai.OpenAIError, model: str) -> _Failure:
     code = error.code if isinstance(error, openai.APIError) else None
     if code and code not in message:  # insufficient_quota, content_filter, ...: it tells most
         message = f"{message} ({code})"
+    if (target := _redirects_to(error)) is not None:
+        message = f"{message}: the address redirects to {target}"
     if isinstance(error, openai.NotFoundError):
         message = f"model '{model}' was not found: {message}"
     return _Failure(ScoringError(_kind(error), message), _retry_after(error))
+
+
+def _redirects_to(error: openai.OpenAIError) -> str | None:
+    """The host alone: the rest of an address may hold a key."""
+    if not isinstance(error, openai.APIStatusError) or not error.response.is_redirect:
+        return None
+    try:
+        host = urlsplit(error.response.headers["location"]).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return host or "another path"
 
 
 def _kind(error: openai.OpenAIError) -> ErrorKind:

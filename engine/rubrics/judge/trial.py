@@ -50,6 +50,10 @@ LONG_WRONG = replace(
 )
 
 
+_SAME = 0.01
+"""Scores that are closer than that tell nothing apart."""
+
+
 @dataclass(frozen=True)
 class Verdicts:
     """By how much the right answer was scored above the wrong one, in each call that asked for the
@@ -157,4 +161,5 @@ async def _ask(judge: Judge, probe: Probe, is_swapped: bool = False) -> JudgeRes
 
 def _margins(results: Sequence[JudgeResult]) -> tuple[float, ...]:
     scored = (result.scores for result in results if result.scores is not None)
-    return tuple(scores[0] - scores[-1] for scores in scored if len(scores) > 1)
+    margins = (scores[0] - scores[-1] for scores in scored if len(scores) > 1)
+    return tuple(0.0 if abs(margin) < _SAME else margin for margin in margins)

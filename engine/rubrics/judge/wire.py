@@ -55,10 +55,10 @@ def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
     wanted = [f"a{number}" for number in range(1, n_answers + 1)]
     best = _most_complete(_json_values(_without_thoughts(reply)), wanted)
     if not best:
-        raise ReplyError(f"no evaluations in {_shortened(reply)}")
+        raise ReplyError(f"no evaluations in {shortened(reply)}")
     missing = [answer_id for answer_id in wanted if answer_id not in best]
     if missing:
-        raise ReplyError(f"no score for {', '.join(missing)} in {_shortened(reply)}")
+        raise ReplyError(f"no score for {', '.join(missing)} in {shortened(reply)}")
     return _on_scale([best[answer_id] for answer_id in wanted])
 
 
@@ -161,6 +161,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _shortened(reply: str) -> str:
+def shortened(reply: str) -> str:
+    """A reply as errors quote it."""
     text = " ".join(reply.split())
     return repr(text if len(text) <= 200 else f"{text[:200]}...")

@@ -160,6 +160,51 @@ def test_a_judge_that_does_not_tell_right_from_wrong() -> None:
     assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
 
 
+def test_scores_that_differ_by_a_hair_are_the_same() -> None:
+    with judge_server(every=Reply(content=scores_of(0.701, 0.7))) as server:
+        found = ask(server)
+    assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
+
+
+def test_advice_and_remedy_name_the_same_number_of_calls() -> None:
+    with judge_server(Reply(), Reply(), every=error(429, "too many")) as server:
+        found = ask(server, calls=8)
+    assert found.advice is not None
+    changes = [change for one in found.findings[0].remedies for change in one.changes]
+    assert [c.after for c in changes if c.key == "judge.max_concurrent"] == [
+        found.advice.recommended
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (Reply(body={"error": {"message": "model overloaded"}}), 'no choices: \'{"error"'),
+        (Reply(raw=b" "), "the reply is no JSON: ''"),
+        (Reply(raw=b"hello"), "the reply is no JSON: 'hello'"),
+    ],
+)
+def test_a_reply_that_is_no_completion_is_quoted(reply: Reply, says: str) -> None:
+    with judge_server(every=reply) as server:
+        (one,) = ask(server).findings
+    assert says in one.evidence[0].text
+
+
+def test_an_address_that_redirects_is_named_with_the_host_it_leads_to() -> None:
+    away = Reply(302, raw=b"", headers={"location": "https://login.example.org/sso?key=1"})
+    with judge_server(every=away) as server:
+        (one,) = ask(server).findings
+    assert one.id == "config_error.judge_request"
+    assert "redirects to login.example.org" in one.evidence[0].text
+    assert "key=1" not in one.evidence[0].text
+
+
+def test_a_reply_in_another_format_is_no_matter_of_its_length_alone() -> None:
+    with judge_server(every=Reply(content="The first one is right.")) as server:
+        (one,) = ask(server).findings
+    assert any("keeps to the format" in remedy.title for remedy in one.remedies)
+
+
 def test_a_judge_that_scores_a_wrong_answer_higher_fails() -> None:
     with judge_server(every=Reply(content=scores_of(0.0, 1.0))) as server:
         (one,) = ask(server).findings
