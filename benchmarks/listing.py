@@ -1,15 +1,23 @@
 """How long ``grubrics-tui runs`` takes, start of Python included, with 10 and 10,000 runs.
 
-    python benchmarks/listing.py
+    python benchmarks/listing.py [--beside TREE] [--counts 10 10000]
 
-Cold is the first call ever (no index yet), warm every later one; ``--json`` goes to a pipe as well.
-The manifests are those of ``grpo_tiny``, 0.1 MB each, so 1.1 GB go to the temporary folder
-meanwhile. Beside it, on as many offline runs of its own: ``wandb sync --dry-run --verbose``, which
-prints their names.
+Cold is the first call ever (no index yet). Warm is a call after every finished run was examined,
+which takes many calls; with running ones the doctor examines those in each call. Output goes to a
+pipe. The manifests are those of ``grpo_tiny``, 0.1 MB
+each, so 1.1 GB go to the temporary folder meanwhile. Beside it, in turns, on the same folder:
+
+    TREE                    the same commands of another checkout, such as an earlier commit's
+    ls -l */state.json      the least that looking at every run costs
+    find -newer             a program of C that looks at two files of each run
+    wandb sync --dry-run    on as many offline runs of its own; prints their names
+
+CPU seconds are of the whole command, user and system.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -19,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,10 +39,13 @@ from engine.runs.state import RunState, write_state
 ROOT = Path(__file__).resolve().parents[1]
 COUNTS = (10, 10_000)
 UNFINISHED = 20
-REPEATS, COLD_REPEATS = 7, 3
+REPEATS, COLD_REPEATS = 7, 2
+OURS = (sys.executable, "-m", "grubrics_tui", "runs")
+
+Measured = tuple[Sequence[str], int, Path]
 
 
-def make_runs(root: Path, count: int) -> None:
+def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
     """Runs that ended in every way, and up to 20 that say they go on; half of those are lost."""
     from engine.launch.launcher import manifest, plan
     from engine.launch.recipe import load_recipe
@@ -46,7 +58,7 @@ def make_runs(root: Path, count: int) -> None:
         run = RunDir(root / time.strftime("grpo_tiny-%Y%m%d-%H%M%S", time.gmtime(started)))
         run.path.mkdir(parents=True)
         run.manifest.write_text(text)
-        state = _going_on(number) if number < min(UNFINISHED, count // 2) else _ended(chance)
+        state = _going_on(number) if number < min(unfinished, count // 2) else _ended(chance)
         write_state(run, state.evolve(started=started, heartbeat=now, total_steps=60))
 
 
@@ -74,9 +86,28 @@ def make_wandb_runs(folder: Path, count: int) -> None:
         (run / f"run-{number:08x}.wandb").touch()
 
 
-def measure(command: Sequence[str], folder: Path, lines: int) -> tuple[float, float]:
-    """Seconds and MiB of one call, whose output is read through a pipe."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
+@dataclass(frozen=True)
+class Cost:
+    """One call of a command: seconds, CPU seconds, and MiB of memory at most."""
+
+    seconds: float
+    cpu: float
+    memory: float
+
+
+def measure(command: Sequence[str], folder: Path, lines: int, tree: Path = ROOT) -> Cost:
+    """One call, whose output of at least ``lines`` lines is read through a pipe."""
+    cost, output = _call(command, folder, tree)
+    if output.count(b"\n") < lines:
+        raise SystemExit(f"{command}: {output[-500:].decode(errors='replace')}")
+    return cost
+
+
+def _call(command: Sequence[str], folder: Path, tree: Path) -> tuple[Cost, bytes]:
+    cache = folder / f"cache-{tree.name}"
+    environment = {**os.environ, "PYTHONPATH": str(tree), "XDG_CACHE_HOME": str(cache)}
+    # An installed program is compiled once.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
     with subprocess.Popen(
         command,
@@ -90,47 +121,83 @@ def measure(command: Sequence[str], folder: Path, lines: int) -> tuple[float, fl
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     took = time.monotonic() - started
-    if process.returncode != 0 or output.count(b"\n") < lines:
+    if process.returncode != 0:
         raise SystemExit(f"{command}: {output[-500:].decode(errors='replace')}")
-    return took, usage.ru_maxrss / 1024
+    return Cost(took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), output
 
 
-def rows(count: int, folder: Path) -> Iterator[str]:
+def examine(folder: Path, tree: Path) -> None:
+    """Call ``runs`` until the doctor has examined every finished run."""
+    while b" not examined yet" in _call(OURS, folder, tree)[1]:
+        pass
+
+
+def rows(count: int, folder: Path, beside: Path | None) -> Iterator[str]:
     """The lines of the table for ``count`` runs."""
-    ours = [sys.executable, "-m", "grubrics_tui", "runs"]
     # In a process of its own: the peak memory of a child starts at that of its parent.
-    maker = get_context("spawn").Process(target=make_runs, args=(folder / "runs", count))
+    maker = get_context("spawn").Process(target=make_runs, args=(folder / "runs", count, 0))
     maker.start()
     maker.join()
     cold = []
     for _ in range(COLD_REPEATS):
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-        cold.append(measure(ours, folder, count))
+        shutil.rmtree(folder / f"cache-{ROOT.name}", ignore_errors=True)
+        cold.append(measure(OURS, folder, count))
     yield _row(count, "runs, cold", cold)
-    yield _row(count, "runs, warm", [measure(ours, folder, count) for _ in range(REPEATS)])
-    as_json = [*ours, "--json"]
-    yield _row(count, "runs --json, warm", [measure(as_json, folder, 1) for _ in range(REPEATS)])
+    trees = [ROOT, *([beside] if beside else [])]
+    for tree in trees:
+        examine(folder, tree)
+    make_wandb_runs(folder, count)
+    yield from _in_turns(count, folder, dict(_commands(trees, count)))
+    going_on = min(UNFINISHED, count // 2)
+    for number, path in enumerate(sorted((folder / "runs").iterdir())[:going_on]):
+        write_state(RunDir(path), _going_on(number).evolve(heartbeat=time.time()))
+    running = f"runs, warm, {going_on // 2} running"
+    yield from _in_turns(count, folder, {running: (OURS, count, ROOT)})
+
+
+def _commands(trees: Sequence[Path], count: int) -> Iterator[tuple[str, Measured]]:
+    """What is measured by its name in the table: command, least lines of output, checkout."""
+    for tree in trees:
+        where = "" if tree == ROOT else f" of {tree.name}"
+        yield f"runs, warm{where}", (OURS, count, tree)
+        yield f"runs --json, warm{where}", ((*OURS, "--json"), 1, tree)
+    listed = ("sh", "-c", "cd runs && ls -l */state.json")
+    yield "ls -l */state.json", (listed, count, ROOT)
+    newer = ("find", "runs", "-mindepth", "2", "-newer", sys.executable)
+    yield "find -newer", (newer, count, ROOT)
     wandb = Path(sys.executable).with_name("wandb")
     if wandb.exists():
-        make_wandb_runs(folder, count)
-        theirs = [str(wandb), "sync", "--dry-run", "--verbose"]
-        yield _row(
-            count, "wandb sync --dry-run", [measure(theirs, folder, count) for _ in range(3)]
-        )
+        yield "wandb sync --dry-run", ((str(wandb), "sync", "--dry-run", "--verbose"), count, ROOT)
 
 
-def _row(count: int, name: str, measured: Sequence[tuple[float, float]]) -> str:
-    seconds = [took for took, _ in measured]
-    memory = max(held for _, held in measured)
-    median, worst = statistics.median(seconds), max(seconds)
-    return f"| {count:,} | {name} | {median:.3f} | {worst:.3f} | {memory:.0f} |"
+def _in_turns(count: int, folder: Path, commands: Mapping[str, Measured]) -> Iterator[str]:
+    """Rows of commands that are called in turns: what else the machine does hits all of them."""
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for _ in range(REPEATS):
+        for name, (command, lines, tree) in commands.items():
+            costs[name].append(measure(command, folder, lines, tree))
+    for name, measured in costs.items():
+        yield _row(count, name, measured)
+
+
+def _row(count: int, name: str, measured: Sequence[Cost]) -> str:
+    seconds, cpu = [cost.seconds for cost in measured], [cost.cpu for cost in measured]
+    cells = [statistics.median(cpu), min(cpu), statistics.median(seconds)]
+    memory = max(cost.memory for cost in measured)
+    numbers = " | ".join(f"{cell:.3f}" for cell in cells)
+    return f"| {count:,} | {name} | {numbers} | {memory:.0f} |"
 
 
 def main() -> int:
-    print("| runs | command | s, median | s, worst | MiB |\n|---|---|---|---|---|")
-    for count in COUNTS:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--beside", type=Path, metavar="TREE")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS)
+    given = parser.parse_args()
+    print("| runs | command | CPU s, median | CPU s, least | s, median | MiB |")
+    print("|---|---|---|---|---|---|")
+    for count in given.counts:
         with tempfile.TemporaryDirectory() as name:
-            for row in rows(count, Path(name)):
+            for row in rows(count, Path(name), given.beside and given.beside.resolve()):
                 print(row, flush=True)
     return 0
 

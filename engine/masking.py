@@ -159,7 +159,7 @@ class _Masker:
             text = f"{text}\n{_STYLE.sub('', text)}"  # What styles divide can be in it, too.
         lowered = text.lower()
         joined = lowered.translate(_WITHOUT_SPLITS) if self.values else ""
-        plain = _unescape(text) if self.values and _ESCAPE.search(text) else ""
+        plain = _unescape(text) if self.values and _has_escape(text) else ""
         values = tuple(
             value
             for value in self.values
@@ -307,6 +307,10 @@ _ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-
 _ESCAPED_CODE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
+def _has_escape(text: str) -> bool:
+    return any(sign in text for sign in "\\&%") and _ESCAPE.search(text) is not None
+
+
 def _unescape(text: str) -> str:
     plain = _ESCAPED_CODE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
     return html.unescape(unquote(plain))
@@ -314,7 +318,7 @@ def _unescape(text: str) -> str:
 
 def _without_escaped(text: str, value: str) -> str:
     """``text`` without a ``value`` of which any character is written as an escape."""
-    if not _ESCAPE.search(text) or value not in _unescape(text):
+    if not _has_escape(text) or value not in _unescape(text):
         return text
     return _escaped_pattern(value).sub(lambda _: mask(value), text)
 
