@@ -25,7 +25,7 @@ class ToldBefore:
 
 def begin_of(run: RunDir, attempt: int) -> int:
     """The step an attempt goes on from; 0 for the beginning."""
-    attempts = run.read_manifest().get("attempts", [])
+    attempts = run.read_manifest("attempts").get("attempts", [])
     return next((one.get("from_step") or 0 for one in attempts if one["number"] == attempt), 0)
 
 

@@ -106,8 +106,9 @@ def _notes_stamp(file: str) -> str:
 
 def _row(run: RunDir) -> Row:
     """What the index keeps of a run: as little as the list needs."""
-    manifest, state = run.read_manifest(), recorded_state(run)
-    row: Row = {key: _short(manifest.get(key)) for key in ("recipe", "kind", "created")}
+    shown = ("recipe", "kind", "created")
+    manifest, state = run.read_manifest(*shown, "attempts"), recorded_state(run)
+    row: Row = {key: _short(manifest.get(key)) for key in shown}
     if notes := read_notes(run):
         row["notes"] = notes.to_json()
     return row if state is None else {**row, "state": _state_row(with_first_start(state, manifest))}

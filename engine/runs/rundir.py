@@ -94,9 +94,14 @@ class RunDir:
         found = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
         return [Attempt(path) for path in sorted(found, key=lambda path: int(path.name[8:]))]
 
-    def read_manifest(self) -> dict[str, Any]:
-        """The manifest with every field of its type (see ``checked``); empty while missing."""
-        return checked(jsonl.read_json(self.manifest) or {})
+    def read_manifest(self, *fields: str) -> dict[str, Any]:
+        """The manifest with every field of its type (see ``checked``); empty while missing.
+
+        With ``fields`` it has only these, and the thousand values of ``config`` are not checked
+        for who wants the name of the recipe.
+        """
+        raw = jsonl.read_json(self.manifest) or {}
+        return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
 
     def read_mark(self) -> str | None:
         """The text that the run's processes carry; None for a run that was launched without."""

@@ -46,7 +46,7 @@ def data_findings(run: RunDir) -> list[Finding]:
 
 
 def _is_as_launched(run: RunDir) -> bool:
-    recorded = run.read_manifest().get("data") or {}
+    recorded = run.read_manifest("data").get("data") or {}
     now = fingerprints(Path(name) for name in recorded)
     return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
 

@@ -109,3 +109,11 @@ def test_what_lies_too_deep_is_left_out() -> None:
         manifest = {"environment": manifest}
     assert "environment" in checked(manifest)
     assert json.dumps(checked(manifest)).count("environment") < 50
+
+
+def test_chosen_fields_are_read_without_the_others(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    run.manifest.write_text('{"recipe": "night", "kind": 3, "config": {"a": {"value": 1}}}')
+    assert run.read_manifest("recipe", "kind", "created")["recipe"] == "night"
+    assert run.read_manifest("recipe", "kind")["config"] == {}
+    assert "kind" not in run.read_manifest("recipe", "kind")
