@@ -120,7 +120,7 @@ def _counts(output: str) -> str:
 
 def _first_failure(output: str) -> str:
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return f"; first: {failed.group(1)}" if failed else ""
+    return f"; stopped at the first failure, {failed.group(1)}" if failed else ""
 
 
 def _last_line(output: str) -> str:

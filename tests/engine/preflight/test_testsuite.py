@@ -46,7 +46,9 @@ def test_a_failing_test_is_counted_and_named(project: Project) -> None:
     write_tests(FAILING)
     check = answer(project)
     assert check.status == "fail"
-    assert check.message == "1 failed, 1 passed; first: tests/test_small.py::test_two"
+    assert check.message == (
+        "1 failed, 1 passed; stopped at the first failure, tests/test_small.py::test_two"
+    )
 
 
 @pytest.mark.waits
