@@ -44,6 +44,7 @@ def test_the_nouns_of_a_message_name_the_class(said: str, expected: str) -> None
         "AssertionError",
         "RuntimeError: none of the outputs needs a gradient, this checkpoint() does nothing",
         "RuntimeError: parameters can only be read when they are flat",
+        "RuntimeError: `kit_of_names` can only be used when all names are flat",
     ],
 )
 def test_a_message_without_such_nouns_names_no_class(said: str) -> None:
