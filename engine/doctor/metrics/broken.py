@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
+from engine.doctor.finding import Evidence, Finding, Remedy, Severity
 from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.shape import lasting, longest
@@ -61,26 +61,51 @@ def _rewards(run: Run) -> Iterator[Finding]:
         return
     onset, count = reward.step(start), end - start
     passed = end < len(reward) and count < _LASTS
-    yield Finding(
+    seen = (run.seen(f"{reward.name} is not a number", onset, steps=count),)
+    yield _was_none(run, seen, onset, count) if passed else _is_none(run, seen, onset, count)
+
+
+def _is_none(run: Run, seen: tuple[Evidence, ...], onset: int, count: int) -> Finding:
+    return Finding(
         "reward_function_error.nan",
-        Severity.WARNING if passed else Severity.CRITICAL,
+        Severity.CRITICAL,
         "The reward is NaN",
         f"The reward function returned NaN or infinity: the mean reward is no number in {count} "
         f"steps since step {onset}. Advantages, loss and gradients made from it are NaN too, so "
         "the model learns nothing and its weights may be lost.",
-        (run.seen(f"{reward.name} is not a number", onset, steps=count),),
-        (
-            Remedy(
-                "Make the reward function return a finite number for every response",
-                (),
-                "look for a division by zero, an empty list or a logarithm of zero in it",
-            ),
-            *cures.own_reward(run.context),
-            *cures.judge_test(run.context),
-            cures.earlier_checkpoint(onset),
-        ),
+        seen,
+        _finite_rewards(run, onset),
         onset,
         source="verl 0.9.1: a NaN reward ends with exit code 0",
+    )
+
+
+def _was_none(run: Run, seen: tuple[Evidence, ...], onset: int, count: int) -> Finding:
+    steps = f"step {onset}" if count == 1 else f"{count} steps from step {onset} on"
+    return Finding(
+        "reward_function_error.nan",
+        Severity.WARNING,
+        "The reward was NaN for a moment",
+        f"The reward function returned NaN or infinity: the mean reward is no number in {steps}, "
+        "and is one again since. An update made from it ruins the weights unless the trainer skips "
+        "it.",
+        seen,
+        _finite_rewards(run, onset),
+        onset,
+        source="verl 0.9.1: a NaN reward ends with exit code 0",
+    )
+
+
+def _finite_rewards(run: Run, onset: int) -> tuple[Remedy, ...]:
+    return (
+        Remedy(
+            "Make the reward function return a finite number for every response",
+            (),
+            "look for a division by zero, an empty list or a logarithm of zero in it",
+        ),
+        *cures.own_reward(run.context),
+        *cures.judge_test(run.context),
+        cures.earlier_checkpoint(onset),
     )
 
 

@@ -155,6 +155,14 @@ def test_no_number_is_named_in_the_step_it_happens(id: str) -> None:
     assert alarms(metric_findings(columns(grown))) == [id]
 
 
+def test_a_reward_that_was_nan_in_one_step_is_not_said_to_be_nan_still() -> None:
+    curves = healthy(4, STEPS)
+    curves["reward/mean"][49] = np.nan
+    finding = find(metric_findings(columns(curves)), "reward_function_error.nan")
+    assert (finding.title, finding.severity) == ("The reward was NaN for a moment", "warning")
+    assert "no number in step 50, and is one again since" in finding.cause
+
+
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), place=st.integers(40, STEPS - 10))
 def test_a_supervised_loss_that_explodes(seed: int, place: int) -> None:
