@@ -11,7 +11,7 @@ from typing import Any
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.own_reward.code import code_files, hidden_libraries, libraries_hidden_by
-from engine.own_reward.function import FILE
+from engine.own_reward.function import FILE, PACKAGE, RewardFunction
 from engine.preflight.models import local_folder, model_name
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, files_objection
@@ -54,9 +54,17 @@ def _named_files(recipe: Recipe) -> Iterator[Path]:
         if key in DATA_KEYS:
             continue
         for text in _texts(value):
-            path = Path(text.removeprefix(FILE)).expanduser()
-            if path.is_file():
+            is_module = key.endswith("external_lib")
+            path = _source(f"{PACKAGE}{text}" if is_module else text)
+            if path is not None and path.is_file():
                 yield path
+
+
+def _source(text: str) -> Path | None:
+    """The file that a value names, by its path or as a module; nothing is imported."""
+    if text.startswith(PACKAGE):
+        return RewardFunction(text).find_file()
+    return Path(text.removeprefix(FILE)).expanduser()
 
 
 def _texts(value: Any) -> Iterator[str]:

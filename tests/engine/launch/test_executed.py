@@ -37,6 +37,8 @@ NAMED = {
     "tools": "actor_rollout_ref.rollout.multi_turn.tool_config_path=lib/named.py",
     "a command": "guard.command=[lib/named.py,--loud]",
     "a URL of a file": "data.custom_cls.path=file://lib/named.py",
+    "a module": "data.custom_cls.path=pkg://lib.named",
+    "a library": f"{MODEL}.external_lib=lib.named",
 }
 
 
@@ -48,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/rw.py").write_text(REWARD)
     (tmp_path / "lib/part.py").write_text("V = 1.0\n")
+    (tmp_path / "lib/__init__.py").write_text("")
     (tmp_path / "lib/named.py").write_text("")
     return tmp_path
 
