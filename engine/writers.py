@@ -6,7 +6,10 @@ import grp
 import os
 import pwd
 import stat
+from functools import cache
 from pathlib import Path
+
+_PROGRAM = Path(__file__).resolve().parent
 
 
 def foreign_writer(path: Path) -> str | None:
@@ -24,10 +27,15 @@ def foreign_writer(path: Path) -> str | None:
 
 def path_complaint(path: Path) -> str | None:
     """``foreign_writer`` for a file that is opened by its path later: also who could put another
-    one in its place, because a folder above lets everybody rename what is in it."""
+    one in its place, because a folder above lets everybody rename what is in it.
+
+    A folder above this program too says nothing: who can replace its code needs no recipe.
+    """
     if (complaint := foreign_writer(path)) is not None:
         return complaint
     for folder in path.absolute().parents:
+        if folder in _PROGRAM.parents:
+            break
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return f"is in {folder}, which is writable by everybody"
@@ -56,9 +64,15 @@ def other_writers(path: Path, status: os.stat_result) -> str | None:
     return None if _is_private_group(status) else f"the group {_group_name(status.st_gid)}"
 
 
-def trusted_users() -> tuple[int, int]:
-    """This user, and root, who can do everything anyway."""
-    return os.geteuid(), 0
+def trusted_users() -> tuple[int, ...]:
+    """This user, root, who can do everything anyway, and the owner of this program's code, which is
+    executed already: the user of a checkout that is mounted into a container that runs as root."""
+    return os.geteuid(), 0, _program_owner()
+
+
+@cache
+def _program_owner() -> int:
+    return _PROGRAM.stat().st_uid
 
 
 def owner_names(path: Path) -> str:
