@@ -257,7 +257,8 @@ async def confirm_remedy(driver: Driver, world: World) -> None:
 async def confirm_trust(driver: Driver, world: World) -> None:
     facts = (("owner", "'ada'"), ("command", "python -m engine.train.grpo"), ("code", "steal.py"))
     reasons = ("runs/grpo-day is owned by 'ada'", "it was not launched here by you")
-    driver.app.push_screen(ConfirmTrust(Case("run 'grpo-day'", world.day.path, reasons, facts, "")))
+    subject = f"run '{world.day.id}'"
+    driver.app.push_screen(ConfirmTrust(Case(subject, world.day.path, reasons, facts, "")))
     await arrive(driver, ConfirmTrust, "trust the run?")
 
 
