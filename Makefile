@@ -10,12 +10,13 @@ SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
 WORLD  := data/tiny/processed/train.parquet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test thorough check lint types contracts clean
+.PHONY: help run test thorough check lint types contracts generated clean
 
 help:
 	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
 	@echo "make check     lint, types, import contracts, and the tests that neither train nor wait"
 	@echo "make test      the same with every test but the thorough ones"
+	@echo "make generated renew what is made from the rules: docs/symptoms.md and the list of finding ids"
 	@echo "make thorough  those: Ray's own services are killed, runs are made sick in many ways"
 
 run: $(STAMP) $(SFT)
@@ -37,6 +38,9 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/mypy
+
+generated: $(STAMP)
+	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

@@ -14,12 +14,12 @@ from engine.errors import UsageError
 from engine.launch.launcher import (
     LaunchPlan,
     Parent,
-    checkpoint_dir,
     free_name,
     launch,
     plan,
 )
 from engine.launch.pinned import Config, config_of, is_chosen
+from engine.launch.places import checkpoint_dir
 from engine.launch.queueing import ahead, ticket
 from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.preflight.check import Check, warn

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.launch.places import DATA_KEYS
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.own_reward.code import code_files, hidden_libraries, libraries_hidden_by
@@ -15,9 +16,6 @@ from engine.own_reward.function import FILE, PACKAGE, RewardFunction
 from engine.preflight.models import local_folder, model_name
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, files_objection
-
-DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")
-"""Files that are read as tables: nothing in them is executed."""
 
 _LONGEST_PATH = 4096
 

@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 from engine import files, jsonl
 from engine.doctor.guard_settings import GuardSettings
 from engine.errors import UsageError
-from engine.launch.executed import DATA_KEYS, require_own_code
+from engine.launch.executed import require_own_code
 from engine.launch.pinned import (
     config_of,
     in_file,
@@ -25,6 +25,7 @@ from engine.launch.pinned import (
     pinned_recipe,
     training_fingerprint,
 )
+from engine.launch.places import checkpoint_dir, data_files
 from engine.launch.ray_target import through
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
@@ -285,13 +286,6 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     }
 
 
-def data_files(recipe: Recipe) -> list[Path]:
-    """The files a recipe trains and validates on."""
-    values = [recipe.get(key) for key in DATA_KEYS]
-    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
-    return [Path(name) for name in names if name]
-
-
 def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
     """The files of the model that the run starts from, where they are on this disk. A run that
     waits for others may start from what these will have trained."""
@@ -300,12 +294,6 @@ def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
         return [path for path in model_files(folder) if path.name != STAMP] if folder else []
     except OSError:
         return []
-
-
-def checkpoint_dir(recipe: Recipe) -> str:
-    """Where the recipe's checkpoints go."""
-    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
-    return str(recipe.get(key))
 
 
 def _changes(recipe: Recipe) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from engine.errors import UsageError
 from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.scoring import asks_judge
-from engine.launch.secret_references import require_none
+from engine.launch.secret_variables import require_none
 from engine.runs.python import own_module
 from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
 from engine.runs.rundir import RunDir

@@ -9,19 +9,13 @@ it in for its own environment. Everywhere else a secret is refused: verl prints 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from omegaconf import OmegaConf
+from collections.abc import Mapping
+from typing import Any
 
 from engine.errors import UsageError
 from engine.launch.keys import flatten, unflatten
 from engine.launch.secrets import is_secret_key
 from engine.masking import holds_secret, names_secret
-
-if TYPE_CHECKING:
-    from engine.launch.recipe import Recipe
 
 VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
 
@@ -48,30 +42,6 @@ def secret_references(
             raise UsageError(_refusal(where, key, source))
         kept[key] = given[key]
     return kept
-
-
-def into_environment(recipe: Recipe, env: MutableMapping[str, str]) -> Recipe:
-    """Set the kept references' variables in ``env``; ``recipe`` without them.
-
-    Processes that inherit ``env`` have them, and no configuration that is printed holds them.
-    """
-    tree = OmegaConf.create(recipe.tree)
-    for key in recipe.secret_references:
-        env[key.removeprefix(VARIABLES)] = str(OmegaConf.select(tree, key))
-    rest = {
-        key: value for key, value in recipe.values.items() if key not in recipe.secret_references
-    }
-    return replace(recipe, values=rest, secret_references=frozenset())
-
-
-def require_none(recipe: Recipe, where: str) -> None:
-    """Raise UsageError where a secret would have to be sent to a cluster, which shows it."""
-    for key in sorted(recipe.secret_references):
-        name = key.removeprefix(VARIABLES)
-        raise UsageError(
-            f"{where}: {key} stands for a secret, and what a cluster's processes are given shows "
-            f"in its dashboard; set {name} in its nodes' environment or the project's .env instead"
-        )
 
 
 def _source(key: str, given: Mapping[str, Any]) -> str:

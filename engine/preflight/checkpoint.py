@@ -7,13 +7,13 @@ from pathlib import Path
 
 from engine import jsonl
 from engine.errors import UsageError, nearest
-from engine.launch.launcher import checkpoint_dir
 from engine.launch.pinned import (
     code_hashes,
     training_data_hashes,
     training_fingerprint,
     training_values,
 )
+from engine.launch.places import checkpoint_dir
 from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.launch.scoring import asks_judge
 from engine.masking import mask, mask_url

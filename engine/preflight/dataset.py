@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from engine.data.contract import SCHEMA, Row, read_facts, row_problem
 from engine.errors import UsageError, nearest
-from engine.launch.launcher import data_files
+from engine.launch.places import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import asks_judge
 from engine.preflight.alignment import type_conflicts

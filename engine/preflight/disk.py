@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.estimate.breakdown import size as readable
 from engine.estimate.checkpoint import kept
 from engine.estimate.report import sizes_of
-from engine.launch.launcher import checkpoint_dir
+from engine.launch.places import checkpoint_dir
 from engine.launch.recipe import Recipe
 from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn

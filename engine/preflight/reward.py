@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import UsageError, nearest
 from engine.launch.executed import code_objection
-from engine.launch.launcher import data_files
+from engine.launch.places import data_files
 from engine.launch.recipe import Recipe
 from engine.launch.scoring import reward_function
 from engine.own_reward.code import code_files, hidden_libraries

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.doctor.config.values import value_findings
 from engine.doctor.finding import Finding
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics.context import MetricContext
 from engine.doctor.remedies import as_overrides
 from engine.launch.pinned import in_file
 from engine.preflight.check import Check, Subject, summary, warn

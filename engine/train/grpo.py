@@ -21,7 +21,7 @@ from engine.launch.compose import last_step, verl_config
 from engine.launch.env_file import load_env_file
 from engine.launch.exposure import require_private
 from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.secret_references import into_environment, require_none
+from engine.launch.secret_variables import into_environment, require_none
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine import jsonl
+from engine.stats import percentile
 from engine.watch import metrics
 from engine.watch.reward_records import is_own, own_parts
 
@@ -82,13 +83,6 @@ def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
     """Mean validation reward over the rollouts that could be judged."""
     rewards = _numbers(records, "reward")
     return {metrics.VALIDATION_REWARD: _mean(rewards)} if records else {}
-
-
-def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Nearest-rank percentile of sorted values."""
-    if not ordered:
-        return None
-    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
 
 
 def _failures(records: Iterable[Record], kind: str) -> int:

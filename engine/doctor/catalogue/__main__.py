@@ -1,4 +1,7 @@
-"""``python -m engine.doctor.catalogue [FILE]``: the table of all symptoms, as Markdown."""
+"""``python -m engine.doctor.catalogue [FILE] [--ids]``: the table of all symptoms, as Markdown.
+
+``--ids`` writes the list of finding ids too, by which a recipe is checked.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from pathlib import Path
 
 from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.entry import Entry
+from engine.doctor.families import IDS
 
 _HEAD = """\
 # Symptoms
 
 What the doctor can find: symptom, evidence, cause, remedy. Made from the rules by
-`python -m engine.doctor.catalogue docs/symptoms.md`; a test compares it with them. "…" stands for a
+`make generated`; a test compares it with them. "…" stands for a
 number or a name of the run. Where a line of a log tells, an example of it stands under evidence;
 where numbers, records or the recipe tell, the link leads to the shape that is looked for. How the
 root is chosen among several is told in [the doctor](doctor.md)."""
@@ -24,6 +28,11 @@ _WIDEST = 160
 
 def markdown() -> str:
     return "\n".join([_HEAD, *_tables(), *_shapes()]) + "\n"
+
+
+def id_list() -> str:
+    """The ids of all findings, one a line."""
+    return "".join(f"{id}\n" for id in dict.fromkeys(entry.id for entry in entries()))
 
 
 def _tables() -> Iterator[str]:
@@ -74,7 +83,11 @@ def _line(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="engine.doctor.catalogue", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: stdout")
-    file = parser.parse_args(arguments).file
+    parser.add_argument("--ids", action="store_true", help=f"also write {IDS.name}")
+    given = parser.parse_args(arguments)
+    file = given.file
+    if given.ids:
+        IDS.write_text(id_list(), encoding="utf-8")
     if file is None:
         print(markdown(), end="")
     else:

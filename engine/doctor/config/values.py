@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.doctor.finding import Evidence, Finding, Severity
-from engine.doctor.metrics import MetricContext, cures
+from engine.doctor.metrics import cures
+from engine.doctor.metrics.context import MetricContext
 
 _HIGHEST_RATE = 1e-2
 _SHORTEST = 16

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from engine.rubrics.judge.base import Judge, JudgeResult
 from engine.rubrics.judge.factory import make_judge
 from engine.rubrics.settings import JudgeSettings
-from engine.watch.rewards import percentile
+from engine.stats import percentile
 
 
 @dataclass(frozen=True)

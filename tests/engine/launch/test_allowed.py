@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.launch.keys import verl_choices
-from engine.launch.launcher import data_files
+from engine.launch.places import data_files
 from engine.launch.recipe import Recipe, load_recipe
 from engine.train import snapshot_keys
 

@@ -12,7 +12,8 @@ from engine.launch.launcher import manifest, plan
 from engine.launch.pinned import pinned_recipe
 from engine.launch.ray_target import chosen_cluster
 from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.secret_references import VARIABLES, into_environment
+from engine.launch.secret_references import VARIABLES
+from engine.launch.secret_variables import into_environment
 
 SECRET = "correct-horse-9-battery"
 CONFIGS = Path(__file__).parents[3] / "configs"

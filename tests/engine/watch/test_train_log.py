@@ -10,7 +10,8 @@ import pytest
 from engine import jsonl
 from engine.errors import UsageError
 from engine.runs.rundir import Attempt
-from engine.watch.rewards import percentile, reward_metrics
+from engine.stats import percentile
+from engine.watch.rewards import reward_metrics
 from engine.watch.series import load_steps, names, series
 from engine.watch.train_log import Step, StepJoiner, history
 

@@ -10,8 +10,8 @@ import pytest
 from engine import jsonl
 from engine.data.fingerprints import fingerprints
 from engine.doctor.config.files import data_findings
-from engine.launch.launcher import data_files
 from engine.launch.pinned import pinned_recipe
+from engine.launch.places import data_files
 from engine.launch.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from tests.engine.preflight.project import make_project
