@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.canary import DIFFERENCE
+from engine.history.columns import Columns
+from engine.history.train_log import Step
 from engine.train.generation import Generated, Request, Sampling, generate
-from engine.watch.columns import Columns
-from engine.watch.train_log import Step
 
 VOCABULARY = 256
 PROMPTS, ROLLOUTS, PROMPT_TOKENS, RESPONSE_TOKENS = 4, 8, 6, 24

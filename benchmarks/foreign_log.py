@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from engine.watch.columns import Columns
-from engine.watch.foreign.watch import open_foreign
+from engine.formats.watch import open_foreign
+from engine.history.columns import Columns
 
 MB = 1_000_000
 _METRICS = [f"part_{number % 12}/metric_{number}" for number in range(90)]

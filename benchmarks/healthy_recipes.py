@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.launch.compose import ACTOR, REF, ROLLOUT
+from engine.recipe.compose import ACTOR, REF, ROLLOUT
 
 SFT_SHARE = 0.4
 MODEL = "actor_rollout_ref.model"

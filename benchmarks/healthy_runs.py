@@ -32,12 +32,12 @@ from healthy_recipes import REWARD, REWARD_FILE, Plan, distinct_plans, drawn_pla
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.presets import load_presets
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.finding import Finding
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics.canary import DIFFERENCE
+from engine.findings.finding import Finding
+from engine.history.train_log import read_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from engine.watch.train_log import read_steps
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOOK_S = 2.0

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 
 WINDOW = 10
 RESAMPLES = 2000

@@ -48,7 +48,7 @@ Measured = tuple[Sequence[str], int, Path]
 def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
     """Runs that ended in every way, and up to 20 that say they go on; half of those are lost."""
     from engine.launch.launcher import manifest, plan
-    from engine.launch.recipe import load_recipe
+    from engine.recipe.recipe import load_recipe
 
     os.chdir(ROOT)
     text = json.dumps(manifest(plan(load_recipe("grpo_tiny"), "template")), indent=2)

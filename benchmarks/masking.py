@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from unittest.mock import patch
 
-from engine.masking import mask_lines, mask_text
+from engine.base.masking import mask_lines, mask_text
 
 ENV = {f"VARIABLE_{number}": f"value {number}" for number in range(40)} | {
     "JUDGE_API_KEY": "opaque-value-of-a-judge-1",

@@ -15,9 +15,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from engine.launch import recipe
-from engine.launch.keys import unflatten
-from engine.launch.resolving import resolve
+from engine.recipe import recipe
+from engine.recipe.keys import unflatten
+from engine.recipe.resolving import resolve
 
 _REPEATS = 10
 

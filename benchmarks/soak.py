@@ -24,17 +24,17 @@ from pathlib import Path
 
 import psutil
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.history.train_log import history, read_steps
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.runs.processes import Identity, alive, identify, marked, members, send
-from engine.runs.reaper import leftovers, reap
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.stopping import stop_run
 from engine.runs.trust import vouch
-from engine.watch.train_log import history, read_steps
+from engine.supervise.reaper import leftovers, reap
+from engine.supervise.stopping import stop_run
 
 STANDIN = Path(__file__).resolve().parents[1] / "tests" / "engine" / "runs" / "standin.py"
 STEPS = 40

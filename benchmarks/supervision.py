@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
 from engine.runs.processes import Identity, alive, identify
 from engine.runs.rundir import RunDir

@@ -24,9 +24,8 @@ from textual.pilot import Pilot
 from engine.doctor.diagnose import diagnose_run
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
-from grubrics_tui.app import GrubricsApp
-from grubrics_tui.marks import Marks
-from grubrics_tui.navigation import (
+from grubrics_tui.app.app import GrubricsApp
+from grubrics_tui.model.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLog,
@@ -36,7 +35,8 @@ from grubrics_tui.navigation import (
     OpenVerdict,
 )
 from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.settings import Loaded, Settings
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 RUNS = Path("runs")

@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from engine.errors import UsageError, guarded
-from engine.launch.env_file import load_env_file
+from engine.base.errors import UsageError, guarded
+from engine.recipe.env_file import load_env_file
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui import (
+from grubrics_tui.commands import (
     compare_command,
     config_command,
     diagnose_command,
@@ -31,11 +31,18 @@ from grubrics_tui import (
     twin_command,
     watching,
 )
-from grubrics_tui.options import FormatOption, JsonOption, RunArgument, RunsOption, on_terminal, say
-from grubrics_tui.options import answer as _answer
-from grubrics_tui.options import print_json as _print_json
-from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.trusting import TrustOption, require_config_trust, require_trust
+from grubrics_tui.commands.options import (
+    FormatOption,
+    JsonOption,
+    RunArgument,
+    RunsOption,
+    on_terminal,
+    say,
+)
+from grubrics_tui.commands.options import answer as _answer
+from grubrics_tui.commands.options import print_json as _print_json
+from grubrics_tui.commands.trusting import TrustOption, require_config_trust, require_trust
+from grubrics_tui.text.terminal_text import clean_text
 
 app = typer.Typer(
     name="grubrics-tui",
@@ -84,8 +91,8 @@ def cockpit(
         return
     require_config_trust(config or _FIRST_RECIPE, trust=False)
     if on_terminal():
-        from grubrics_tui.app import GrubricsApp
-        from grubrics_tui.settings import load_settings
+        from grubrics_tui.app.app import GrubricsApp
+        from grubrics_tui.settings.settings import load_settings
 
         loaded = load_settings(read_only=read_only)
         # In a folder with recipes of its own the person chooses one of them.
@@ -111,8 +118,8 @@ def queue_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show the runs that wait, first in line first, and what each waits for."""
-    from engine.runs.queue import line_up
-    from engine.runs.queue_log import release
+    from engine.supervise.queue import line_up
+    from engine.supervise.queue_log import release
 
     root = runs_root(runs)
     if go_on and line_up(root).held:
@@ -139,7 +146,7 @@ def series(
     as_json: JsonOption = False,
 ) -> None:
     """Print metrics of a run, or of what another trainer wrote, step by step."""
-    from engine.watch import series as source
+    from engine.formats import series as source
 
     steps = source.load_steps(run, runs_root(runs), metrics or (), as_format)
     if not metrics:
@@ -169,8 +176,8 @@ def stop(
     as_json: JsonOption = False,
 ) -> None:
     """Stop a run and wait until nothing of it is left."""
-    from engine.runs.ray_job import has_open_jobs
-    from engine.runs.stopping import stop_run
+    from engine.supervise.ray_job import has_open_jobs
+    from engine.supervise.stopping import stop_run
 
     found = find_run(runs_root(runs), run)
     require_trust(found, trust, executes=has_open_jobs(found))
@@ -192,9 +199,9 @@ def reap(
     as_json: JsonOption = False,
 ) -> None:
     """Show processes and Ray directories that ended runs left behind; --yes ends exactly these."""
-    from engine.runs import private_ray
-    from engine.runs.reaper import leftovers
-    from engine.runs.reaper import reap as end
+    from engine.supervise import private_ray
+    from engine.supervise.reaper import leftovers
+    from engine.supervise.reaper import reap as end
 
     root = runs_root(runs)
     found = leftovers(root)
@@ -249,7 +256,7 @@ def log(
     """Draft a run's experiment-log entry from its files; --append writes it."""
     import dataclasses
 
-    from engine.records.experiment_log import append_entry, draft_entry, render
+    from engine.reports.experiment_log import append_entry, draft_entry, render
 
     given = {
         "title": title,

@@ -26,9 +26,9 @@ def test_the_command_line_starts_without(heavy: str) -> None:
 
 @pytest.mark.parametrize("heavy", ["torch", "ray", "verl", "transformers", "openai"])
 def test_the_screen_starts_without(heavy: str) -> None:
-    assert heavy not in loaded_by("grubrics_tui.app")
+    assert heavy not in loaded_by("grubrics_tui.app.app")
 
 
 @pytest.mark.parametrize("heavy", ["textual", "torch", "pydantic", "numpy", "pyarrow", "omegaconf"])
 def test_the_supervisor_runs_without(heavy: str) -> None:
-    assert heavy not in loaded_by("engine.runs.supervisor")
+    assert heavy not in loaded_by("engine.supervise.supervisor")

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine import jsonl
-from engine.errors import UsageError, guarded
-from engine.rubrics.cache import read_cache, record_id
+from engine.base import jsonl
+from engine.base.errors import UsageError, guarded
+from engine.data.cache import read_cache, record_id
 from engine.rubrics.gold import finite_scores
 
 LOW_STD = 0.05
@@ -82,7 +82,7 @@ def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
 def analyze_cache(path: Path) -> SignalQuality:
     """The quality of one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; make it with python -m engine.rubrics.precompute")
+        raise UsageError(f"{path} does not exist; make it with python -m engine.data.precompute")
     for note in read_cache(path).notes(()):
         print(f"note: {note}", file=sys.stderr)
     quality = analyze(_first_golds(path))

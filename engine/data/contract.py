@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.rubrics.gold import gold_problem
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])

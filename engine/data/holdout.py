@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.rubrics.adapters import Example
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.data.adapters import Example
 
 _MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
 _MAKE = "make it with python -m engine.data.prepare_sft"

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 
 T = TypeVar("T")
 

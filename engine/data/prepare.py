@@ -15,8 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.base.errors import UsageError, guarded
+from engine.base.fingerprints import fingerprints
+from engine.data.adapters import Example, get_adapter
+from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
-from engine.data.fingerprints import fingerprints
 from engine.data.holdout import asked_again, read_holdout
 from engine.data.mixing import mix
 from engine.data.presets import DEFAULT_PRESETS, DatasetSpec, Preset, PresetFile, load_presets
@@ -27,9 +30,6 @@ from engine.data.rows import (
     to_row,
     with_cached_gold,
 )
-from engine.errors import UsageError, guarded
-from engine.rubrics.adapters import Example, get_adapter
-from engine.rubrics.cache import read_cache
 from engine.rubrics.prompts import contrastive_enabled
 
 DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")

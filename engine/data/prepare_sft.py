@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from engine import files
+from engine.base import files
+from engine.base.errors import UsageError, guarded
+from engine.data.adapters import Example, get_adapter
+from engine.data.adapters.healthbench import read_completions
 from engine.data.holdout import asked_again, write_holdout
-from engine.errors import UsageError, guarded
-from engine.rubrics.adapters import Example, get_adapter
-from engine.rubrics.adapters.healthbench import read_completions
 from engine.rubrics.points import has_wanted_sum, scaled_to_sum
 from engine.rubrics.prompts import rubric_messages
 

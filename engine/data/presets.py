@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from engine.errors import UsageError, unknown_name
-from engine.rubrics.adapters import get_adapter
+from engine.base.errors import UsageError, unknown_name
+from engine.data.adapters import get_adapter
 
 DEFAULT_PRESETS = Path("configs/training_presets.yaml")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.data.adapters import DomainType, Example
+from engine.data.cache import GoldCache
 from engine.data.contract import Row
-from engine.rubrics.adapters import DomainType, Example
-from engine.rubrics.cache import GoldCache
 from engine.rubrics.gold import finite_scores, gold_problem
 from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
 

@@ -20,8 +20,11 @@ from typing import Any
 
 import yaml
 
-from engine import files, jsonl
-from engine.data.fingerprints import content_hash
+from engine.base import files, jsonl
+from engine.base.errors import guarded
+from engine.base.fingerprints import content_hash
+from engine.data.adapters import get_adapter
+from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.prepare_sft import prepare_sft
 from engine.data.presets import load_presets
@@ -34,10 +37,7 @@ from engine.data.tiny_text import (
     WEIGHTS,
     Aspect,
 )
-from engine.errors import guarded
-from engine.rubrics.adapters import get_adapter
-from engine.rubrics.judge.offline import OfflineKeywordJudge
-from engine.rubrics.precompute import PrecomputePlan, precompute
+from engine.judge.offline import OfflineKeywordJudge
 
 # Raise it when the same questions would give other files: another prompt, another judge.
 VERSION = 1

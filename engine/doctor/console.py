@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import files
-from engine.doctor.finding import Finding
+from engine.base import files
+from engine.base.holes import after_hole, chunks
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
-from engine.holes import after_hole, chunks
+from engine.findings.finding import Finding
 
 _READ = 4 * 1024 * 1024
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.doctor.finding import Finding
 from engine.doctor.join import by_records, joined
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.text.findings import findings, read_log
+from engine.findings.finding import Finding
+from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
-from engine.watch.train_log import Step
 
 if TYPE_CHECKING:
-    from engine.watch.columns import Columns
+    from engine.history.columns import Columns
 
 __all__ = ["diagnose_file", "diagnose_run", "joined"]
 
@@ -33,10 +33,10 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import with_end, with_resume
     from engine.doctor.stalled import stall_findings
+    from engine.history.columns import Columns
+    from engine.history.train_log import read_steps
     from engine.runs.requests import pending_stop
     from engine.runs.state import observed_state
-    from engine.watch.columns import Columns
-    from engine.watch.train_log import read_steps
 
     attempts = run.attempts()
     steps = read_steps(run.train_log) if run.train_log.is_file() else ()
@@ -58,7 +58,7 @@ def _packed(steps: Iterable[Step]) -> Columns | None:
     if first is None:
         return None
     # numpy: a log without numbers is diagnosed without it.
-    from engine.watch.columns import Columns
+    from engine.history.columns import Columns
 
     columns = Columns()
     columns.add(first)

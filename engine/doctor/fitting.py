@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.doctor.finding import Change, Finding, Remedy
 from engine.doctor.gold_data import has_gold
-from engine.launch.keys import is_open
+from engine.findings.finding import Change, Finding, Remedy
 from engine.own_reward.function import KEY
+from engine.recipe.keys import is_open
 from engine.runs.rundir import RunDir
 
 _LOWERED = frozenset(

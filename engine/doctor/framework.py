@@ -14,8 +14,8 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from engine import files
-from engine.doctor.finding import Change, Finding, Remedy
+from engine.base import files
+from engine.findings.finding import Change, Finding, Remedy
 
 
 class Framework(StrEnum):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
 from engine.runs.index import Index, Row, index_path, stamp
 from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir

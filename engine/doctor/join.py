@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on what ended a run stands before what its numbers show."""

@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.base.errors import UsageError
+from engine.base.masking import mask_url
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.outcome import finer
 from engine.doctor.rewards.remedies import remedies
-from engine.errors import UsageError
 from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge, scorer
-from engine.masking import mask_url
-from engine.rubrics.judge.base import ScoringError
-from engine.rubrics.judge.credentials import find_credentials
-from engine.rubrics.judge.trial import Probe, Trial, Verdicts, try_judge
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.judge.base import ScoringError
+from engine.judge.credentials import find_credentials
+from engine.judge.trial import Probe, Trial, Verdicts, try_judge
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge, scorer
 from engine.rubrics.settings import JudgeSettings
 
 _OFFICIAL = "https://api.openai.com"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.finding import Finding
 from engine.doctor.fitting import fitting
 from engine.doctor.join import by_records, joined
 from engine.doctor.metrics.order import rooted
@@ -13,11 +12,12 @@ from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import with_end, with_resume
 from engine.doctor.stalled import stall_findings
 from engine.doctor.told import begin_of
+from engine.findings.finding import Finding
+from engine.history.columns import Columns
+from engine.history.live import RunWatch
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.columns import Columns
-from engine.watch.live import RunWatch
 
 
 class LiveDoctor:

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.errors import UsageError
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, with_meanings
-from engine.doctor.finding import Finding
 from engine.doctor.framework import framework_of, in_terms_of, is_ours
 from engine.doctor.join import joined
 from engine.doctor.text.findings import findings
-from engine.errors import UsageError
+from engine.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from engine.watch.columns import Columns
-    from engine.watch.foreign.detect import Found
-    from engine.watch.foreign.watch import ForeignRun
-    from engine.watch.train_log import Step
+    from engine.formats.detect import Found
+    from engine.formats.watch import ForeignRun
+    from engine.history.columns import Columns
+    from engine.history.train_log import Step
 
 _AT_ONCE = 4 * 1024 * 1024
 _SETTLED_S = 5.0
@@ -44,7 +44,7 @@ def source_of(path: Path) -> LogSource:
 
     Raises OSError, or UsageError for what is no file and for a folder that tells of no run.
     """
-    from engine.watch.foreign.watch import open_foreign
+    from engine.formats.watch import open_foreign
 
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -59,7 +59,7 @@ def source_of(path: Path) -> LogSource:
 
 def source_of_foreign(run: ForeignRun) -> LogSource:
     """A console holds its own numbers."""
-    from engine.watch.foreign.detect import Found
+    from engine.formats.detect import Found
 
     numbers = None if run.format.is_console else Found(run.path, run.format)
     return LogSource(run.path, run.console, numbers)
@@ -164,7 +164,7 @@ class _Numbers:
 
     def read(self, *, ended: bool, stopped: Stopped) -> Columns | None:
         """Every metric until now; None before the first step."""
-        from engine.watch.foreign.lines import LineReader
+        from engine.formats.lines import LineReader
 
         self._begin_anew_unless_same()
         while not stopped():
@@ -188,8 +188,8 @@ class _Numbers:
         if not steps:
             return
         # numpy: a log without numbers is diagnosed without it.
-        from engine.watch.batch import Batch
-        from engine.watch.columns import Columns
+        from engine.history.batch import Batch
+        from engine.history.columns import Columns
 
         self._columns = self._columns or Columns()
         self._columns.merge(Batch.from_steps(steps))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from engine.doctor.config.values import value_findings
-from engine.doctor.finding import Finding
 from engine.doctor.metrics import context_of, metric_findings
 from engine.doctor.metrics.order import rooted
 from engine.doctor.rewards import RewardDiagnosis, joined
+from engine.findings.finding import Finding
+from engine.history.columns import Columns
+from engine.preflight.value_rules import value_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.columns import Columns
 
 
 class NumberDiagnosis:

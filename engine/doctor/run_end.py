@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
@@ -42,7 +42,7 @@ def with_resume(found: Sequence[Finding], run: RunDir, state: RunState) -> list[
     """The root of a run that failed of something outside of it has the command that resumes it."""
     if state.state not in ("failed", "lost") or not found or not _is_from_outside(found[0]):
         return list(found)
-    from engine.records.checkpoints import check_checkpoint
+    from engine.checkpoints.find import check_checkpoint
 
     step = check_checkpoint(run).step
     if step is None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from engine import jsonl
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.base import jsonl
+from engine.base.tail import last_lines
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.tail import last_lines
 
 _LINES, _BYTES = 400, 1 << 20
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.doctor.config.values import value_findings
-from engine.doctor.finding import Finding
 from engine.doctor.metrics import context_of, metric_findings
+from engine.findings.finding import Finding
+from engine.history.columns import Columns
+from engine.history.train_log import read_steps
+from engine.preflight.value_rules import value_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from engine.watch.columns import Columns
-from engine.watch.train_log import read_steps
 
 
 class ToldBefore:

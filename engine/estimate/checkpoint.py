@@ -6,8 +6,8 @@ import math
 
 from engine.estimate.breakdown import Breakdown, Part, breakdown
 from engine.estimate.model_shape import ModelShape
-from engine.launch.recipe import Recipe
-from engine.launch.steps import step_plan
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import step_plan
 
 OTHER = 128 * 1024
 """Random state, schedule, place in the data, configuration and torch's own headers."""

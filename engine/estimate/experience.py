@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from engine.launch.pinned import training_fingerprint
-from engine.launch.recipe import Recipe
-from engine.records.environment import gpus
+from engine.history import metrics
+from engine.history.train_log import Step, history, read_steps
+from engine.host.environment import gpus
+from engine.recipe.frozen import training_fingerprint
+from engine.recipe.recipe import Recipe
 from engine.runs.registry import RunInfo, list_runs
 from engine.runs.rundir import RunDir
-from engine.watch import metrics
-from engine.watch.train_log import Step, history, read_steps
 
 _LOOKED_AT = 50
 """Newest runs that are opened; an older one says little about today's machine."""

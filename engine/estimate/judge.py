@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from engine.estimate.concurrency import in_flight, pace
 from engine.estimate.experience import JudgeTimes
-from engine.launch.recipe import Recipe
-from engine.launch.steps import StepPlan
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import StepPlan
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.estimate.families import FAMILIES, Family, windowed_layers
 from engine.estimate.known_models import KNOWN
 from engine.estimate.vision import VisionTower, vision_tower
-from engine.launch.recipe import Recipe
-from engine.preflight.models import local_folder, model_name
+from engine.recipe.models import local_folder, model_name
+from engine.recipe.recipe import Recipe
 
 _NESTED = {"gemma3": "gemma3_text"}
 """Models of text and images, whose language model is in ``text_config``."""

@@ -18,11 +18,11 @@ from engine.estimate.memory import Memory, certain, memory
 from engine.estimate.model_shape import ModelShape, shape_of
 from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
-from engine.launch.effective import effective
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
-from engine.launch.steps import step_plan
-from engine.records.environment import gpus
+from engine.host.environment import gpus
+from engine.recipe.effective import effective
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
+from engine.recipe.steps import step_plan
 
 Room = Literal["fits", "at the limit", "may not fit", "does not fit"]
 """``at the limit``: the peak leaves less than ``_MARGIN`` of the GPU. ``may not fit``: only parts

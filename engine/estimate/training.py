@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.estimate.activations import LogitsUse, Precision
 from engine.estimate.model_shape import Adapters, ModelShape
-from engine.launch.recipe import Recipe
-from engine.preflight.models import lora_rank
+from engine.recipe.models import lora_rank
+from engine.recipe.recipe import Recipe
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from engine.doctor.finding import Change
-from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Change
+from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import (
     LaunchPlan,
     Parent,
@@ -18,13 +18,13 @@ from engine.launch.launcher import (
     launch,
     plan,
 )
-from engine.launch.pinned import Config, config_of, is_chosen
-from engine.launch.places import checkpoint_dir
 from engine.launch.queueing import ahead, ticket
-from engine.launch.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.preflight.check import Check, warn
 from engine.preflight.checklist import require_launchable
-from engine.records.surroundings import edited_complaint
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.recipe.frozen import Config, config_of, is_chosen
+from engine.recipe.places import checkpoint_dir
+from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state

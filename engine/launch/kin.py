@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.base.errors import UsageError
 from engine.doctor.console import Stopped, never
-from engine.doctor.finding import Finding
 from engine.doctor.live import RunFollower
-from engine.errors import UsageError
+from engine.findings.finding import Finding
 from engine.launch.twin_verdict import verdict
 from engine.runs.rundir import Attempt, RunDir, check_id
 from engine.runs.state import RunState

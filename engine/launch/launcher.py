@@ -14,38 +14,38 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from engine import files, jsonl
-from engine.doctor.guard_settings import GuardSettings
-from engine.errors import UsageError
-from engine.launch.executed import require_own_code
-from engine.launch.pinned import (
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import model_files
+from engine.checkpoints.ownership import STAMP
+from engine.findings.guard_settings import GuardSettings
+from engine.host.python import own_module
+from engine.host.surroundings import surroundings
+from engine.host.user_manager import scope_prefix
+from engine.launch.ray_target import through
+from engine.own_reward.code import code_files, keep_code
+from engine.own_reward.inputs import input_files, keep_inputs
+from engine.recipe.executed import require_own_code
+from engine.recipe.frozen import (
     config_of,
     in_file,
     pinned_argv,
     pinned_recipe,
     training_fingerprint,
 )
-from engine.launch.places import checkpoint_dir, data_files
-from engine.launch.ray_target import through
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import reward_function
-from engine.launch.steps import step_plan
-from engine.own_reward.code import code_files, keep_code
-from engine.own_reward.inputs import input_files, keep_inputs
-from engine.preflight.models import local_folder, model_name
-from engine.records.model_folder import model_files
-from engine.records.ownership import STAMP
-from engine.records.surroundings import surroundings
+from engine.recipe.models import local_folder, model_name
+from engine.recipe.places import checkpoint_dir, data_files
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import reward_function
+from engine.recipe.steps import step_plan
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
 from engine.runs.processes import alive, end_members
-from engine.runs.python import own_module
-from engine.runs.queue import Ticket
 from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, SUPERVISES_VARIABLE, RunDir, check_id
 from engine.runs.staging import new_staging, remove_abandoned
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.trust import vouch
-from engine.runs.user_manager import scope_prefix
+from engine.supervise.queue import Ticket
 
 _HANDSHAKE_S = 20.0
 
@@ -145,7 +145,7 @@ def start_supervisor(run: RunDir) -> None:
     """
     errors = run.path / "supervisor.log"
     try:
-        _start_detached(run, "engine.runs.supervisor", errors)
+        _start_detached(run, "engine.supervise.supervisor", errors)
     except OSError as error:
         raise _not_started(run, f"{errors}: {error.strerror}") from error
     deadline = time.monotonic() + _HANDSHAKE_S
@@ -165,7 +165,7 @@ def _start_guard(run: RunDir, errors: Path) -> None:
     if not GuardSettings.from_manifest(run.read_manifest()).is_on:
         return
     try:
-        _start_detached(run, "engine.doctor.guard", errors)
+        _start_detached(run, "engine.launch.guard", errors)
     except OSError as error:
         with contextlib.suppress(OSError):
             log_event(run, "warning", message=f"nothing guards the run: {error.strerror}")

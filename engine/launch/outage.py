@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.tail import last_lines
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
-from engine.watch.tail import last_lines
 
 _OUTSIDE = {
     "judge_content_filter": "",

@@ -10,14 +10,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.doctor.finding import Change
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Change
+from engine.history import metrics
+from engine.history.train_log import Step
+from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
-from engine.launch.recipe import load_recipe
 from engine.launch.shrink import Size, shrunk
-from engine.records.environment import gpus
-from engine.watch import metrics
-from engine.watch.train_log import Step
+from engine.recipe.recipe import load_recipe
 
 STEPS, BATCH = 10, 2
 FOLDER = Path("checkpoints/pipeline-check")

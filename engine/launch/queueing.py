@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe
-from engine.runs import gpus
+from engine.base.errors import UsageError
+from engine.host import gpus
+from engine.host.system import open_gpus
+from engine.recipe.recipe import Recipe
 from engine.runs.active import ActiveRuns
-from engine.runs.queue import Ticket, end_phrase
 from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import observed_state
-from engine.runs.system import open_gpus
+from engine.supervise.queue import Ticket, end_phrase
 
 
 def ticket(

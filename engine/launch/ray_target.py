@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.addresses import is_loopback
-from engine.errors import UsageError
-from engine.launch.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
-from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.scoring import asks_judge
-from engine.launch.secret_variables import require_none
-from engine.runs.python import own_module
-from engine.runs.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
+from engine.base.addresses import is_loopback
+from engine.base.errors import UsageError
+from engine.host.python import own_module
+from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.scoring import asks_judge
+from engine.recipe.secret_variables import require_none
 from engine.runs.rundir import RunDir
+from engine.supervise.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 _JUDGE_VARIABLES = {
     "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
@@ -24,7 +24,7 @@ _JUDGE_VARIABLES = {
 
 def through(address: str, trainer: Sequence[str]) -> list[str]:
     """The command that stands for ``trainer`` here and runs it there."""
-    return [*own_module("engine.runs.ray_follower", address, "--"), *trainer]
+    return [*own_module("engine.supervise.ray_follower", address, "--"), *trainer]
 
 
 def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:

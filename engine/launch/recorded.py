@@ -13,22 +13,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
-from engine.errors import UsageError
+from engine.history.reward_records import Verdict, text_of
+from engine.host.surroundings import edited_files
+from engine.judge.factory import make_judge
 from engine.launch.child import recipe_of
-from engine.launch.executed import require_own_code
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge, reward_function
 from engine.launch.telling_step import telling_step
 from engine.launch.twin import require_here
 from engine.own_reward.processes import RewardProcesses, source_of
-from engine.records.surroundings import edited_files
-from engine.rubrics.custom import custom_score, question_of
-from engine.rubrics.judge.factory import make_judge
-from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
+from engine.recipe.executed import require_own_code
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge, reward_function
+from engine.reward.custom import custom_score, question_of
+from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.runs.rundir import RunDir
-from engine.watch.reward_records import Verdict, text_of
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
 _WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)

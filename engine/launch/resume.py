@@ -9,26 +9,26 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine import files, jsonl
-from engine.errors import UsageError
-from engine.launch.executed import require_own_code
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.history.train_log import read_steps
+from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.launcher import start_supervisor
-from engine.launch.pinned import config_of, pinned_recipe
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
-from engine.launch.recipe import load_recipe
 from engine.launch.starting_point import starting_point
-from engine.records.own_code import edited_code, executed_code
-from engine.records.surroundings import changed_files, changes, surroundings
+from engine.own_reward.kept_code import edited_code, executed_code
+from engine.recipe.executed import require_own_code
+from engine.recipe.frozen import config_of, pinned_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs import requests
-from engine.runs.aftermath import settle
-from engine.runs.custody import custody
 from engine.runs.events import log_event
 from engine.runs.processes import members
-from engine.runs.ray_job import left_on_cluster
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, settled_state, with_first_start, write_state
 from engine.runs.trust import require, vouch
-from engine.watch.train_log import read_steps
+from engine.supervise.aftermath import settle
+from engine.supervise.custody import custody
+from engine.supervise.ray_job import left_on_cluster
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.doctor.finding import Change
-from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
-from engine.errors import UsageError
-from engine.launch.compose import on_cpu
-from engine.launch.recipe import Recipe
-from engine.launch.unread import is_never_read
+from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import missing_parts, parameter_count
+from engine.findings.finding import Change
+from engine.host.environment import gpus
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
-from engine.preflight.models import is_hub_name, local_folder, lora_rank, model_key, model_name
-from engine.records.environment import gpus
-from engine.records.model_folder import missing_parts, parameter_count
+from engine.recipe.compose import on_cpu
+from engine.recipe.models import is_hub_name, local_folder, lora_rank, model_key, model_name
+from engine.recipe.recipe import Recipe
+from engine.recipe.unread import is_never_read
 
 HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 MOST_ON_GPU, MOST_ON_CPU = 1_000_000_000, 50_000_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
-from engine.records.checkpoints import check_checkpoint
-from engine.records.ownership import Stamp, checkpoint_folder, read_stamp, taken
-from engine.records.step_folders import WantedFiles, complete_steps
+from engine.base.errors import UsageError
+from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
+from engine.checkpoints.step_folders import WantedFiles, complete_steps
+from engine.history.train_log import read_steps
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.train_log import read_steps
 
 
 def starting_point(

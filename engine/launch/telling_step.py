@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.history.reward_records import RewardRecords, Verdict
+from engine.history.train_log import read_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from engine.watch.reward_records import RewardRecords, Verdict
-from engine.watch.train_log import read_steps
 
 
 @dataclass(frozen=True)

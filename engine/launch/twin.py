@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.base.errors import UsageError
 from engine.data.contract import read_facts, read_rows, write_rows
-from engine.doctor.finding import Change, Finding
-from engine.errors import UsageError
+from engine.findings.finding import Change, Finding
+from engine.host.surroundings import edited_complaint
 from engine.launch.child import recipe_of
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
-from engine.launch.recipe import Recipe
 from engine.launch.shrink import Size, shrunk
-from engine.launch.steps import step_plan
 from engine.launch.telling_step import telling_step
 from engine.launch.twin_verdict import named_values
-from engine.launch.unread import read_keys
 from engine.preflight.checklist import require_launchable
-from engine.records.surroundings import edited_complaint
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import step_plan
+from engine.recipe.unread import read_keys
 from engine.runs.rundir import RunDir
 from engine.runs.trust import require
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
 from engine.launch.outage import outside_cause
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState, describe

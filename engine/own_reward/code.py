@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from engine import files
+from engine.base import files
 from engine.own_reward.function import RewardFunction
 
 _MOST_FILES = 500

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from engine import files
+from engine.base import files
 from engine.own_reward.code import LARGEST, code_files, keep_copy
 from engine.own_reward.function import RewardFunction
 

@@ -21,7 +21,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import engine
-from engine import files
+from engine.base import files
 
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
 """What verl hands to every call, by name."""

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.host.python import own_module
 from engine.own_reward.child import STACK_SIGNAL
 from engine.own_reward.loading import Source, own_line
 from engine.own_reward.wire import (
@@ -39,7 +40,6 @@ from engine.own_reward.wire import (
     unpack,
 )
 from engine.runs.processes import carriers, send
-from engine.runs.python import own_module
 
 _FRAME = re.compile(r'^ +File "(.*)", line (\d+)', re.MULTILINE)
 MARK_VARIABLE = "GRUBRICS_REWARD_PROCESS"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.own_reward.code import kept_copies
 from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.loading import Source

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
 
 ID = "batch"
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.launch.recipe import Recipe
+from engine.recipe.recipe import Recipe
 
 Status = Literal["ok", "warn", "fail", "skip"]
 

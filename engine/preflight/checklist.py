@@ -7,10 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.errors import UsageError
-from engine.launch.effective import effective
-from engine.launch.recipe import Recipe
-from engine.masking import mask_text
+from engine.base.errors import UsageError
+from engine.base.masking import mask_text
 from engine.preflight import (
     batch,
     checkpoint,
@@ -34,6 +32,8 @@ from engine.preflight import (
     values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
+from engine.recipe.effective import effective
+from engine.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine import jsonl
-from engine.errors import UsageError, nearest
-from engine.launch.pinned import (
+from engine.base import jsonl
+from engine.base.errors import UsageError, nearest
+from engine.base.masking import mask, mask_url
+from engine.checkpoints.model_folder import missing_parts
+from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, read_stamp
+from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
+from engine.own_reward.kept_code import code_values, data_values
+from engine.preflight.check import Check, Subject, fail, summary, warn
+from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
+from engine.recipe import hub
+from engine.recipe.frozen import (
     code_hashes,
     training_data_hashes,
     training_fingerprint,
     training_values,
 )
-from engine.launch.places import checkpoint_dir
-from engine.launch.recipe import CONFIG_DIR, Recipe, load_recipe
-from engine.launch.scoring import asks_judge
-from engine.masking import mask, mask_url
-from engine.preflight import hub
-from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
-from engine.preflight.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
-from engine.records.model_folder import missing_parts
-from engine.records.own_code import code_values, data_values
-from engine.records.ownership import STAMP, Stamp, asked_step, objection, read_stamp
-from engine.records.step_folders import WantedFiles, complete_steps, written_steps
+from engine.recipe.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
+from engine.recipe.places import checkpoint_dir
+from engine.recipe.recipe import CONFIG_DIR, Recipe, load_recipe
+from engine.recipe.scoring import asks_judge
 from engine.runs.registry import RunInfo, list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.trust import is_neighbor

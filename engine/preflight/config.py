@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.errors import nearest
-from engine.launch.executed import code_objection
-from engine.launch.exposure import exposure_complaint
-from engine.launch.keys import verl_choices
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
-from engine.launch.steps import count_of
-from engine.launch.unread_rules import has_critic
+from engine.base.errors import nearest
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.models import is_hub_name, lora_rank
+from engine.recipe.executed import code_objection
+from engine.recipe.exposure import exposure_complaint
+from engine.recipe.keys import verl_choices
+from engine.recipe.models import is_hub_name, lora_rank
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
+from engine.recipe.steps import count_of
+from engine.recipe.unread_rules import has_critic
 
 ID = "config"
 

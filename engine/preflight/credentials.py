@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.errors import UsageError
-from engine.launch.cleartext import cleartext_complaints
-from engine.launch.env_file import way_on
-from engine.launch.scoring import asks_judge, scorer
-from engine.masking import mask, mask_url
+from engine.base.errors import UsageError
+from engine.base.masking import mask, mask_url
+from engine.base.writers import foreign_writer
+from engine.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.rubrics.judge.credentials import CleartextError, Credentials, find_credentials
+from engine.recipe.cleartext import cleartext_complaints
+from engine.recipe.env_file import way_on
+from engine.recipe.scoring import asks_judge, scorer
 from engine.rubrics.settings import JudgeSettings
-from engine.writers import foreign_writer
 
 ID = "credentials"
 

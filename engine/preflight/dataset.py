@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.base.errors import UsageError, nearest
 from engine.data.contract import SCHEMA, Row, read_facts, row_problem
-from engine.errors import UsageError, nearest
-from engine.launch.places import data_files
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
 from engine.preflight.alignment import type_conflicts
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
 from engine.preflight.row_doubts import RowDoubts
 from engine.preflight.samples import SPLITS, Split, split_files
+from engine.recipe.places import data_files
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
 
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")

@@ -6,15 +6,15 @@ import re
 import shutil
 from pathlib import Path
 
+from engine.checkpoints.model_folder import parameter_count
 from engine.estimate.breakdown import size as readable
 from engine.estimate.checkpoint import kept
 from engine.estimate.report import sizes_of
-from engine.launch.places import checkpoint_dir
-from engine.launch.recipe import Recipe
-from engine.launch.steps import count_of
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.models import local_folder, lora_rank, model_name
-from engine.records.model_folder import parameter_count
+from engine.recipe.models import local_folder, lora_rank, model_name
+from engine.recipe.places import checkpoint_dir
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import count_of
 from engine.runs.trust import folder_complaint
 
 ID = "disk"

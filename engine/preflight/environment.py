@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from engine.launch.keys import verl_version
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
+from engine.host.environment import gpus, package_version
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.models import lora_rank
 from engine.preflight.precision import check_precision, find_cards, read_cpu_flags
 from engine.preflight.versions import check_versions, find_installed
-from engine.records.environment import gpus, package_version
+from engine.recipe.keys import verl_version
+from engine.recipe.models import lora_rank
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
 
 ID = "environment"
 CONDA_ENVIRONMENT = "RL"

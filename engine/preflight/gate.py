@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import UsageError
-from engine.launch.env_file import load_env_file
-from engine.launch.recipe import load_recipe
+from engine.base.errors import UsageError
+from engine.host.surroundings import changed_files, surroundings
 from engine.preflight.checklist import require_launchable
-from engine.records.surroundings import changed_files, surroundings
+from engine.recipe.env_file import load_env_file
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 
 

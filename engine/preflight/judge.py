@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from engine.base.times import seconds
 from engine.estimate.concurrency import SLOW_S
 from engine.estimate.experience import judge_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge, scorer
-from engine.launch.steps import count_of, step_plan
 from engine.preflight.check import Check, Subject, ok, skip, warn
-from engine.times import seconds
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge, scorer
+from engine.recipe.steps import count_of, step_plan
 
 ID = "judge"
 

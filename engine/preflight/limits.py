@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from engine.estimate.model_shape import ModelShape, shape_of
-from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, summary
-from engine.preflight.models import lora_rank
+from engine.recipe.models import lora_rank
+from engine.recipe.recipe import Recipe
 
 ID = "limits"
 MAX_LORA_RANK = 512

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.host.gpus import ALL
 from engine.preflight.check import Check, Subject, ok, warn
 from engine.runs.active import ActiveRuns
-from engine.runs.gpus import ALL
 from engine.runs.state import RunState, this_host
 
 ID = "machine"

@@ -16,9 +16,9 @@ from engine.estimate.breakdown import Breakdown
 from engine.estimate.breakdown import size as readable
 from engine.estimate.memory import certain
 from engine.estimate.report import Sizes, sizes_of, smallest_gpu
-from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.models import model_name
+from engine.recipe.models import model_name
+from engine.recipe.recipe import Recipe
 
 ID = "memory"
 

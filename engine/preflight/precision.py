@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pynvml
 
-from engine.launch.effective import effective
-from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, fail, warn
+from engine.recipe.effective import effective
+from engine.recipe.recipe import Recipe
 
 FIRST_WITH_BF16 = (8, 0)
 """Compute capability of Ampere."""

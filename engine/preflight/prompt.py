@@ -14,9 +14,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from engine.launch.recipe import Recipe
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.models import is_hub_name, local_folder, model_name
 from engine.preflight.rendering import (
     Encode,
     RefusedError,
@@ -26,6 +24,8 @@ from engine.preflight.rendering import (
 )
 from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, split_files
 from engine.preflight.templates import ChatTemplate, read_encoder, read_template
+from engine.recipe.models import is_hub_name, local_folder, model_name
+from engine.recipe.recipe import Recipe
 
 ID = "prompt"
 _NAMED = 5

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import UsageError, nearest
-from engine.launch.executed import code_objection
-from engine.launch.places import data_files
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import reward_function
+from engine.base.errors import UsageError, nearest
 from engine.own_reward.code import code_files, hidden_libraries
 from engine.own_reward.function import KEY, RewardFunction
 from engine.own_reward.processes import source_of
-from engine.own_reward.trial import Sample, Trial, try_function
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
+from engine.preflight.reward_trial import Sample, Trial, try_function
+from engine.recipe.executed import code_objection
+from engine.recipe.places import data_files
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import reward_function
 
 ID = "reward"
 

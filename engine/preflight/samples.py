@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.launch.recipe import Recipe
+from engine.recipe.recipe import Recipe
 
 BUDGET_BYTES = 32 << 20
 """Text that is rendered and tokenized: some ten seconds on two cores."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from engine.estimate.judge import calls_of
-from engine.launch.recipe import Recipe
-from engine.launch.scoring import asks_judge
-from engine.launch.steps import StepPlan, count_of, step_plan
 from engine.preflight.check import Check, Subject, fail, ok, skip
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
+from engine.recipe.steps import StepPlan, count_of, step_plan
 
 ID = "steps"
 

@@ -13,7 +13,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine import jsonl
+from engine.base import jsonl
 
 Messages = Sequence[Mapping[str, Any]]
 

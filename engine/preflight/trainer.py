@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.errors import nearest
-from engine.launch.compose import (
+from engine.base.errors import nearest
+from engine.history.reward_records import OVERLONG, PARTS
+from engine.preflight.check import Check, Subject, fail, skip, summary, warn
+from engine.recipe.compose import (
     FILTER,
     MANAGER,
     OVERLONG_BUFFER,
@@ -19,9 +21,7 @@ from engine.launch.compose import (
     SAMPLER,
     VERL_MANAGERS,
 )
-from engine.launch.recipe import Recipe
-from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.watch.reward_records import OVERLONG, PARTS
+from engine.recipe.recipe import Recipe
 
 ID = "trainer"
 

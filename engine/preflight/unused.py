@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.launch.unread import unread
 from engine.preflight.check import Check, Subject, ok, warn
+from engine.recipe.unread import unread
 
 ID = "unused"
 _SHOWN = 4

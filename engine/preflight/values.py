@@ -5,12 +5,12 @@ They are allowed, and somebody may mean them: no launch is refused for one.
 
 from __future__ import annotations
 
-from engine.doctor.config.values import value_findings
-from engine.doctor.finding import Finding
-from engine.doctor.metrics.context import MetricContext
-from engine.doctor.remedies import as_overrides
-from engine.launch.pinned import in_file
+from engine.findings.finding import Finding
+from engine.findings.run_context import MetricContext
 from engine.preflight.check import Check, Subject, summary, warn
+from engine.preflight.complete_change import as_overrides
+from engine.preflight.value_rules import value_findings
+from engine.recipe.frozen import in_file
 
 ID = "values"
 

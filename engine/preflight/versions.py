@@ -17,8 +17,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from engine.launch.keys import verl_version
 from engine.preflight.check import Check, fail, warn
+from engine.recipe.keys import verl_version
 
 ID = "environment"
 

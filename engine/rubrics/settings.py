@@ -33,7 +33,7 @@ class JudgeSettings(BaseModel):
 
 
 class RewardSettings(BaseModel):
-    """Weights of the reward's terms (see ``engine.rubrics.reward``).
+    """Weights of the reward's terms (see ``engine.reward.reward``).
 
     ``use_contrastive`` is decided when a parquet file is prepared; the file records the value
     it was made with, so a run can be checked against it.

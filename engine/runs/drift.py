@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import files, jsonl
+from engine.base import files, jsonl
 
 _Signature = tuple[int, int, int] | None
 

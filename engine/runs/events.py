@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from engine import jsonl
-from engine.masking import mask_data
+from engine.base import jsonl
+from engine.base.masking import mask_data
 from engine.runs.rundir import RunDir
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from engine import files
+from engine.base import files
 
 Row = dict[str, Any]
 

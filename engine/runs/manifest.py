@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 
 _DEEPEST = 32
 """No field that is ever written is nested further; readers walk through it by recursion."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine import jsonl, locks
-from engine.errors import UsageError, unknown_name
-from engine.masking import holds_secret, mask_text
+from engine.base import jsonl, locks
+from engine.base.errors import UsageError, unknown_name
+from engine.base.masking import holds_secret, mask_text
 from engine.runs.rundir import RunDir
 from engine.runs.trust import require
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.marks import Mark, read_environment, read_mark
 from engine.runs.rundir import RunDir
 

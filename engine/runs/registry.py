@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
 from engine.runs.notes import Notes, read_notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from engine import files, jsonl
+from engine.base import files, jsonl
 from engine.runs.rundir import RunDir
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
-from engine.errors import UsageError, unknown_name
+from engine.base import jsonl
+from engine.base.errors import UsageError, unknown_name
 from engine.runs.manifest import checked
 
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"

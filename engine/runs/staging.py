@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 
 GROUP_VARIABLE = "GRUBRICS_RUNS_GROUP"
 _NAME = re.compile(r"\.launch-(?:(\d+)-)?[a-z0-9_]+")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from engine import jsonl
-from engine.masking import mask_data
+from engine.base import jsonl
+from engine.base.masking import mask_data
 from engine.runs.marks import supervises
 from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import RunDir

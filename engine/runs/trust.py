@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from engine import files, jsonl
-from engine.errors import UsageError
-from engine.runs.rundir import RunDir, archive_root
-from engine.runs.trust_facts import Fact, code_files, facts, kept_code
-from engine.writers import (
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.base.writers import (
     complaint_of,
     other_writers,
     owner_names,
@@ -34,6 +32,8 @@ from engine.writers import (
     trusted_users,
     user_name,
 )
+from engine.runs.rundir import RunDir, archive_root
+from engine.runs.trust_facts import Fact, code_files, facts, kept_code
 
 PROOF = "launch_proof.json"
 _KEY = "launch.key"

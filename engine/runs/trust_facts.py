@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine import files, jsonl
-from engine.masking import mask_text, shown
+from engine.base import files, jsonl
+from engine.base.masking import mask_text, shown
 from engine.runs.rundir import RunDir
 
 Fact = tuple[str, str]

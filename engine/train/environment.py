@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
-from engine import files
+from engine.base import files
 from engine.runs.index import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]

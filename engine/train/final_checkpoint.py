@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
-from engine.jsonl import read_json
-from engine.records.ownership import STAMP
+from engine.base.errors import UsageError
+from engine.base.jsonl import read_json
+from engine.checkpoints.ownership import STAMP
 from engine.train.safe_load import allow_checkpoint_classes
 
 

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.launch.cleartext import require_encrypted
-from engine.launch.compose import last_step, verl_config
-from engine.launch.env_file import load_env_file
-from engine.launch.exposure import require_private
-from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.secret_variables import into_environment, require_none
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.recipe.cleartext import require_encrypted
+from engine.recipe.compose import last_step, verl_config
+from engine.recipe.env_file import load_env_file
+from engine.recipe.exposure import require_private
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.secret_variables import into_environment, require_none
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
 

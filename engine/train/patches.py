@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.addresses import is_loopback
+from engine.base.addresses import is_loopback
 from engine.train import queue_key
 
 VERL_VERSION = "0.9.1"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.launch.env_file import load_env_file
-from engine.runs.ray_job import CARRIED, read_job
+from engine.recipe.env_file import load_env_file
 from engine.runs.rundir import ON_CLUSTER_VARIABLE
+from engine.supervise.ray_job import CARRIED, read_job
 from engine.train import environment, patches, ray_session
 from engine.train.queue_key import FILE_VARIABLE
 from engine.train.ray_driver import blindness

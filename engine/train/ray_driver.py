@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from engine import files
-from engine.runs.ray_job import RayJob, job_log, read_job
+from engine.base import files
+from engine.supervise.ray_job import RayJob, job_log, read_job
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.runs import private_ray
+from engine.supervise import private_ray
 from engine.train import patches, queue_key
 
 # Ray's default lets a driver wait a minute for a control service that was killed. Private services

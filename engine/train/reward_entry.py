@@ -19,12 +19,12 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from engine import jsonl
-from engine.masking import mask_data
-from engine.rubrics.custom import custom_score, own_record
-from engine.rubrics.judge.base import ScoringError
-from engine.rubrics.judge.factory import make_judge
-from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
+from engine.base import jsonl
+from engine.base.masking import mask_data
+from engine.judge.base import ScoringError
+from engine.judge.factory import make_judge
+from engine.reward.custom import custom_score, own_record
+from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.train import overlong
 from engine.train.agent_loop import SPLIT

@@ -3,7 +3,7 @@
 ``trainer.v1.sampler.custom_sampler`` is verl's hook for a subclass. The stock buffer sleeps 2.0 s
 between looks at the queue and no setting changes that, which would be the length of a step here.
 To a custom sampler verl hands neither ``algorithm.filter_groups`` nor
-``sync_refill_failed_groups``: ``engine.launch.compose`` puts them into ``sampler_kwargs``.
+``sync_refill_failed_groups``: ``engine.recipe.compose`` puts them into ``sampler_kwargs``.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe
-from engine.launch.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.recipe.recipe import Recipe
+from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals

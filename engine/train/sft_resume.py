@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe
-from engine.records.step_folders import WantedFiles, step_of, step_problem
+from engine.base.errors import UsageError
+from engine.checkpoints.step_folders import WantedFiles, step_of, step_problem
+from engine.recipe.recipe import Recipe
 
 
 def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Path | None:

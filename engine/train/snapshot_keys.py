@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.launch.keys import SNAPSHOT
+from engine.recipe.keys import SNAPSHOT
 
 
 def verl_config_dir() -> Path:

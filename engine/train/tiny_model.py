@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.data.contract import read_rows
-from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

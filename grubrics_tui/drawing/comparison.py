@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.doctor.finding import Severity
-from engine.records.compare import Comparison, NoEffect
-from engine.records.differences import SHELL, Cell, Difference, short_text
-from engine.records.kinds import told as kinds_told
-from engine.records.measures import Measure, Value
-from engine.records.reward_scale import told as scale_told
+from engine.findings.finding import Severity
+from engine.reports.compare import Comparison, NoEffect
+from engine.reports.differences import SHELL, Cell, Difference, short_text
+from engine.reports.kinds import told as kinds_told
+from engine.reports.measures import Measure, Value
+from engine.reports.reward_scale import told as scale_told
+from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.values import short
 from grubrics_tui.drawing.wrap import clipped
-from grubrics_tui.formats import MISSING, duration, seconds
-from grubrics_tui.widgets.states import STATE_LOOKS, look_of
+from grubrics_tui.text.formats import MISSING, duration, seconds
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 

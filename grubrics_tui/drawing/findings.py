@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.wrap import clipped, wrapped
-from grubrics_tui.terminal_text import clean_text
+from grubrics_tui.text.terminal_text import clean_text
 
 LOOKS = {
     Severity.CRITICAL: ("■", "error"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.watch.columns import Floats
+from engine.history.columns import Floats
 from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, extremes, x_range
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.trace import edges_of, mean_of

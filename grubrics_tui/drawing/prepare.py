@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from engine.watch.columns import Column, Floats
+from engine.history.columns import Column, Floats
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.smooth import Smoothed, ema
 from grubrics_tui.drawing.timeline import has_times, moments, places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.watch.columns import Column, Floats
+from engine.history.columns import Column, Floats
 
 _NEGLIGIBLE = 1e-17
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.watch.columns import Floats
+from engine.history.columns import Floats
 from grubrics_tui.drawing.axis import UNITS, axis_of, step_between
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.scale import Range

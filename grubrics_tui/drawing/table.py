@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from engine.watch.columns import Floats
+from engine.history.columns import Floats
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.timeline import has_times, places, told
 from grubrics_tui.drawing.values import Plot, Values

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from engine.watch.clock import Clock
-from engine.watch.columns import Column, Floats
+from engine.history.clock import Clock
+from engine.history.columns import Column, Floats
 from grubrics_tui.drawing.view import XAxis
 
 

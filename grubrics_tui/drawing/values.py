@@ -1,6 +1,6 @@
 """What a chart is made of: lines, bands, single marks, flags on the axis, numbers beside it.
 
-Everything stands along ascending steps, as ``engine.watch.columns`` holds it; a chart that shows
+Everything stands along ascending steps, as ``engine.history.columns`` holds it; a chart that shows
 time instead turns steps into time when it draws.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.watch.columns import Column, Floats
+from engine.history.columns import Column, Floats
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.view import BandKind
 

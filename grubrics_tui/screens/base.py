@@ -8,9 +8,9 @@ from textual.screen import Screen, ScreenResultType
 from textual.widgets import Footer
 from textual.worker import Worker, WorkerState
 
-from grubrics_tui.actions import is_changing
-from grubrics_tui.footer_fit import fitting
-from grubrics_tui.hints import HintFile, hint
+from grubrics_tui.settings.actions import is_changing
+from grubrics_tui.settings.hints import HintFile, hint
+from grubrics_tui.widgets.footer_fit import fitting
 from grubrics_tui.widgets.hint_line import HintLine
 
 

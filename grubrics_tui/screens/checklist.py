@@ -12,20 +12,20 @@ from textual.message import Message
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
-from engine.errors import UsageError
-from grubrics_tui.actions import bindings
+from engine.base.errors import UsageError
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.configs import ConfigsScreen
 from grubrics_tui.screens.overrides import OverridesScreen
 from grubrics_tui.screens.sizes import HEIGHTS
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.check_list import CheckList
 from grubrics_tui.widgets.facts import Fact, Facts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.launch.recipe import Recipe
     from engine.preflight.check import Check
+    from engine.recipe.recipe import Recipe
 
 
 class ChecklistScreen(CockpitScreen):
@@ -96,8 +96,8 @@ class ChecklistScreen(CockpitScreen):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
-        from engine.launch.recipe import load_recipe
         from engine.preflight.checklist import ITEMS, run_checks
+        from engine.recipe.recipe import load_recipe
 
         worker = get_current_worker()
         try:
@@ -210,7 +210,7 @@ class ChecklistScreen(CockpitScreen):
 
 def recipe_facts(recipe: Recipe) -> list[Fact]:
     """What will be trained, judged by whom, and what differs from the file."""
-    from engine.launch.scoring import asks_judge, scorer
+    from engine.recipe.scoring import asks_judge, scorer
 
     model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
     facts: list[Fact] = [

@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from engine.watch.columns import Column
-from grubrics_tui.actions import bindings
-from grubrics_tui.fuzzy import ranked
+from engine.history.columns import Column
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.metric_list import Choice, MetricList
 
 

@@ -14,16 +14,16 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Footer
 
-from engine.records.compare import Comparer, Comparison, metric_names
-from engine.records.run_record import Look, RunReader, RunRecord
+from engine.history import metrics
+from engine.history.columns import Column
+from engine.reports.compare import Comparer, Comparison, metric_names
+from engine.reports.run_record import Look, RunReader, RunRecord
 from engine.runs.rundir import RunDir
-from engine.watch import metrics
-from engine.watch.columns import Column
-from grubrics_tui.actions import bindings
 from grubrics_tui.drawing.values import Line, Plot
-from grubrics_tui.marks import Marks
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.marks import Marks
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.compare_table import CompareTable
 from grubrics_tui.widgets.viewed import Viewed

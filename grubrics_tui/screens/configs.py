@@ -7,10 +7,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets.option_list import Option
 
-from engine.jsonl import line
-from grubrics_tui.actions import bindings
-from grubrics_tui.configs import ConfigFile, list_configs
+from engine.base.jsonl import line
 from grubrics_tui.screens.pick_one import PickOne
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.configs import ConfigFile, list_configs
 from grubrics_tui.widgets.choices import Choices
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.message import Message
 
-from engine.doctor.finding import Remedy
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Remedy
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.changes import child_lines, told
+from grubrics_tui.drawing.changes import child_lines, told
 from grubrics_tui.screens.confirm import YES, Answer, Confirm
-from grubrics_tui.terminal_text import clean_text
+from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
     from engine.launch.child import Child

@@ -8,11 +8,11 @@ from pathlib import Path
 from textual import on, work
 from textual.message import Message
 
-from engine.errors import UsageError
-from engine.runs.housekeeping import Deletion, plan_deletion
+from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
-from grubrics_tui.formats import memory
+from engine.supervise.housekeeping import Deletion, plan_deletion
 from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.text.formats import memory
 
 # Not "d", which opens the question: a key pressed twice deletes nothing.
 ARCHIVE, DELETE, DELETE_ALL = "a", "y", "c"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import on, work
 from textual.message import Message
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.screens.confirm import Answer, Confirm

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.formats import step_of
 from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.text.formats import step_of
 
 _AFTER_CHECKPOINT = "a"
 _ANSWERS = (

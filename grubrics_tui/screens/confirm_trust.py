@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, agree, objection
 from grubrics_tui.screens.confirm import YES, Answer, Confirm
 
 if TYPE_CHECKING:
-    from grubrics_tui.settings import Settings
+    from grubrics_tui.settings.settings import Settings
 
 _ANSWERS = (Answer(YES, "trust exactly this", "a change of it asks again"),)
 

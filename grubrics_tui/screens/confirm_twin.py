@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from textual import on, work
 from textual.message import Message
 
-from engine.doctor.finding import Change, Finding
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Change, Finding
 from engine.runs.rundir import RunDir
-from grubrics_tui.changes import told
+from grubrics_tui.drawing.changes import told
 from grubrics_tui.screens.confirm import Answer, Confirm
-from grubrics_tui.terminal_text import clean_text
+from grubrics_tui.text.terminal_text import clean_text
 
 
 class ConfirmTwin(Confirm):

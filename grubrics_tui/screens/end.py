@@ -12,15 +12,15 @@ from textual.message import Message
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
-from engine.jsonl import line
+from engine.base.jsonl import line
+from engine.history.live import RunWatch, Update
 from engine.runs.rundir import RunDir
-from engine.watch.live import RunWatch, Update
-from grubrics_tui.actions import bindings
-from grubrics_tui.formats import memory
-from grubrics_tui.history import History
-from grubrics_tui.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.model.history import History
+from grubrics_tui.model.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.screens.sizes import HEIGHTS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.loss_panel import LossPanel
 from grubrics_tui.widgets.panel import Panel
@@ -28,9 +28,9 @@ from grubrics_tui.widgets.reward_panel import RewardPanel
 from grubrics_tui.widgets.run_facts import state_look
 
 if TYPE_CHECKING:
+    from engine.checkpoints.find import CheckpointReport
     from engine.doctor.health import Health
-    from engine.records.checkpoints import CheckpointReport
-    from engine.records.entry import LogEntry
+    from engine.reports.entry import LogEntry
 
 
 class EndScreen(ScrolledScreen):
@@ -83,9 +83,9 @@ class EndScreen(ScrolledScreen):
 
     @work(thread=True, exit_on_error=False)
     def _judge(self) -> None:
+        from engine.checkpoints.find import check_checkpoint
         from engine.doctor.health import health_of
-        from engine.records.checkpoints import check_checkpoint
-        from engine.records.draft import drafted
+        from engine.reports.draft import drafted
 
         worker, update = get_current_worker(), RunWatch(self.run).poll()
         health = health_of(self.run, update.state, lambda: worker.is_cancelled)

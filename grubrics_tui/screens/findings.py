@@ -13,22 +13,22 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer, Static
 
-from engine.doctor.finding import Finding, Remedy, launchable
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Finding, Remedy, launchable
 from engine.runs.rundir import RunDir
-from grubrics_tui.actions import bindings
 from grubrics_tui.drawing.findings import detail
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.drawing.wrap import wrapped
-from grubrics_tui.navigation import OpenLog, OpenRun, Tell
-from grubrics_tui.run_doctor import Diagnosis, diagnoses, post_from_thread
+from grubrics_tui.model.navigation import OpenLog, OpenRun, Tell
+from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, post_from_thread
+from grubrics_tui.model.watched import Watched
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
 from grubrics_tui.screens.confirm_trust import when_trusted
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.sizes import WIDTHS
-from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.watched import Watched
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.finding_list import FindingList
 from grubrics_tui.widgets.scroll_text import ScrollText
 

@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from grubrics_tui.actions import Action, actions_of, bindings, remapped
-from grubrics_tui.keys import told
+from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
+from grubrics_tui.settings.keys import told
 
 
 class HelpScreen(ModalScreen[None]):

@@ -14,19 +14,19 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer
 
-from engine.errors import UsageError
-from grubrics_tui.actions import bindings
-from grubrics_tui.navigation import OpenRun
+from engine.base.errors import UsageError
+from grubrics_tui.model.navigation import OpenRun
 from grubrics_tui.screens.scrolled import ScrolledScreen
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.launch.launcher import LaunchPlan
-    from engine.launch.recipe import Recipe
-    from engine.launch.steps import StepPlan
     from engine.preflight.check import Check
+    from engine.recipe.recipe import Recipe
+    from engine.recipe.steps import StepPlan
 
 
 class LaunchScreen(ScrolledScreen):
@@ -71,9 +71,9 @@ class LaunchScreen(ScrolledScreen):
     @work(thread=True, exit_on_error=False)
     def _make_plan(self) -> None:
         from engine.launch.launcher import plan
-        from engine.launch.steps import step_plan
         from engine.preflight import machine
         from engine.preflight.check import Subject
+        from engine.recipe.steps import step_plan
 
         try:
             made = plan(self._recipe, runs=self._runs_root)
@@ -174,7 +174,7 @@ def _machine_facts(check: Check) -> list[Fact]:
 
 
 def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
-    from engine.launch.scoring import asks_judge
+    from engine.recipe.scoring import asks_judge
 
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
     if steps is None:

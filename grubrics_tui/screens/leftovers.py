@@ -15,14 +15,14 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Footer, Static
 
-from engine import jsonl
-from engine.runs import private_ray
+from engine.base import jsonl
 from engine.runs.processes import alive
-from engine.runs.reaper import Leftover, leftovers, reap
-from grubrics_tui.actions import bindings
-from grubrics_tui.formats import memory
+from engine.supervise import private_ray
+from engine.supervise.reaper import Leftover, leftovers, reap
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.screens.scrolled import ScrolledScreen
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.formats import memory
 
 _LOOK_S = 3.0
 _PID = 9

@@ -17,21 +17,20 @@ from textual.timer import Timer
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
-from engine.doctor.finding import Finding
+from engine.findings.finding import Finding
+from engine.history.live import Update
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.live import Update
-from grubrics_tui.actions import bindings
-from grubrics_tui.history import History
-from grubrics_tui.layout import Layout, LayoutFile, Slot
-from grubrics_tui.navigation import OpenFindings, OpenLog, OpenLogEntry, OpenRollouts, OpenVerdict
-from grubrics_tui.run_doctor import RunDoctor, post_from_thread
-from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.confirm_stop import ConfirmStop
-from grubrics_tui.screens.confirm_trust import when_trusted
-from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
-from grubrics_tui.settings import Settings, panels_for
-from grubrics_tui.watched import (
+from grubrics_tui.model.history import History
+from grubrics_tui.model.navigation import (
+    OpenFindings,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenVerdict,
+)
+from grubrics_tui.model.run_doctor import RunDoctor, post_from_thread
+from grubrics_tui.model.watched import (
     Watched,
     console_of,
     foreign_layout,
@@ -40,6 +39,13 @@ from grubrics_tui.watched import (
     source_of,
     watcher,
 )
+from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.screens.confirm_trust import when_trusted
+from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.layout import Layout, LayoutFile, Slot
+from grubrics_tui.settings.settings import Settings, panels_for
 from grubrics_tui.widgets.banner import Banner
 from grubrics_tui.widgets.judge_panel import JudgePanel
 from grubrics_tui.widgets.log_view import LogView

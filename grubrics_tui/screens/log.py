@@ -12,15 +12,15 @@ from textual.message import Message
 from textual.widgets import Footer, Input, Static
 from textual.worker import get_current_worker
 
-from engine.errors import UsageError
-from engine.watch.log_file import LogFile
-from engine.watch.log_query import Query
-from engine.watch.log_times import Asked, LogTimes, Stamp
-from grubrics_tui.actions import bindings
-from grubrics_tui.attempt_logs import AttemptLogs
-from grubrics_tui.log_hunt import Hunt
-from grubrics_tui.log_told import clean, facts_of, place_of, told_of
+from engine.base.errors import UsageError
+from engine.logs.log_file import LogFile
+from engine.logs.log_query import Query
+from engine.logs.log_times import Asked, LogTimes, Stamp
+from grubrics_tui.model.attempt_logs import AttemptLogs
+from grubrics_tui.model.log_hunt import Hunt
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.log_told import clean, facts_of, place_of, told_of
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.log_view import LogView, Way
 
 _PLACE = re.compile(

@@ -13,17 +13,17 @@ from textual.message import Message
 from textual.widgets import Footer, Input, Static, TextArea
 from textual.worker import get_current_worker
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
-from grubrics_tui.actions import bindings
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm_trust import when_trusted
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.inert import inert
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.records.entry import LogEntry
+    from engine.reports.entry import LogEntry
 
 ONE_LINE = (("id", "ID"), ("title", "title"), ("question", "research question"))
 MANY_LINES = (
@@ -102,8 +102,8 @@ class LogEntryScreen(CockpitScreen):
     @work(thread=True, exit_on_error=False)
     def _make_draft(self) -> None:
         from engine.doctor.health import health_of
-        from engine.records.draft import drafted
-        from engine.records.experiment_log import next_id
+        from engine.reports.draft import drafted
+        from engine.reports.experiment_log import next_id
 
         worker = get_current_worker()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
@@ -141,7 +141,7 @@ class LogEntryScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="append", exit_on_error=False)
     def _append(self, entry: LogEntry) -> None:
-        from engine.records.experiment_log import append_entry
+        from engine.reports.experiment_log import append_entry
 
         try:
             written = append_entry(self._path, entry)

@@ -8,11 +8,11 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from grubrics_tui.actions import bindings
 from grubrics_tui.drawing.values import Plot
-from grubrics_tui.fuzzy import ranked
-from grubrics_tui.history import History
-from grubrics_tui.layout import Layout, Slot
+from grubrics_tui.model.history import History
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.layout import Layout, Slot
+from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.metric_list import Choice, MetricList
 from grubrics_tui.widgets.panel_grid import BUILT_IN

@@ -9,11 +9,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
-from grubrics_tui.actions import bindings
 from grubrics_tui.screens.dialog import Dialog
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.inert import inert
 
 

@@ -11,9 +11,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from engine.errors import UsageError
-from grubrics_tui.actions import bindings
+from engine.base.errors import UsageError
 from grubrics_tui.screens.dialog import Dialog
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.inert import inert
 
 
@@ -63,7 +63,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _try(self, text: str) -> None:
-        from engine.launch.recipe import load_recipe
+        from engine.recipe.recipe import load_recipe
 
         try:
             overrides = tuple(shlex.split(text))

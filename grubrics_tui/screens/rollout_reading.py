@@ -11,15 +11,15 @@ from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from engine.history.reward_records import Split
+from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
+from engine.history.word_diff import Piece, differences
 from engine.runs.rundir import RunDir
-from engine.watch.reward_records import Split
-from engine.watch.rollouts import Group, RolloutStore, StepRollouts, Visit
-from engine.watch.word_diff import Piece, differences
 from grubrics_tui.drawing.rollouts import common_tail
-from grubrics_tui.latest import Latest
-from grubrics_tui.rollout_search import Hit, first_hit, holds
-from grubrics_tui.rollout_texts import GroupTexts, Pair, Place
-from grubrics_tui.rollout_view import RolloutView
+from grubrics_tui.model.latest import Latest
+from grubrics_tui.model.rollout_search import Hit, first_hit, holds
+from grubrics_tui.model.rollout_texts import GroupTexts, Pair, Place
+from grubrics_tui.model.rollout_view import RolloutView
 from grubrics_tui.screens.base import CockpitScreen
 
 _POLL_S = 2.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from textual import on
 
 from engine.runs.rundir import RunDir
-from grubrics_tui.rollout_search import steps_onward
+from grubrics_tui.model.rollout_search import steps_onward
 from grubrics_tui.screens.rollout_reading import Quest, RolloutReading, Target
 
 

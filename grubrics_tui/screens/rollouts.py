@@ -8,15 +8,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widgets import Footer, Input
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.history.reward_records import Split
+from engine.history.rollout_query import Filter
 from engine.runs.rundir import RunDir
-from engine.watch.reward_records import Split
-from engine.watch.rollout_query import Filter
-from grubrics_tui.actions import bindings
-from grubrics_tui.rollout_texts import GroupTexts, Pair, Place
-from grubrics_tui.rollout_view import RolloutView
+from grubrics_tui.model.rollout_texts import GroupTexts, Pair, Place
+from grubrics_tui.model.rollout_view import RolloutView
 from grubrics_tui.screens.rollout_reading import RolloutReading, Target
 from grubrics_tui.screens.rollout_searching import RolloutSearching
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.rollout_body import RolloutBody, Scene
 
 _WIDTHS = [(0, "-narrow"), (100, "-wide"), (180, "-pair")]

@@ -10,18 +10,15 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widgets import Footer
 
-from engine.errors import UsageError
-from engine.runs.housekeeping import archive, delete, finish_deletions, plan_deletion
+from engine.base.errors import UsageError
 from engine.runs.notes import Notes
-from engine.runs.ray_job import has_open_jobs
 from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.actions import bindings
-from grubrics_tui.formats import memory
-from grubrics_tui.health import HealthWatch
-from grubrics_tui.marks import Marks
-from grubrics_tui.navigation import (
+from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
+from engine.supervise.ray_job import has_open_jobs
+from grubrics_tui.model.health import HealthWatch
+from grubrics_tui.model.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLeftovers,
@@ -31,13 +28,16 @@ from grubrics_tui.navigation import (
     OpenVerdict,
     Tell,
 )
-from grubrics_tui.run_feed import Listing, RunFeed
+from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.confirm import Answer, Confirm
 from grubrics_tui.screens.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
 from grubrics_tui.screens.confirm_resume import ConfirmResume
 from grubrics_tui.screens.confirm_stop import ConfirmStop
 from grubrics_tui.screens.confirm_trust import when_trusted
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.run_facts import run_facts

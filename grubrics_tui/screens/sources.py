@@ -8,9 +8,9 @@ from textual import on
 from textual.content import Content
 from textual.widgets.option_list import Option
 
-from engine.watch.log_lines import is_judge
-from grubrics_tui.actions import bindings
+from engine.logs.log_lines import is_judge
 from grubrics_tui.screens.pick_one import PickOne
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.choices import Choices
 
 _EVERYBODY = "everybody"

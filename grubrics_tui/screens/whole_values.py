@@ -9,10 +9,10 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from engine.records.differences import Difference, text_of
-from engine.records.measures import Measure
-from grubrics_tui.actions import bindings
+from engine.reports.differences import Difference, text_of
+from engine.reports.measures import Measure
 from grubrics_tui.drawing.comparison import told
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from grubrics_tui.drawing.rollout_layout import Shown, answer_rows
 from grubrics_tui.drawing.rollouts import mark_of
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.rollout_layout import Shown, answer_rows
 from grubrics_tui.widgets.scroll_text import ScrollText
 
 

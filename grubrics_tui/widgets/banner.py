@@ -5,13 +5,13 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
+from engine.logs.error_lines import last_errors
 from engine.runs.state import RunState
-from engine.watch.error_lines import last_errors
 from grubrics_tui.drawing.findings import LOOKS
-from grubrics_tui.history import History
-from grubrics_tui.terminal_text import clean_text
-from grubrics_tui.widgets.states import look_of
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.model.history import History
+from grubrics_tui.text.terminal_text import clean_text
 
 _ERROR_LINES = 3
 _HINT = "   f shows why"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.watch.columns import Column, Floats
+from engine.history.columns import Column, Floats
 from grubrics_tui.drawing.kept import Kept, can_be_kept
 from grubrics_tui.drawing.legend import legend
 from grubrics_tui.drawing.plot import framed, y_range
@@ -17,7 +17,7 @@ from grubrics_tui.drawing.table import neighbour, table
 from grubrics_tui.drawing.timeline import steps_at
 from grubrics_tui.drawing.values import Band, Line, Plot, Writer, short
 from grubrics_tui.drawing.view import View
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
 from grubrics_tui.widgets.viewed import Viewed
 
 

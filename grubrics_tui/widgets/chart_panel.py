@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 
 from grubrics_tui.drawing.values import Fact, Plot, Values, Writer
-from grubrics_tui.formats import MISSING
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import MISSING
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 from grubrics_tui.widgets.still import Still

@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets.option_list import Option
 
+from grubrics_tui.drawing.looks import CHECK_LOOKS
 from grubrics_tui.widgets.choices import Choices
-from grubrics_tui.widgets.states import CHECK_LOOKS
 
 if TYPE_CHECKING:
     from engine.preflight.check import Check

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from engine.records.compare import Comparison
+from engine.reports.compare import Comparison
 from grubrics_tui.drawing.comparison import Grid, TableLine, head, line, table_lines
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.drawing.spans import Row, Span, width_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from grubrics_tui.terminal_text import blanked
+from grubrics_tui.text.terminal_text import blanked
 from grubrics_tui.widgets.inert import inert
 
 Fact = tuple[str, str | Content]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.geometry import Region
 from textual.message import Message
 
-from engine.doctor.finding import Finding
+from engine.findings.finding import Finding
 from grubrics_tui.drawing.findings import list_row
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.widgets.scroll_text import ScrollText

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from grubrics_tui.terminal_text import blanked
+from grubrics_tui.text.terminal_text import blanked
 
 
 def inert(text: str | Content) -> Content:

@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from engine.watch import metrics
+from engine.history import metrics
 from grubrics_tui.drawing.values import Fact, Plot
-from grubrics_tui.formats import dollars, fixed, seconds
-from grubrics_tui.history import History
-from grubrics_tui.settings import JudgePrice
+from grubrics_tui.model.history import History
+from grubrics_tui.settings.settings import JudgePrice
+from grubrics_tui.text.formats import dollars, fixed, seconds
 from grubrics_tui.widgets.chart import line_of
 from grubrics_tui.widgets.chart_panel import ChartPanel, fact_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
 from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
 

@@ -8,15 +8,15 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from engine.watch.log_file import LogFile
-from engine.watch.log_query import highlighter
-from engine.watch.log_rows import Row
-from engine.watch.log_survey import Survey
-from engine.watch.log_window import LogWindow
-from engine.watch.offsets import Offsets
-from grubrics_tui.console_text import ConsoleText, less_indented, plain_line
+from engine.history.offsets import Offsets
+from engine.logs.log_file import LogFile
+from engine.logs.log_query import highlighter
+from engine.logs.log_rows import Row
+from engine.logs.log_survey import Survey
+from engine.logs.log_window import LogWindow
+from grubrics_tui.drawing.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
-from grubrics_tui.log_hunt import Hunt
+from grubrics_tui.model.log_hunt import Hunt
 from grubrics_tui.widgets.log_scrollbar import scrollbar
 from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.watch.offsets import Offsets
+from engine.history.offsets import Offsets
 from grubrics_tui.drawing.spans import Span
 
 

@@ -11,10 +11,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from engine.watch.log_file import LogFile
-from engine.watch.log_lines import split_source
-from engine.watch.log_rows import Row
-from grubrics_tui.console_text import ConsoleText, console_text, highlighted
+from engine.logs.log_file import LogFile
+from engine.logs.log_lines import split_source
+from engine.logs.log_rows import Row
+from grubrics_tui.drawing.console_text import ConsoleText, console_text, highlighted
 from grubrics_tui.drawing.spans import Span
 
 TEXT_BYTES = 16 * 1024

@@ -12,15 +12,15 @@ from textual import on, work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from engine.watch.log_file import LogFile
-from engine.watch.log_follow import LogFollow, Look
-from engine.watch.log_query import Query
-from engine.watch.log_rows import ChosenLines, Rows
-from engine.watch.log_scan import Found, Job
-from engine.watch.log_survey import Survey
-from engine.watch.log_window import LogWindow
-from grubrics_tui.log_hunt import Hunt
-from grubrics_tui.scanning import Scanning
+from engine.logs.log_file import LogFile
+from engine.logs.log_follow import LogFollow, Look
+from engine.logs.log_query import Query
+from engine.logs.log_rows import ChosenLines, Rows
+from engine.logs.log_scan import Found, Job
+from engine.logs.log_survey import Survey
+from engine.logs.log_window import LogWindow
+from grubrics_tui.model.log_hunt import Hunt
+from grubrics_tui.model.scanning import Scanning
 from grubrics_tui.widgets.log_picture import LogPicture
 
 _LOOK_S, _QUIET_LOOK_S = 0.1, 0.25

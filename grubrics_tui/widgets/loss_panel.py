@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from engine.watch import metrics
+from engine.history import metrics
 from grubrics_tui.drawing.values import Marks, Plot
-from grubrics_tui.formats import fixed
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import fixed
 from grubrics_tui.widgets.chart import line_of
 from grubrics_tui.widgets.chart_panel import ChartPanel
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from engine.watch.columns import Column
+from engine.history.columns import Column
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.trace import means
 from grubrics_tui.drawing.values import short
-from grubrics_tui.formats import thousands
+from grubrics_tui.text.formats import thousands
 from grubrics_tui.widgets.drawn import Drawn
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"

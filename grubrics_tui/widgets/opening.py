@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.layout import room_for
+from grubrics_tui.settings.layout import room_for
 from grubrics_tui.widgets.drawn import Drawn
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1

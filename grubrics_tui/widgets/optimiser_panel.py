@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from grubrics_tui.drawing.values import Plot
-from grubrics_tui.formats import fixed, scientific
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import fixed, scientific
 from grubrics_tui.widgets.chart import line_of
 from grubrics_tui.widgets.chart_panel import ChartPanel, fact_of
 

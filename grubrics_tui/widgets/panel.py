@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.containers import Vertical
 from textual.content import Content
 
-from grubrics_tui.formats import percent
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import percent
 from grubrics_tui.widgets.still import Still
 
 

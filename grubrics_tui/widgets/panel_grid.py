@@ -8,8 +8,8 @@ from textual import events
 from textual.containers import Grid
 from textual.message import Message
 
-from grubrics_tui.history import History
-from grubrics_tui.layout import Layout, Slot, room_for
+from grubrics_tui.model.history import History
+from grubrics_tui.settings.layout import Layout, Slot, room_for
 from grubrics_tui.widgets.drawn import Drawn
 from grubrics_tui.widgets.judge_panel import JudgePanel
 from grubrics_tui.widgets.log_panel import LogPanel

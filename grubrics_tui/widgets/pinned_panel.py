@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grubrics_tui.drawing.values import Plot
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
 from grubrics_tui.widgets.chart_panel import ChartPanel
 from grubrics_tui.widgets.validation_panel import metrics_plot
 

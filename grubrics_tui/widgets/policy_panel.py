@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from grubrics_tui.drawing.values import Fact, Plot, Writer, short
-from grubrics_tui.formats import fixed, percent
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import fixed, percent
 from grubrics_tui.widgets.chart import line_of
 from grubrics_tui.widgets.chart_panel import ChartPanel, fact_of
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine.watch.rollouts import Answer
-from grubrics_tui.rollout_layout import Shown
-from grubrics_tui.rollout_texts import GroupTexts, Pair
-from grubrics_tui.rollout_view import RolloutView
+from engine.history.rollouts import Answer
+from grubrics_tui.drawing.rollout_layout import Shown
+from grubrics_tui.model.rollout_texts import GroupTexts, Pair
+from grubrics_tui.model.rollout_view import RolloutView
 from grubrics_tui.widgets.answer_box import AnswerBox
 from grubrics_tui.widgets.rollout_panels import AnswerList, PromptPanel, PromptTrend, RolloutHead
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from textual.content import Content
 
-from engine.watch.rollouts import Visit
+from engine.history.rollouts import Visit
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, widest
 from grubrics_tui.drawing.spans import Row, Span, justify, width_of
 from grubrics_tui.drawing.values import Line, Marks, Plot
 from grubrics_tui.drawing.view import View
 from grubrics_tui.drawing.wrap import clipped, wrapped
-from grubrics_tui.formats import fixed
-from grubrics_tui.rollout_view import RolloutView
-from grubrics_tui.terminal_text import clean_text
+from grubrics_tui.model.rollout_view import RolloutView
+from grubrics_tui.text.formats import fixed
+from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.drawn import Drawn
 
 

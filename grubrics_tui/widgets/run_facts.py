@@ -10,9 +10,9 @@ from engine.doctor.health import Health
 from engine.runs.notes import Notes
 from engine.runs.registry import RunInfo
 from engine.runs.state import RunState
-from grubrics_tui.formats import clock, duration, step_of
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.text.formats import clock, duration, step_of
 from grubrics_tui.widgets.facts import Fact
-from grubrics_tui.widgets.states import look_of
 
 _LONGEST_NOTE = 120
 

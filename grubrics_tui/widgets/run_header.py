@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
+from engine.history import metrics
 from engine.runs.state import GROWING, RunState, describe
-from engine.watch import metrics
 from grubrics_tui.drawing.gauge import bar
+from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, justify
-from grubrics_tui.formats import MISSING, duration, fixed, percent, seconds, step_of
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds, step_of
 from grubrics_tui.widgets.drawn import Drawn
 from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
-from grubrics_tui.widgets.states import look_of
 
 _TICK_S = 1.0
 

@@ -18,10 +18,10 @@ from textual.strip import Strip
 
 from engine.doctor.health import Health
 from engine.runs.registry import RunInfo
+from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.formats import MISSING, clock, step_of
-from grubrics_tui.marks import Marks
-from grubrics_tui.widgets.states import look_of
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.text.formats import MISSING, clock, step_of
 
 _LEAD, _STATE, _KIND, _TIME = 3, 11, 6, 13
 _WIDE = 100

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.watch.columns import Column
+from engine.history.columns import Column
 from grubrics_tui.drawing.kept import can_be_kept
 from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.scale import Range
@@ -16,7 +16,7 @@ from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
 from grubrics_tui.drawing.table import neighbour, table
 from grubrics_tui.drawing.timeline import places, steps_at, told
 from grubrics_tui.drawing.values import Line, Plot
-from grubrics_tui.formats import fixed
+from grubrics_tui.text.formats import fixed
 from grubrics_tui.widgets.viewed import Viewed
 
 _seconds = partial(fixed, decimals=2)

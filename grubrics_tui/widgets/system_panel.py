@@ -8,14 +8,14 @@ from typing import Any
 from textual import events
 from textual.app import ComposeResult
 
-from engine.jsonl import integer, line, moment, number
+from engine.base.jsonl import integer, line, moment, number
+from engine.history.columns import Column
 from engine.runs.state import RunState
-from engine.watch.columns import Column
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.values import Line, Plot
-from grubrics_tui.formats import MISSING, memory, percent
-from grubrics_tui.history import History
-from grubrics_tui.machine import Machine, Sample, gpus_of, ratio
+from grubrics_tui.model.history import History
+from grubrics_tui.model.machine import Machine, Sample, gpus_of, ratio
+from grubrics_tui.text.formats import MISSING, memory, percent
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.gauges import Gauge, Gauges
 from grubrics_tui.widgets.panel import Panel

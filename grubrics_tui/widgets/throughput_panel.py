@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from engine.watch.columns import Floats
+from engine.history.columns import Floats
 from grubrics_tui.drawing.values import Fact, Line, Plot
-from grubrics_tui.formats import percent, seconds, thousands
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
+from grubrics_tui.text.formats import percent, seconds, thousands
 from grubrics_tui.widgets.chart import line_of
 from grubrics_tui.widgets.chart_panel import ChartPanel
 from grubrics_tui.widgets.optimiser_panel import TOKENS

@@ -6,8 +6,8 @@ from functools import partial
 
 from textual.app import ComposeResult
 
-from grubrics_tui.history import History
-from grubrics_tui.step_split import StepSplit
+from grubrics_tui.model.history import History
+from grubrics_tui.model.step_split import StepSplit
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 from grubrics_tui.widgets.stacked_bar import StackedBar
 

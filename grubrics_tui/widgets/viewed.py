@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from engine.watch.columns import Column
+from engine.history.columns import Column
 from grubrics_tui.drawing.legend import Look
 from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.rubrics.judge.offline import answer_score
+from engine.judge.offline import answer_score
 from engine.rubrics.rubric import parse_rubric
 from tests.engine.rubrics.judge.server import JudgeServer, Reply
 from tests.loopback import serving

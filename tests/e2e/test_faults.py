@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.records.checkpoints import check_checkpoint
-from engine.runs import private_ray
+from engine.base import jsonl
+from engine.checkpoints.find import check_checkpoint
+from engine.history.train_log import Step, history, read_steps
 from engine.runs.processes import Identity, members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state
-from engine.watch.train_log import Step, history, read_steps
+from engine.supervise import private_ray
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
 from tests.waiting import wait_for

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from engine import jsonl
-from engine.records.checkpoints import check_checkpoint
+from engine.base import jsonl
+from engine.checkpoints.find import check_checkpoint
+from engine.history.train_log import history, read_steps
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.watch.train_log import history, read_steps
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.runs import private_ray
+from engine.base import jsonl
+from engine.history.train_log import read_steps
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.watch.train_log import read_steps
+from engine.supervise import private_ray
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 

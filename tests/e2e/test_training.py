@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.launch.keys import flatten
-from engine.runs import private_ray
+from engine.base import jsonl
+from engine.history.train_log import read_steps
+from engine.recipe.keys import flatten
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.watch.train_log import read_steps
-from grubrics_tui.console_text import console_text
+from engine.supervise import private_ray
+from grubrics_tui.drawing.console_text import console_text
 from tests.e2e.project import CLI, Project
 from tests.waiting import wait_for
 

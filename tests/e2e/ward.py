@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.finding import Finding, Remedy
 from engine.doctor.live import RunFollower
+from engine.findings.finding import Finding, Remedy
+from engine.history.train_log import read_steps
 from engine.launch.child import launch_child
 from engine.launch.launcher import launch, plan
-from engine.launch.recipe import load_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
-from engine.watch.train_log import read_steps
 from tests.e2e.moody_judge import MoodyJudge
 from tests.e2e.project import Project
 from tests.waiting import ended, wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.addresses import is_cleartext, is_loopback
+from engine.base.addresses import is_cleartext, is_loopback
 
 
 @pytest.mark.parametrize(

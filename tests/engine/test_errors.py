@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import files
-from engine.errors import UsageError, guarded
+from engine.base import files
+from engine.base.errors import UsageError, guarded
 
 PROGRAM = """
-from engine.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded
 def main():
     print("15 \\u2013 20 \\u2026")
     raise UsageError("no \\u2013 file")

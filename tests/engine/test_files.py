@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
+from engine.base import files, jsonl
 
 Action = Callable[[Path], object]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
+from engine.base import files, jsonl
+from engine.base.tail import Tail
+from engine.checkpoints.disposal import bytes_of
 from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.text.findings import read_log
-from engine.records.disposal import bytes_of
-from engine.watch.foreign.watch import read_steps
-from engine.watch.newest import newest_names, newest_value
-from engine.watch.reward_records import RewardRecords
-from engine.watch.rollout_dump import read_rows
-from engine.watch.tail import Tail
-from grubrics_tui.was_read import of_path
+from engine.formats.watch import read_steps
+from engine.history.newest import newest_names, newest_value
+from engine.history.reward_records import RewardRecords
+from engine.history.rollout_dump import read_rows
+from grubrics_tui.commands.was_read import of_path
 
 SIZE = 2 << 40
 MOST_READ = 256 << 20

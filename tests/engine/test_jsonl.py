@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import jsonl
+from engine.base import jsonl
 
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:

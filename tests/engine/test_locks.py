@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl, locks
-from engine.runs.queue import Place, Start, Ticket, Wait
-from engine.runs.queue_log import log_path
+from engine.base import jsonl, locks
 from engine.runs.rundir import RunDir
+from engine.supervise.queue import Place, Start, Ticket, Wait
+from engine.supervise.queue_log import log_path
 
 HOLD = """
 import fcntl, os, sys, time
@@ -71,7 +71,7 @@ def test_nothing_is_written_while_another_holds_the_file(tmp_path: Path) -> None
 def test_a_held_queue_is_what_a_run_waits_for_until_it_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runs.queue_log._JOIN_PATIENCE_S", 0.1)
+    monkeypatch.setattr("engine.supervise.queue_log._JOIN_PATIENCE_S", 0.1)
     log_path(tmp_path).touch()
     run = RunDir(tmp_path / "mine")
     run.path.mkdir()

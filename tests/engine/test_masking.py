@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.masking import holds_secret, mask, mask_data, mask_lines, mask_text
+from engine.base.masking import holds_secret, mask, mask_data, mask_lines, mask_text
 
 # Made up, and put together here: a scanner of this repository should find none.
 BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"

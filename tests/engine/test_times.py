@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.times import seconds
+from engine.base.times import seconds
 
 UNITS = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
 

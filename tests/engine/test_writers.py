@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import writers
+from engine.base import writers
 
 STRANGER = 54_321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
@@ -19,10 +19,11 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as 
 def installed(folder: Path, owner: int) -> Path:
     """This program, installed in ``folder`` and owned by ``owner``."""
     package = folder / "engine"
-    package.mkdir(parents=True)
+    (package / "base").mkdir(parents=True)
     (package / "__init__.py").touch()
-    shutil.copy(writers.__file__, package)
-    for path in (package, *package.iterdir()):
+    (package / "base/__init__.py").touch()
+    shutil.copy(writers.__file__, package / "base")
+    for path in (package, *package.rglob("*")):
         os.chown(path, owner, owner)
     return folder
 
@@ -30,7 +31,7 @@ def installed(folder: Path, owner: int) -> Path:
 def complaint(program: Path, file: Path) -> str:
     """What the program that is installed in a folder says of a file."""
     code = (
-        "import sys; from pathlib import Path; from engine.writers import path_complaint; "
+        "import sys; from pathlib import Path; from engine.base.writers import path_complaint; "
         "print(path_complaint(Path(sys.argv[1])))"
     )
     command = [sys.executable, "-c", code, str(file)]

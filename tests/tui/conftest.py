@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_run import OOM, REMOTE, SampleRun, verl_line
 
-from engine import files, jsonl
+from engine.base import files, jsonl
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
+from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
-from grubrics_tui.app import GrubricsApp
+from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import main
-from grubrics_tui.hints import HINTS, HintFile
+from grubrics_tui.settings.hints import HINTS, HintFile
 from tests.engine.preflight.project import Project, make_project
 
 Call = Callable[..., tuple[int, str]]
@@ -93,9 +93,9 @@ def exploding(tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The doctor is asked at once; each ring of the terminal's bell is noted."""
     rung: list[bool] = []
-    monkeypatch.setattr("grubrics_tui.run_doctor._FIRST_S", 0.05)
-    monkeypatch.setattr("grubrics_tui.run_doctor._LOOK_S", 0.1)
-    monkeypatch.setattr("grubrics_tui.run_doctor._LIVE_SHARE", 0.5)
+    monkeypatch.setattr("grubrics_tui.model.run_doctor._FIRST_S", 0.05)
+    monkeypatch.setattr("grubrics_tui.model.run_doctor._LOOK_S", 0.1)
+    monkeypatch.setattr("grubrics_tui.model.run_doctor._LIVE_SHARE", 0.5)
     monkeypatch.setattr(GrubricsApp, "bell", lambda self: rung.append(True))
     return rung
 

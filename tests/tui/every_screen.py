@@ -16,15 +16,14 @@ from textual.screen import Screen
 from world import RUNS, World
 
 import grubrics_tui
-from engine.doctor.finding import Change, Remedy
+from engine.findings.finding import Change, Remedy
 from engine.launch.launcher import plan
-from engine.launch.recipe import load_recipe
-from engine.launch.steps import step_plan
 from engine.preflight.check import ok
+from engine.recipe.recipe import load_recipe
+from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case
-from grubrics_tui.marks import Marks
-from grubrics_tui.navigation import (
+from grubrics_tui.model.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLeftovers,
@@ -67,6 +66,7 @@ from grubrics_tui.screens.runs import RunsScreen
 from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.screens.sources import SourcesScreen
 from grubrics_tui.screens.whole_values import WholeValues
+from grubrics_tui.settings.marks import Marks
 from grubrics_tui.widgets.check_list import CheckList
 
 _BASES = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from world import NOW, World, make_world
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.preflight.check import Check
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch

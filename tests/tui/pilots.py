@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from typer.testing import CliRunner
 
-from grubrics_tui.app import GrubricsApp
+from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
 
 LARGE, SMALL = (120, 40), (80, 24)

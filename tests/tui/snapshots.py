@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from grubrics_tui.themes import DARK
+from grubrics_tui.settings.themes import DARK
 
 FOLDER = Path(__file__).parent / "snapshots"
 UPDATE = "UPDATE_SNAPSHOTS"

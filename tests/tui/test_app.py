@@ -8,9 +8,9 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
-from grubrics_tui.actions import ACTIONS, Action, actions_of, bindings
-from grubrics_tui.navigation import OpenLogEntry, OpenRun
-from grubrics_tui.themes import THEMES
+from grubrics_tui.model.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.settings.actions import ACTIONS, Action, actions_of, bindings
+from grubrics_tui.settings.themes import THEMES
 
 
 async def test_help_lists_the_keys_of_the_screen_and_their_commands(

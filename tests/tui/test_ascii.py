@@ -11,10 +11,10 @@ from rich.segment import Segment
 from textual.color import Color
 from world import RUNS, make_world, standing_clock
 
-from grubrics_tui.ascii_text import AsciiFilter, plain
-from grubrics_tui.flags import _KINDS
-from grubrics_tui.keys import told
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.model.flags import _KINDS
+from grubrics_tui.settings.ascii_text import AsciiFilter, plain
+from grubrics_tui.settings.keys import told
+from grubrics_tui.settings.settings import Loaded, Settings
 
 pytestmark = pytest.mark.waits
 

@@ -12,15 +12,15 @@ from pilots import screen_text
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from engine.watch.train_log import Step
-from grubrics_tui.actions import bindings
+from engine.history.train_log import Step
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.values import Plot
 from grubrics_tui.drawing.view import SMOOTHING
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.themes import DARK
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.themes import DARK
 from grubrics_tui.widgets.chart import Chart, line_of
 
 STEPS = 200

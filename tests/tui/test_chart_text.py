@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from engine.watch.columns import Column
+from engine.history.columns import Column
 from grubrics_tui.drawing.legend import Look, legend
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.scale import Range

@@ -159,7 +159,7 @@ async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Pa
 
 
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
-    from engine.launch.recipe import load_recipe
+    from engine.recipe.recipe import load_recipe
 
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     recipe = load_recipe("small", ["training.max_steps=5"])
@@ -177,7 +177,7 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
 async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
     project: Path, runs: Path
 ) -> None:
-    from engine.launch.recipe import load_recipe
+    from engine.recipe.recipe import load_recipe
 
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:

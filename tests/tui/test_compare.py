@@ -10,7 +10,7 @@ from pilots import LARGE, SMALL, Driver, running, told
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.screens.compare import CompareScreen, labels

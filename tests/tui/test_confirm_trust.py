@@ -8,10 +8,10 @@ import pytest
 from pilots import running
 from sample_run import SampleRun
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.requests import pending_stop
 from engine.runs.trust import objection
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.settings.settings import Loaded, Settings
 
 
 async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(

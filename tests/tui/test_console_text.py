@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.console_text import console_text, highlighted, less_indented, plain_line
+from grubrics_tui.drawing.console_text import console_text, highlighted, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
 
 

@@ -10,10 +10,10 @@ import pytest
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
-from engine.doctor.finding import Change, Finding, Remedy, Severity
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.findings.finding import Change, Finding, Remedy, Severity
 from grubrics_tui.cli import app
-from grubrics_tui.diagnose_command import finding_lines
+from grubrics_tui.commands.diagnose_command import finding_lines
 
 Call = Callable[..., tuple[int, str]]
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"

@@ -11,8 +11,8 @@ from pilots import LARGE, Driver
 from sample_run import SampleRun
 from textual.drivers.headless_driver import HeadlessDriver
 
-from grubrics_tui.app import GrubricsApp
-from grubrics_tui.shown import Shown
+from grubrics_tui.app.app import GrubricsApp
+from grubrics_tui.app.terminal_diff import Shown
 
 
 class Terminals(HeadlessDriver):

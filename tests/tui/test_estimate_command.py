@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
-from engine.launch.recipe import load_recipe
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
-from grubrics_tui.estimate_cures import lowering
+from grubrics_tui.commands.estimate_cures import lowering
 
 Call = Callable[..., tuple[int, str]]
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -10,7 +10,7 @@ from pilots import running, told
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.notes import read_notes, replace_notes
 from grubrics_tui.cli import app
 

@@ -10,14 +10,14 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import KEY, OOM, SampleRun, verl_line
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
+from engine.formats.watch import open_foreign
+from engine.history.columns import Columns
 from engine.runs.state import RunState
-from engine.watch.columns import Columns
-from engine.watch.foreign.watch import open_foreign
-from grubrics_tui import run_doctor
-from grubrics_tui.flags import FINDING
-from grubrics_tui.run_doctor import RunDoctor
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.model import run_doctor
+from grubrics_tui.model.flags import FINDING
+from grubrics_tui.model.run_doctor import RunDoctor
+from grubrics_tui.settings.settings import Loaded, Settings
 from grubrics_tui.widgets.banner import Banner
 
 pytestmark = pytest.mark.waits

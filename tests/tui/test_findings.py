@@ -11,21 +11,21 @@ import pytest
 from pilots import LARGE, SMALL, Driver, running
 from sample_run import KEY, OOM, SampleRun
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity, launchable
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
+from engine.formats.watch import open_foreign
 from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
-from engine.watch.foreign.watch import open_foreign
-from grubrics_tui.diagnose_command import finding_json
-from grubrics_tui.navigation import OpenFindings
+from grubrics_tui.commands.diagnose_command import finding_json
+from grubrics_tui.model.navigation import OpenFindings
 from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
 from grubrics_tui.screens.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.findings import FindingsScreen
 from grubrics_tui.screens.live import LiveScreen
 from grubrics_tui.screens.log import LogScreen
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.settings.settings import Loaded, Settings
 from grubrics_tui.widgets.finding_list import FindingList
 
 pytestmark = pytest.mark.waits

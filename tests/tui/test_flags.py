@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.watch.columns import Columns
-from engine.watch.train_log import Step
-from grubrics_tui import flags as f
-from grubrics_tui.flags import flags_of
+from engine.history.columns import Columns
+from engine.history.train_log import Step
+from grubrics_tui.model import flags as f
+from grubrics_tui.model.flags import flags_of
 
 
 def run(*saved: int, validated: tuple[int, ...] = ()) -> Columns:

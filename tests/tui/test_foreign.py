@@ -14,10 +14,10 @@ import pytest
 from pilots import LARGE, SMALL, running
 from typer.testing import CliRunner
 
-from engine.watch.foreign.watch import open_foreign
+from engine.formats.watch import open_foreign
 from grubrics_tui.cli import app
+from grubrics_tui.model.watched import foreign_layout
 from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.watched import foreign_layout
 
 pytestmark = pytest.mark.waits
 

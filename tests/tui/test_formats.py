@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grubrics_tui import formats
+from grubrics_tui.text import formats
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from sample_run import SampleRun
 from textual.geometry import Region
 from textual.screen import Screen
 
-from grubrics_tui.actions import actions_of
-from grubrics_tui.hints import HINTS, HintFile, hint, hints_path
-from grubrics_tui.marks import Marks
-from grubrics_tui.navigation import OpenCompare, OpenLog, OpenRollouts
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.model.navigation import OpenCompare, OpenLog, OpenRollouts
+from grubrics_tui.settings.actions import actions_of
+from grubrics_tui.settings.hints import HINTS, HintFile, hint, hints_path
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.settings import Loaded, Settings
 from grubrics_tui.widgets.hint_line import HintLine
 
 pytestmark = pytest.mark.waits

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import files, jsonl
+from engine.base import files, jsonl
+from engine.history.live import RunWatch, Update
+from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.live import RunWatch, Update
-from engine.watch.train_log import Step
 from grubrics_tui.drawing.timeline import moments, places, steps_at
-from grubrics_tui.history import History
+from grubrics_tui.model.history import History
 
 
 def step(number: int, attempt: int = 1, time: float = 0.0, **metrics: float | None) -> Step:

@@ -14,11 +14,11 @@ from rich.segment import Segment
 from textual.widget import Widget
 from world import RUNS, World, standing_clock
 
-from engine.watch.foreign.watch import open_foreign
-from grubrics_tui.layout import DEFAULT_PANELS
-from grubrics_tui.navigation import Tell
+from engine.formats.watch import open_foreign
+from grubrics_tui.model.navigation import Tell
 from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.settings import Loaded, Settings
+from grubrics_tui.settings.layout import DEFAULT_PANELS
+from grubrics_tui.settings.settings import Loaded, Settings
 from tests.hostile_text import ALL, harmful, without_colours
 
 pytestmark = pytest.mark.waits

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
-from engine.launch.recipe import load_recipe
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app

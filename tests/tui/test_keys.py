@@ -7,8 +7,8 @@ import string
 import pytest
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
-from grubrics_tui import keys
-from grubrics_tui.actions import ACTIONS, key_conflicts, keymap
+from grubrics_tui.settings import keys
+from grubrics_tui.settings.actions import ACTIONS, key_conflicts, keymap
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.latest import Latest
+from grubrics_tui.model.latest import Latest
 
 
 def test_requests_come_out_in_order_until_it_is_closed() -> None:

@@ -13,8 +13,8 @@ from sample_run import SampleRun
 from textual import events
 from textual.app import App, ComposeResult
 
-from engine import jsonl
-from grubrics_tui.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
+from engine.base import jsonl
+from grubrics_tui.settings.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
 from grubrics_tui.widgets.panel import Panel
 from grubrics_tui.widgets.panel_grid import BUILT_IN, PanelGrid, room_for
 from grubrics_tui.widgets.panel_tabs import window

@@ -9,7 +9,7 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.requests import pending_stop
 from grubrics_tui.screens.live import LiveScreen
 

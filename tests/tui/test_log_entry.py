@@ -8,7 +8,7 @@ import pytest
 from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 
-from engine.records.draft import drafted
+from engine.reports.draft import drafted
 from grubrics_tui.screens.log_entry import LogEntryScreen
 
 

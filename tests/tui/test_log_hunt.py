@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.watch.log_query import Query
-from engine.watch.log_scan import Found, Job
-from grubrics_tui.log_hunt import Hunt
+from engine.logs.log_query import Query
+from engine.logs.log_scan import Found, Job
+from grubrics_tui.model.log_hunt import Hunt
 
 
 def hunt(origin: int, *, upwards: bool) -> Hunt:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from textual.app import App, ComposeResult
 
+from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.live import RunWatch
 from grubrics_tui.drawing.scale import around
 from grubrics_tui.drawing.values import Plot, Values
-from grubrics_tui.history import History
-from grubrics_tui.settings import JudgePrice
-from grubrics_tui.step_split import PARTS, StepSplit
+from grubrics_tui.model.history import History
+from grubrics_tui.model.step_split import PARTS, StepSplit
+from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panel import arranged
 from grubrics_tui.widgets.judge_panel import judge_plot

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sample_run import OOM, SampleRun
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 

@@ -15,14 +15,14 @@ from pilots import LARGE, SMALL, Driver, running
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.growing import Cancelled
+from engine.history.reward_records import Split
+from engine.history.rollouts import RolloutStore, StepRollouts
 from engine.runs.trust import vouch
-from engine.watch.growing import Cancelled
-from engine.watch.reward_records import Split
-from engine.watch.rollouts import RolloutStore, StepRollouts
-from grubrics_tui import rollouts_command
 from grubrics_tui.cli import app
-from grubrics_tui.navigation import OpenRollouts
+from grubrics_tui.commands import rollouts_command
+from grubrics_tui.model.navigation import OpenRollouts
 from grubrics_tui.screens import rollout_reading
 from grubrics_tui.screens.rollouts import RolloutsScreen
 from tests.engine.watch.rollout_files import record, row, write_dump, write_records, write_step

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grubrics_tui.run_colours import SERIES, RunColours
-from grubrics_tui.themes import THEMES
+from grubrics_tui.settings.run_colours import SERIES, RunColours
+from grubrics_tui.settings.themes import THEMES
 
 
 def test_a_run_keeps_its_colour_whatever_comes_after_it() -> None:

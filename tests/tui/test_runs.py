@@ -11,8 +11,8 @@ import pytest
 from pilots import SMALL, running
 from sample_run import SampleRun
 
-from engine import jsonl
-from engine.records.ownership import STAMP, Stamp
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, Stamp
 from engine.runs.registry import list_runs
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root

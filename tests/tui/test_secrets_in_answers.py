@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.notice import message
+from engine.launch.notice import message
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import main
 from tests.engine.runs.faults.stage import Stage, in_state

@@ -13,8 +13,15 @@ from typer.testing import CliRunner
 
 from engine.runs.requests import pending_stop
 from grubrics_tui.cli import app
-from grubrics_tui.settings import Loaded, Settings, ThemeName, docs, load_settings, settings_path
-from grubrics_tui.themes import THEMES
+from grubrics_tui.settings.settings import (
+    Loaded,
+    Settings,
+    ThemeName,
+    docs,
+    load_settings,
+    settings_path,
+)
+from grubrics_tui.settings.themes import THEMES
 
 pytestmark = pytest.mark.waits
 

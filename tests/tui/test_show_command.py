@@ -11,7 +11,7 @@ import pytest
 from sample_run import SampleRun
 from typer.testing import CliRunner
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app

@@ -6,7 +6,7 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.shown import Shown
+from grubrics_tui.app.terminal_diff import Shown
 
 WIDTH, HEIGHT = 30, 5
 RED, BOLD = "31", "1;38;2;1;2;3"

@@ -10,9 +10,9 @@ from pilots import LARGE, SMALL, running
 from sample_run import SampleRun
 from test_show_command import told
 
-from engine import jsonl
-from grubrics_tui import show_command
-from grubrics_tui.navigation import OpenRun, OpenVerdict
+from engine.base import jsonl
+from grubrics_tui.commands import show_command
+from grubrics_tui.model.navigation import OpenRun, OpenVerdict
 from grubrics_tui.screens.runs import RunsScreen
 from grubrics_tui.widgets.banner import Banner
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.columns import Column
+from engine.history.columns import Column
 from grubrics_tui.drawing.smooth import Smoothed, ema
 from grubrics_tui.drawing.view import SMOOTHING
 

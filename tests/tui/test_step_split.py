@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.train_log import Step
-from grubrics_tui.history import History
-from grubrics_tui.step_split import WHOLE, StepSplit
+from engine.history.train_log import Step
+from grubrics_tui.model.history import History
+from grubrics_tui.model.step_split import WHOLE, StepSplit
 
 SECONDS = st.none() | st.floats(0, 100)
 Line = tuple[int, int, dict[str, float | None]]

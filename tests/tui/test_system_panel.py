@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.history.columns import Column
 from engine.runs.state import RunState
-from engine.watch.columns import Column
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.view import View
-from grubrics_tui.machine import Machine, Sample
+from grubrics_tui.model.machine import Machine, Sample
 from grubrics_tui.widgets.system_panel import gauges, headline, system_plot
 
 KEYS = ("t", "cpu_percent", "cpu_count", "mem_used", "mem_total", "run")

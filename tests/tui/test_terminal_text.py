@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grubrics_tui.terminal_text import MAX_LINE, blanked, clean_line
+from grubrics_tui.text.terminal_text import MAX_LINE, blanked, clean_line
 
 
 @given(st.binary(max_size=400))

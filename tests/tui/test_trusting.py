@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine import files, jsonl
+from engine.base import files, jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app

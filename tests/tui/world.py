@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sample_run import SampleRun
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.preflight.check import Check, fail, ok, skip, warn
 from engine.runs.rundir import RunDir
 from tests.engine.watch.rollout_files import record, row, write_dump, write_records

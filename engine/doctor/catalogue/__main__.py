@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.entry import Entry
-from engine.doctor.families import IDS
+from engine.findings.families import IDS
 
 _HEAD = """\
 # Symptoms

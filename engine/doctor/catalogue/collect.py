@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import engine
 from engine.doctor.catalogue.entry import HOLE, Entry, Shape
 from engine.doctor.catalogue.source import Source
 from engine.doctor.config.files import QUESTIONS
@@ -14,10 +15,11 @@ from engine.doctor.metrics import MetricContext
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.remedies import remedies
 from engine.doctor.text.rules import RULES, Role, load_rules, read_yaml
-from engine.rubrics.judge.retry import RETRYABLE
+from engine.judge.retry import RETRYABLE
 
-_DOCTOR = Path(__file__).parent.parent
-_SHARED = (_DOCTOR / "metrics" / "cures.py", _DOCTOR / "metrics" / "judge_limit.py")
+_ENGINE = Path(engine.__file__).parent
+_DOCTOR = _ENGINE / "doctor"
+_SHARED = (_ENGINE / "findings/remedy_builders.py", _DOCTOR / "metrics/judge_limit.py")
 _CODE = ("metrics", "rewards", "config")
 _NO_SYMPTOM = "healthy_noise"
 
@@ -37,6 +39,7 @@ def shapes() -> list[Shape]:
 def _sources() -> Iterator[Source]:
     files = [path for name in _CODE for path in sorted((_DOCTOR / name).glob("*.py"))]
     others = [_DOCTOR / name for name in ("run_end.py", "judge_test.py", "stalled.py")]
+    others.append(_ENGINE / "preflight/value_rules.py")
     return (Source.read(path, _SHARED) for path in [*files, *others])
 
 

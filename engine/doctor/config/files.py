@@ -13,13 +13,13 @@ from pathlib import Path
 
 import yaml
 
-from engine.data.fingerprints import fingerprints
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.errors import UsageError
-from engine.launch.effective import effective
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.base.fingerprints import fingerprints
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
+from engine.recipe.effective import effective
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 
 Question = tuple[Callable[[Subject], Check], str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from engine.watch import metrics
+from engine.history import metrics
 
 STEP = "step"
 

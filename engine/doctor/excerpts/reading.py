@@ -15,16 +15,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import files
+from engine.base import files
 from engine.doctor.excerpts.names import STEP, metric_of
 from engine.doctor.excerpts.pairs import Pair, pairs_of
 from engine.doctor.excerpts.tables import table_at
-from engine.watch import metrics
-from engine.watch.foreign.names import bounded, with_scores
+from engine.formats.names import bounded, with_scores
+from engine.history import metrics
 
 if TYPE_CHECKING:
-    from engine.watch.columns import Columns
-    from engine.watch.train_log import Metrics
+    from engine.history.columns import Columns
+    from engine.history.train_log import Metrics
 
 ENOUGH = 6
 """Steps of a known format from which on nobody looks for more."""
@@ -124,9 +124,9 @@ def excerpt_of(text: str) -> Excerpt | None:
     if not found:
         return None
     # numpy: a log without numbers is diagnosed without it.
-    from engine.watch.batch import Batch
-    from engine.watch.columns import Columns
-    from engine.watch.train_log import Step
+    from engine.history.batch import Batch
+    from engine.history.columns import Columns
+    from engine.history.train_log import Step
 
     rewarded = any(metrics.REWARD_MEAN in values for _, values in found)
     said = [step for step, _ in found]

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.watch import metrics
-from engine.watch.columns import Columns
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
+from engine.history.columns import Columns
 
 _STEPS = 3
 _TELLING = (

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.shape import lasting, longest
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
 NO_LABELS = (

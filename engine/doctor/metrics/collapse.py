@@ -21,11 +21,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Floats, Mask, drop, early, lasting, smooth
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 LENGTH = "response_length/mean"
 CAPPED = "response_length/clip_ratio"

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
 from engine.doctor.metrics.run import Run, Series
+from engine.findings.finding import Finding, Remedy, Severity
 
 _STEPS = 8
 _NAME = re.compile(r"rewards/(?P<part>[^/]+)(?:/mean)?")

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
 
 
 def check(run: Run) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import re
 
 from engine.doctor.metrics.run import Run
 from engine.doctor.metrics.shape import late
-from engine.watch import metrics
+from engine.history import metrics
 
 _TEACHER = re.compile(r"distill|teacher", re.IGNORECASE)
 _KLS = ("actor/kl_loss", "actor/reverse_kl")

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.collapse import since
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.shape import Floats, late, levels, longest, noise, smooth
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
 """What is high, in nats a token. ``ppo_kl`` is the distance that one update goes;

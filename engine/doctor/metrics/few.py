@@ -22,8 +22,6 @@ from typing import Literal
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.broken import LOSSES, NO_LABELS, WITHOUT_LABELS
 from engine.doctor.metrics.collapse import LENGTH, cut_share
 from engine.doctor.metrics.distilled import is_distilled
@@ -31,7 +29,9 @@ from engine.doctor.metrics.divergence import sums_kl
 from engine.doctor.metrics.flat_reward import one_valued
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Floats, rounded
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 FEW = 6
 _CONFIDENCE = 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.doctor.finding import Finding
 from engine.doctor.metrics import (
     broken,
     canary,
@@ -21,12 +20,13 @@ from engine.doctor.metrics import (
     speed,
     still,
 )
-from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.order import rooted
 from engine.doctor.metrics.run import Rule, Run
 from engine.doctor.metrics.trainings import last_beginning
 from engine.doctor.metrics.wording import worded
-from engine.watch.columns import Columns
+from engine.findings.finding import Finding
+from engine.findings.run_context import MetricContext
+from engine.history.columns import Columns
 
 RULES: tuple[Rule, ...] = (
     inputs.check,
@@ -50,7 +50,7 @@ RULES: tuple[Rule, ...] = (
 def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
     """What the series of a run show, the worst and earliest first; none for a healthy run.
 
-    ``columns`` are named canonically (``engine.watch.metrics``) and may be any few of them. The
+    ``columns`` are named canonically (``engine.history.metrics``) and may be any few of them. The
     answer depends on nothing but the arguments, so a growing run is simply asked again. Nothing
     above ``info`` is an answer about a healthy run.
     """

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.distilled import is_distilled
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import Mask, lasting, late
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 _STEPS = 3
 _ZERO_STEPS = 10

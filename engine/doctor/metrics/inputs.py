@@ -10,7 +10,7 @@ times above it.
 Ruled out: short prompts whose lengths vary, within a batch too; a limit that is unknown, or to
 which rows were filtered; rewards without any usual span, and a success that is rare.
 Source: grubrics history (a prompt stored as a JSON string is read letter by letter: 3 tokens in
-every step); the reward's formula in ``engine.rubrics.reward``.
+every step); the reward's formula in ``engine.reward.reward``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, figure, percent
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _EMPTY_TOKENS = 8
 _LIMIT, _FILTER = "data.max_prompt_length", "data.filter_overlong_prompts"
@@ -117,7 +117,7 @@ def _impossible(run: Run) -> Iterator[Finding]:
             (run.seen(f"{series.name} beyond {figure(limit)}", series.step(first), worst=worst),),
             (Remedy("Look at that rollout's reward parts: which term is too large?"),),
             series.step(first),
-            source="engine.rubrics.reward",
+            source="engine.reward.reward",
         )
 
 

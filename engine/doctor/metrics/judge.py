@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
+from engine.base.times import seconds
 from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.shape import early, lasting
-from engine.times import seconds
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _STEPS = 5
 _SLOWER = 3.0

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.finding import Change, Remedy
-from engine.doctor.metrics.cures import ROLLOUTS
+from engine.base.times import seconds
 from engine.doctor.metrics.run import Run, figure, percent
 from engine.estimate.concurrency import allowed, in_flight, pace
-from engine.times import seconds
-from engine.watch import metrics
+from engine.findings.finding import Change, Remedy
+from engine.findings.remedy_builders import ROLLOUTS
+from engine.history import metrics
 
 LIMIT = "judge.max_concurrent"
 _NEWEST = 10

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
+from engine.base.times import seconds
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.shape import lasting
-from engine.times import seconds
-from engine.watch import metrics
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _STEPS = 3
 _QUEUE_SHARE = 0.5

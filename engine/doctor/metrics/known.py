@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine import jsonl
-from engine.doctor.metrics.context import Kind, MetricContext, Start
+from engine.base import jsonl
 from engine.doctor.metrics.limits import reward_range
+from engine.findings.run_context import Kind, MetricContext, Start
+from engine.history.columns import Columns
 from engine.runs.manifest import in_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.columns import Columns
 
 _TRAINED = ("actor/lr", "train/lr", "actor/pg_loss", "train/loss")
 """Logged by every step that trains; the validation before step 1 logs none of them."""

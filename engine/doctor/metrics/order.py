@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from engine.doctor.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity
 
 # What a finding, by the beginning of its id, may be the consequence of; the likeliest cause first.
 _CAUSES = {

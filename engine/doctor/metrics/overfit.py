@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, figure
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _VALIDATIONS = 5
 _PATIENCE = 3

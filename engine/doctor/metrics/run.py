@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding
-from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.shape import Floats
-from engine.watch.columns import Columns
-from engine.watch.metrics import SIBLINGS
+from engine.findings.finding import Evidence, Finding
+from engine.findings.run_context import MetricContext
+from engine.history.columns import Columns
+from engine.history.metrics import SIBLINGS
 
 # What other writers, and older versions of verl and TRL, call the same quantity.
 _ALSO = {

@@ -16,12 +16,13 @@ from typing import Literal
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
-from engine.doctor.metrics import cures, judge_share
+from engine.base.times import seconds
+from engine.doctor.metrics import judge_share
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, percent
-from engine.times import seconds
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.history import metrics
 
 _SLOW_S = 300.0
 _STEPS = 2

@@ -16,14 +16,14 @@ from typing import Literal
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
+from engine.base.times import seconds
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.judge_share import waiting_for_rewards
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.shape import late
-from engine.times import seconds
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _STEPS = 12
 _SLOWER = 2.5

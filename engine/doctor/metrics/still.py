@@ -20,11 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.shape import lasting, rounded
-from engine.watch import metrics
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.history import metrics
 
 _STEPS = 5
 _ZEROS = 3

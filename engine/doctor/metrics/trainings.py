@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.watch.columns import Columns
+from engine.history.columns import Columns
 
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.doctor.finding import Evidence, Finding, Remedy
 from engine.doctor.metrics.run import Run
+from engine.findings.finding import Evidence, Finding, Remedy
 
 _NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
 _COUNT = re.compile(r"(?<=\d )step(?=s?\b)")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.doctor.finding import Finding
-from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.limits import reward_range
 from engine.doctor.metrics.order import rooted
 from engine.doctor.rewards import failures, flat, gold
 from engine.doctor.rewards.reader import RewardTallies
-from engine.watch.columns import Columns
+from engine.findings.finding import Finding
+from engine.findings.run_context import MetricContext
+from engine.history.columns import Columns
 
 SEEN_IN_CURVES = (
     "reward_zero_or_flat",

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.doctor.finding import Finding, Severity
-from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.outcome import Rollout
 from engine.doctor.rewards.remedies import remedies
 from engine.doctor.rewards.tally import Tally
+from engine.findings.finding import Finding, Severity
+from engine.findings.run_context import MetricContext
 
 _WINDOW = 3
 _FEWEST = 4

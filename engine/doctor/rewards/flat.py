@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from engine.doctor.finding import Finding, Remedy, Severity
-from engine.doctor.metrics import cures
-from engine.doctor.metrics.context import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.outcome import Rollout
 from engine.doctor.rewards.tally import Tally
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
 
 Capped = Callable[[int], float | None]
 """The share of a step's responses that were cut at the cap; None where it is not known."""

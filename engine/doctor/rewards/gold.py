@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.doctor.finding import Change, Finding, Remedy, Severity
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.tally import Tally
+from engine.findings.finding import Change, Finding, Remedy, Severity
 
 _USELESS = 0.1
 _ENOUGH = 40

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from engine import jsonl
-from engine.doctor.finding import Evidence
+from engine.base import jsonl
+from engine.findings.finding import Evidence
+from engine.formats.names import all_bounded
+from engine.history.reward_records import OVERLONG, PARTS, is_own, text_of
 from engine.rubrics.rubric import parse_rubric
-from engine.watch.foreign.names import all_bounded
-from engine.watch.reward_records import OVERLONG, PARTS, is_own, text_of
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.growing import GrowingRecords
 from engine.doctor.rewards.outcome import read
 from engine.doctor.rewards.tally import Tally
-from engine.watch.growing import GrowingRecords
 
 _KEPT_STEPS = 2000
 _OPEN_STEPS = 2

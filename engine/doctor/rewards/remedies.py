@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.doctor.finding import Change, Remedy
-from engine.doctor.metrics import MetricContext, cures
+from engine.doctor.metrics import MetricContext
 from engine.estimate.concurrency import allowed
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Change, Remedy
 
 Cures = tuple[Remedy, ...]
 
@@ -18,7 +19,7 @@ _TEST = Remedy(
 
 
 def remedies(kind: str, context: MetricContext, refused: float = 0.5) -> Cures:
-    """For an error kind of ``engine.rubrics.judge.base`` or one of the finer ones read here.
+    """For an error kind of ``engine.judge.base`` or one of the finer ones read here.
 
     ``refused`` is the share of the calls that fail so.
     """

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine import files
-from engine.doctor.finding import Evidence, Finding, Remedy, Severity
+from engine.base import files
+from engine.base.holes import chunks
 from engine.doctor.text.events import Event
 from engine.doctor.text.packages import package_of
 from engine.doctor.text.reader import LogReader
@@ -16,7 +16,7 @@ from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, tell
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
-from engine.holes import chunks
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
 
 _READ = 4 * 1024 * 1024
 _MOST_FOLDED = 12

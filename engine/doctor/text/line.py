@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.watch.log_prefix import split
+from engine.logs.log_prefix import split
 
 LONGEST = 32 * 1024
 """Bytes of a line that are looked at, around the place that drew attention to it."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from engine.doctor.finding import Change, Remedy, Severity
+from engine.base.errors import UsageError, unknown_name
 from engine.doctor.text.literal import NoLiteralError, required_literals
-from engine.errors import UsageError, unknown_name
+from engine.findings.finding import Change, Remedy, Severity
 
 RULES = Path(__file__).parent.parent / "rules"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.doctor.text.steps import HfSteps, VerlSteps
-    from engine.watch.batch import Batch
-    from engine.watch.columns import Columns
-    from engine.watch.foreign.step_timing import StepTiming
+    from engine.formats.step_timing import StepTiming
+    from engine.history.batch import Batch
+    from engine.history.columns import Columns
 
 _TIMING = b"STEP_TIMING"
 _VERL = re.compile(rb"step:\d")
@@ -54,9 +54,9 @@ class ConsoleSeries:
             self._read_timing(block)
 
     def _read_timing(self, block: bytes) -> None:
-        from engine.watch.batch import Batch
-        from engine.watch.columns import Columns
-        from engine.watch.foreign.step_timing import StepTiming
+        from engine.formats.step_timing import StepTiming
+        from engine.history.batch import Batch
+        from engine.history.columns import Columns
 
         self._timing = self._timing or StepTiming()
         if steps := self._timing.feed(block.splitlines()):
@@ -64,7 +64,7 @@ class ConsoleSeries:
             self._timed.merge(Batch.from_steps(steps))
 
     def _take(self, batches: Iterable[Batch]) -> None:
-        from engine.watch.columns import Columns
+        from engine.history.columns import Columns
 
         for batch in batches:
             self._columns = self._columns or Columns()

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from engine.doctor.text.scanner import line_end, line_start
-from engine.watch.batch import Batch, Floats
-from engine.watch.foreign import hf_console, verl_console
-from engine.watch.foreign.layout import Layout, Rows, only
-from engine.watch.foreign.names import with_scores
-from engine.watch.train_log import Step
+from engine.formats import hf_console, verl_console
+from engine.formats.layout import Layout, Rows, only
+from engine.formats.names import with_scores
+from engine.history.batch import Batch, Floats
+from engine.history.train_log import Step
 
 _FIRST_PART = 16 * 1024
 _BAR_REACH = 4096

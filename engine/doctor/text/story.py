@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.doctor.finding import Severity
 from engine.doctor.text.events import LINES_OF_A_FRAME, MANY_RETRIES, Event, Events
 from engine.doctor.text.matching import LOUD
 from engine.doctor.text.progress import Progress
@@ -14,6 +13,7 @@ from engine.doctor.text.rules import Role
 from engine.doctor.text.tracebacks import exception_in
 from engine.doctor.text.unknown import is_telling, kind_of
 from engine.doctor.text.wording import is_complaint, is_retry
+from engine.findings.finding import Severity
 
 NEAR_END = 2000
 """Bytes before the end of a log that its last words take."""

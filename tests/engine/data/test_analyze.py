@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.data.analyze import analyze, classify, main
-from engine.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ CHOICE = '{"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}\
         ("engine.data.prepare_sft", "--oss_eval_path deep.jsonl"),
         ("engine.data.tiny_world", "--no-model --out file/tiny"),
         (
-            "engine.rubrics.precompute",
+            "engine.data.precompute",
             "--dataset medqa --dataset_path choice.jsonl --provider offline "
             "--output_cache file/cache.jsonl",
         ),

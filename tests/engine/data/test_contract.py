@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.base.errors import UsageError
+from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, row_problem, write_rows
 from engine.data.rows import RowOptions, to_row
-from engine.errors import UsageError
-from engine.rubrics.adapters import Example
 from engine.rubrics.prompts import HIGH_LABEL
 
 FACTS = FileFacts("p", "train", True, "holdout.json", 42, {"healthbench": 1}, {"a": "hash"})

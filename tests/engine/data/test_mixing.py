@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base.errors import UsageError
 from engine.data.mixing import mix, shares
-from engine.errors import UsageError
 
 POOLS = {"a": [("a", n) for n in range(100)], "b": [("b", n) for n in range(40)]}
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.base.errors import UsageError, guarded
+from engine.base.fingerprints import content_hash
 from engine.data.contract import read_facts, read_rows
-from engine.data.fingerprints import content_hash
 from engine.data.holdout import write_holdout
 from engine.data.prepare import main
 from engine.data.presets import load_presets
-from engine.errors import UsageError, guarded
 from engine.rubrics.prompts import HIGH_LABEL
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.data.holdout import read_holdout
 from engine.data.prepare_sft import Points, main, prepare_sft
-from engine.errors import UsageError
 from engine.rubrics.rubric import parse_rubric
 
 

@@ -14,13 +14,13 @@ from engine.doctor.catalogue.__main__ import id_list, main, markdown
 from engine.doctor.catalogue.collect import entries, shapes
 from engine.doctor.catalogue.source import Source
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.families import FAMILIES, IDS
-from engine.doctor.finding import Finding
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.findings import RULES
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.text.rules import Role, Rule, load_rules
+from engine.findings.families import FAMILIES, IDS
+from engine.findings.finding import Finding
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.engine.records.runs import make_run
@@ -111,7 +111,9 @@ def test_every_file_of_rules_is_asked_by_the_product() -> None:
         for name in _imported(path.read_text(encoding="utf-8"))
     }
     for shape in shapes():
-        module = "engine.doctor." + shape.name.removeprefix("doctor/").replace("/", ".")
+        folder, name = shape.name.split("/")
+        inside = folder in ("metrics", "rewards", "config")
+        module = f"engine.doctor.{folder}.{name}" if inside else f"engine.{folder}.{name}"
         assert module in asked, f"nothing asks {module}"
 
 

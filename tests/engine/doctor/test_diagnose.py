@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file, joined
-from engine.doctor.finding import Evidence, Finding, Severity
 from engine.doctor.join import by_records
-from engine.errors import UsageError
+from engine.findings.finding import Evidence, Finding, Severity
 
 
 def finding(name: str, severity: Severity = Severity.ERROR, confidence: float = 0.9) -> Finding:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.finding import Change, Finding, Remedy, Severity
 from engine.doctor.fitting import fitting
 from engine.doctor.live import LiveDoctor
+from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from engine.watch.columns import Columns
 from tests.engine.preflight.project import Project, row
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

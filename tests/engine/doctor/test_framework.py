@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.finding import Change, Finding, Remedy, Severity
 from engine.doctor.framework import Framework, framework_of, in_terms_of
-from engine.doctor.metrics import MetricContext, cures
+from engine.doctor.metrics import MetricContext
 from engine.doctor.text.rules import load_rules
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Change, Finding, Remedy, Severity
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 ROLLOUT = "actor_rollout_ref.rollout"

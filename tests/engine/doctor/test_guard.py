@@ -17,15 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
-from engine import jsonl
-from engine.doctor.finding import Finding, Severity
-from engine.doctor.guard import LOCK
-from engine.doctor.guard_settings import GuardSettings, fires
-from engine.doctor.notice import message, notify
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.doctor.told import ToldBefore
-from engine.errors import UsageError
+from engine.findings.finding import Finding, Severity
+from engine.findings.guard_settings import GuardSettings, fires
+from engine.launch.guard import LOCK
 from engine.launch.launcher import start_supervisor
-from engine.launch.recipe import load_recipe
+from engine.launch.notice import message, notify
+from engine.recipe.recipe import load_recipe
 from engine.runs import requests
 from engine.runs.processes import end_members, send
 from engine.runs.rundir import RunDir
@@ -58,7 +58,7 @@ def guards(stage: Stage) -> list[int]:
             alive = process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             continue
-        if alive and any("engine.doctor.guard" in word for word in words):
+        if alive and any("engine.launch.guard" in word for word in words):
             found += [process.pid] if any(str(stage.root) in word for word in words) else []
     return found
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.doctor.judge_test import JudgeTest, run_test
-from engine.errors import UsageError
-from engine.launch.recipe import load_recipe
-from engine.rubrics.judge.trial import Probe
+from engine.judge.trial import Probe
+from engine.recipe.recipe import load_recipe
 from tests.engine.rubrics.judge.server import (
     BY_LENGTH,
     JudgeServer,

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor, RunFollower
 from engine.doctor.text.findings import findings, read_log
+from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from engine.watch.columns import Columns
 from tests.engine.doctor.metrics.curves import alarms, healthy
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of, source_of_foreign
-from engine.errors import UsageError
-from engine.watch.foreign.watch import open_foreign
+from engine.formats.watch import open_foreign
 from tests.engine.doctor.metrics.curves import alarms, healthy
 from tests.engine.watch.foreign.samples import history, trainer_state, verl_line, wandb_log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.numbers import NumberDiagnosis, number_findings
 from engine.runs.rundir import RunDir

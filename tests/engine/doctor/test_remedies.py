@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.doctor.finding import Change
-from engine.doctor.remedies import Refusal, as_overrides, complete, with_overrides
-from engine.launch.recipe import Recipe, load_recipe
+from engine.findings.finding import Change
 from engine.preflight.batch import BatchSizes, overrides, repaired
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project
 
 BATCH = "data.train_batch_size"

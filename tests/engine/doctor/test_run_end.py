@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.finding import Finding, Severity
 from engine.doctor.run_end import with_end, with_resume
+from engine.findings.finding import Finding, Severity
 from engine.runs.state import RunState, write_state
 from tests.engine.records.checkpoint_files import save
 from tests.engine.records.runs import make_run

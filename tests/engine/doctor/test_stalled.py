@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.finding import Finding
 from engine.doctor.live import RunFollower
 from engine.doctor.stalled import stall_findings
+from engine.findings.finding import Finding
 from engine.runs.events import log_event
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

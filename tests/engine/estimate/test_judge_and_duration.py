@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.estimate.duration import duration
 from engine.estimate.experience import JudgeTimes, StepTimes, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
 from engine.launch.launcher import manifest, plan
-from engine.launch.recipe import Recipe
-from engine.launch.steps import step_plan
 from engine.preflight.check import Check, Subject
 from engine.preflight.judge import check
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project, make_project

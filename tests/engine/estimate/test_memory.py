@@ -13,8 +13,8 @@ from engine.estimate.memory import Memory, memory
 from engine.estimate.model_shape import known
 from engine.estimate.rollout import cache_of
 from engine.estimate.training import training_of
-from engine.launch.effective import effective
-from engine.launch.recipe import load_recipe
+from engine.recipe.effective import effective
+from engine.recipe.recipe import load_recipe
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 CARD = 80 * GIB

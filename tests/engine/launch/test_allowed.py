@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.keys import verl_choices
-from engine.launch.places import data_files
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.keys import verl_choices
+from engine.recipe.places import data_files
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.train import snapshot_keys
 
 CONFIGS = Path(__file__).parents[3] / "configs"

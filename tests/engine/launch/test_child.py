@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
-from engine.doctor.finding import Change
-from engine.errors import UsageError
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.findings.finding import Change
 from engine.launch import child as remedies
 from engine.launch.child import checked_child, completed, launch_child, plan_child
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
-from engine.launch.pinned import pinned_recipe
 from engine.launch.resume import resume
+from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from engine.launch.compose import last_step, verl_config, with_file_logger
-from engine.launch.recipe import load_recipe
+from engine.recipe.compose import last_step, verl_config, with_file_logger
+from engine.recipe.recipe import load_recipe
 
 ROOT = Path(__file__).parents[3]
 

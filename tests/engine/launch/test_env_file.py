@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.env_file import load_env_file
+from engine.base.errors import UsageError
+from engine.recipe.env_file import load_env_file
 
 
 def test_variables_of_the_file_are_added(tmp_path: Path) -> None:

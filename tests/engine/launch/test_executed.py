@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine import files, jsonl
-from engine.launch.executed import code_objection, executed_files
+from engine.base import files, jsonl
 from engine.launch.launcher import launch, manifest, plan
-from engine.launch.pinned import pinned_recipe
-from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.recorded import recorded
 from engine.launch.resume import resume, resume_plan
 from engine.preflight.gate import require_startable
+from engine.recipe.executed import code_objection, executed_files
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import UntrustedError, agree, vouch

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.exposure import exposure_complaint, require_private
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.exposure import exposure_complaint, require_private
+from engine.recipe.recipe import Recipe, load_recipe
 
 CONFIG = str(Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml")
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from engine import files, jsonl
-from engine.doctor.config.values import value_findings
-from engine.doctor.finding import Change
+from engine.base import files, jsonl
 from engine.doctor.metrics import context_of
+from engine.findings.finding import Change
+from engine.history.columns import Columns
 from engine.launch.child import plan_child
 from engine.launch.launcher import LaunchPlan, manifest, plan
-from engine.launch.pinned import in_file, pinned_recipe
-from engine.launch.recipe import load_recipe
 from engine.launch.twin import twin_of
 from engine.preflight.check import Subject
+from engine.preflight.value_rules import value_findings
 from engine.preflight.values import check
+from engine.recipe.frozen import in_file, pinned_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
-from engine.watch.columns import Columns
 from tests.engine.preflight.project import QWEN2, Project, make_project
 
 RATE = "actor_rollout_ref.actor.optim.lr"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.live import RunFollower
 from engine.launch.kin import Kin
 from engine.runs.rundir import RunDir

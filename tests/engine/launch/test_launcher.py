@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.host.python import own_module
 from engine.launch.launcher import Parent, launch, manifest, plan
-from engine.launch.recipe import Recipe, load_recipe
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.manifest import checked
-from engine.runs.python import own_module
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
@@ -66,11 +66,11 @@ def test_a_module_of_the_project_folder_does_not_stand_in_for_python_s(tmp_path:
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random.py')")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('the wrong engine')")
-    command = own_module("engine.runs.ray_follower")
+    command = own_module("engine.supervise.ray_follower")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert "wrong" not in done.stderr
-    assert 'engine/runs/ray_follower.py", line' in done.stderr
+    assert 'engine/supervise/ray_follower.py", line' in done.stderr
 
 
 def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: Path) -> None:

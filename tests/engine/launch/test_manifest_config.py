@@ -7,13 +7,13 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from engine.launch.compose import verl_config
-from engine.launch.keys import flatten
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
-from engine.launch.recipe import load_recipe
-from engine.records.derived import derived_keys
-from engine.records.differences import config_differences
+from engine.recipe.compose import verl_config
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.keys import flatten
+from engine.recipe.recipe import load_recipe
+from engine.reports.derived import derived_keys
+from engine.reports.differences import config_differences
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.recipe import load_recipe
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 

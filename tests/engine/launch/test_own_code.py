@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, claim
+from engine.host import environment
+from engine.host.surroundings import edited_complaint, edited_files
 from engine.launch import launcher
 from engine.launch.launcher import launch, manifest, plan
-from engine.launch.pinned import pinned_recipe, training_fingerprint
-from engine.launch.recipe import Recipe, load_recipe
 from engine.launch.resume import resume_plan
 from engine.preflight import checkpoint
 from engine.preflight.check import Subject
-from engine.records import environment
-from engine.records.compare import Comparer
-from engine.records.ownership import STAMP, claim
-from engine.records.run_record import RunRecord
-from engine.records.surroundings import edited_complaint, edited_files
-from engine.runs.details import details
+from engine.recipe.frozen import pinned_recipe, training_fingerprint
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.reports.compare import Comparer
+from engine.reports.run_record import RunRecord
 from engine.runs.drift import CodeWatch
-from engine.runs.queue import Ticket
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
+from engine.supervise.details import details
+from engine.supervise.queue import Ticket
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import config_of, pinned_recipe, training_fingerprint
-from engine.launch.recipe import Recipe, load_recipe
+from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
+from engine.recipe.recipe import Recipe, load_recipe
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())

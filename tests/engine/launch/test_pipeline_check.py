@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.history.train_log import Step
 from engine.launch.pipeline_check import ticks
-from engine.watch.train_log import Step
 
 FINE: Mapping[str, float | None] = {
     "reward/mean": 0.2,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.host.python import own_module
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import (
     Needs,
@@ -18,10 +19,9 @@ from engine.launch.ray_target import (
     shortage,
     where_it_trains,
 )
-from engine.launch.recipe import Recipe, load_recipe
-from engine.runs.python import own_module
-from engine.runs.ray_api import Cluster, Node
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
+from engine.supervise.ray_api import Cluster, Node
 
 RECIPE = """
 grubrics: {{kind: grpo, device: {device}}}
@@ -114,5 +114,7 @@ def test_the_manifest_says_where_it_trains(tmp_path: Path) -> None:
     assert found["ray"] == "http://head:8265"
     assert found["argv"][1:3] == ["-m", "engine.train.grpo"]
     command = found["attempts"][0]["argv"]
-    assert tuple(command[:-6]) == own_module("engine.runs.ray_follower", "http://head:8265", "--")
+    assert tuple(command[:-6]) == own_module(
+        "engine.supervise.ray_follower", "http://head:8265", "--"
+    )
     assert command[-6:-3] == [sys.executable, "-m", "engine.train.grpo"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.recipe import Recipe, load_recipe
 
 MINIMAL = """
 grubrics: {kind: grpo, device: cpu}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
 from engine.data.contract import read_rows
-from engine.errors import UsageError
+from engine.judge.offline import OfflineKeywordJudge
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
 from engine.launch.recorded import Replay, recorded, replay
-from engine.rubrics.judge.offline import OfflineKeywordJudge
-from engine.rubrics.scoring import RewardItem, score_rollout
+from engine.recipe.frozen import pinned_recipe
+from engine.reward.scoring import RewardItem, score_rollout
 from engine.rubrics.settings import RewardSettings
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch

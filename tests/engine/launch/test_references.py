@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.recipe import Recipe, load_recipe
 
 HEAD = "grubrics: {kind: sft}\nmodel: {path: m}\ndata: {train_file: t}\ntraining: {output_dir: o}\n"
 LINKS = 60

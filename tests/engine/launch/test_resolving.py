@@ -8,9 +8,9 @@ import pytest
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from engine.launch import recipe
-from engine.launch.keys import flatten, unflatten
-from engine.launch.resolving import resolve
+from engine.recipe import recipe
+from engine.recipe.keys import flatten, unflatten
+from engine.recipe.resolving import resolve
 
 
 def as_omegaconf_does(values: dict[str, Any]) -> list[tuple[str, Any]]:

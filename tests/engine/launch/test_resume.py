@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.ownership import claim
 from engine.launch.launcher import manifest, plan, start_supervisor
-from engine.launch.pinned import pinned_recipe
-from engine.launch.recipe import load_recipe
 from engine.launch.resume import resume, resume_plan
-from engine.records.ownership import claim
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.compose import verl_config
+from engine.base.errors import UsageError
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
 from engine.launch.ray_target import chosen_cluster
-from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.secret_references import VARIABLES
-from engine.launch.secret_variables import into_environment
+from engine.recipe.compose import verl_config
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.secret_references import VARIABLES
+from engine.recipe.secret_variables import into_environment
 
 SECRET = "correct-horse-9-battery"
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.compose import verl_config
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
 from engine.launch.shrink import Size, shrunk
 from engine.preflight.checklist import run_checks
+from engine.recipe.compose import verl_config
+from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project, write_model
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
 from engine.data.contract import read_rows
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.errors import UsageError
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe
 from engine.launch.twin import launch_planned, prepare, rows_of, twin_of
 from engine.preflight.checklist import require_launchable
+from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch

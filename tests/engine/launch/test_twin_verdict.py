@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.doctor.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.base import jsonl
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.twin_verdict import verdict
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState

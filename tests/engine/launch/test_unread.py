@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.compose import SAMPLER, SAMPLER_KWARGS, sampling
-from engine.launch.effective import effective
-from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.unread import switched_off, unread
+from engine.base.errors import UsageError
+from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, sampling
+from engine.recipe.effective import effective
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.unread import switched_off, unread
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import load_recipe
-from engine.launch.yaml_size import MOST_VALUES, require_bounded
+from engine.base.errors import UsageError
+from engine.recipe.recipe import load_recipe
+from engine.recipe.yaml_size import MOST_VALUES, require_bounded
 
 NINE = ", ".join(["*{0}"] * 9)
 BOMB = "a: &a [1, 1]\n" + "".join(

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.own_reward import process
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.process import RewardCallError, RewardTimeoutError

@@ -12,9 +12,9 @@ from typing import Any
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from engine.data.contract import FileFacts, Row, write_rows
-from engine.launch.recipe import Recipe, load_recipe
 from engine.preflight.check import Check
 from engine.preflight.checklist import run_checks
+from engine.recipe.recipe import Recipe, load_recipe
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"

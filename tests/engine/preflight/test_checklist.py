@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.preflight.check import Check, ok
 from engine.preflight.checklist import ITEMS, blocking, require_launchable, run_checks
 from tests.engine.preflight.project import Project, row
@@ -193,7 +193,7 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
 
 def test_no_check_imports_the_training_stack(project: Project) -> None:
     program = (
-        "import sys; from engine.launch.recipe import load_recipe\n"
+        "import sys; from engine.recipe.recipe import load_recipe\n"
         "from engine.preflight.checklist import run_checks\n"
         "list(run_checks(load_recipe('grpo', env={}), env={}))\n"
         "print([m for m in ('torch', 'ray', 'verl', 'transformers') if m in sys.modules])"

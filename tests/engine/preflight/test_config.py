@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.launch.effective import effective
-from engine.launch.recipe import load_recipe
 from engine.preflight import disk
 from engine.preflight.check import Check, Subject
 from engine.preflight.config import check
+from engine.recipe.effective import effective
+from engine.recipe.recipe import load_recipe
 from tests.engine.preflight.project import Project
 
 RECIPE = Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import files, jsonl
-from engine.errors import UsageError
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.ownership import claim
 from engine.launch.launcher import GATE, manifest, plan
-from engine.launch.pinned import pinned_recipe
 from engine.preflight import gate
-from engine.records.ownership import claim
+from engine.recipe.frozen import pinned_recipe
 from engine.runs.processes import identify
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.runs.state import RunState, write_state

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.preflight.check import Check
-from engine.preflight.hub import ask, find_token
+from engine.recipe.hub import ask, find_token
 from tests.engine.preflight.project import Project, write_model
 from tests.loopback import LoopbackServer, serving
 

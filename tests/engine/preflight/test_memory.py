@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.estimate.breakdown import GIB
-from engine.launch.recipe import load_recipe
 from engine.preflight import memory
 from engine.preflight.check import Check, Subject
+from engine.recipe.recipe import load_recipe
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"

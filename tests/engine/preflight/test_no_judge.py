@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.doctor.judge_test import run_test
-from engine.errors import UsageError
 from engine.estimate.report import estimate
 from engine.launch.launcher import plan
 from engine.launch.ray_target import needed_variables
-from engine.launch.recipe import Recipe
-from engine.launch.steps import step_plan
 from engine.preflight.environment import needed_modules
+from engine.recipe.recipe import Recipe
+from engine.recipe.steps import step_plan
 from grubrics_tui.screens.checklist import recipe_facts
 from grubrics_tui.screens.launch import plan_facts
 from tests.engine.preflight.project import Project, row

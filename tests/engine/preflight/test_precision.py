@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.launch.recipe import Recipe, load_recipe
 from engine.preflight.check import Check
 from engine.preflight.precision import Card, check_precision, read_cpu_flags
+from engine.recipe.recipe import Recipe, load_recipe
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 TURING, AMPERE, HOPPER = Card("Tesla T4", (7, 5)), Card("A100", (8, 0)), Card("H200", (9, 0))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, Stamp, claim
 from engine.launch.launcher import manifest, plan
-from engine.launch.pinned import pinned_recipe, training_fingerprint
 from engine.preflight.checklist import run_checks
 from engine.preflight.ports import obstacle
-from engine.records.ownership import STAMP, Stamp, claim
+from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

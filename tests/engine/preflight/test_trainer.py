@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.launch.compose import verl_config
-from engine.launch.effective import effective
-from engine.launch.recipe import load_recipe
 from engine.preflight.check import Check, Subject
 from engine.preflight.trainer import check
+from engine.recipe.compose import verl_config
+from engine.recipe.effective import effective
+from engine.recipe.recipe import load_recipe
 
 ROOT = Path(__file__).parents[3]
 FILTER = "algorithm.filter_groups.enable=true"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.config.values import value_findings
 from engine.doctor.metrics import MetricContext
 from engine.preflight.check import Check, Subject
 from engine.preflight.checklist import require_launchable
+from engine.preflight.value_rules import value_findings
 from engine.preflight.values import check
 from tests.engine.preflight.project import Project
 

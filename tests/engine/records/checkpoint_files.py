@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.records.step_folders import TRACKER
+from engine.checkpoints.step_folders import TRACKER
 
 MODEL_FILES = ("config.json", "tokenizer.json")
 KINDS = ("model", "optim", "extra_state")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 

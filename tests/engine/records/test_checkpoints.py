@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.records.checkpoints import check_checkpoint, size_bytes
-from engine.records.ownership import STAMP, claim
-from engine.records.step_folders import TRACKER
+from engine.base import jsonl
+from engine.checkpoints.find import check_checkpoint, size_bytes
+from engine.checkpoints.ownership import STAMP, claim
+from engine.checkpoints.step_folders import TRACKER
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.records import checkpoint_files

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.records.compare import Comparer, Comparison, at_equal_steps, check_choice
-from engine.records.measures import Measure
-from engine.records.run_record import RunReader, RunRecord, common_step
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.reports.compare import Comparer, Comparison, at_equal_steps, check_choice
+from engine.reports.measures import Measure
+from engine.reports.run_record import RunReader, RunRecord, common_step
 from engine.runs.events import event_record
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

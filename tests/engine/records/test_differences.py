@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records.differences import (
+from engine.reports.differences import (
     SHELL,
     Cell,
     config_differences,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
-from engine.records.experiment_log import LogEntry, append_entry, next_id, render
+from engine.base.errors import UsageError
+from engine.reports.experiment_log import LogEntry, append_entry, next_id, render
 
 ENTRY = LogEntry(
     title="GRPO from SFT",

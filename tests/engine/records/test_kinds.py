@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.records.kinds import different_kinds, shared_metrics, told
+from engine.reports.kinds import different_kinds, shared_metrics, told
 
 
 @pytest.mark.parametrize(

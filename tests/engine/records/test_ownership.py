@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.records.ownership import (
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.ownership import (
     Stamp,
     claim,
     is_known,
@@ -19,7 +19,7 @@ from engine.records.ownership import (
     moved_aside,
     read_stamp,
 )
-from engine.records.step_folders import complete_steps, tracked_step
+from engine.checkpoints.step_folders import complete_steps, tracked_step
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

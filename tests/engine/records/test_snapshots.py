@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import UsageError
-from engine.masking import mask, shown
-from engine.records.environment import (
+from engine.base.errors import UsageError
+from engine.base.masking import mask, shown
+from engine.host.environment import (
     environment_snapshot,
     fingerprint,
     git_snapshot,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records.step_folders import (
+from engine.checkpoints.step_folders import (
     TRACKER,
     WantedFiles,
     complete_steps,

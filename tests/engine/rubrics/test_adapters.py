@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
-from engine.rubrics.adapters import ADAPTERS, Example, get_adapter
-from engine.rubrics.adapters.math_word import last_boxed, wrong_variants
+from engine.base.errors import UsageError
+from engine.data.adapters import ADAPTERS, Example, get_adapter
+from engine.data.adapters.math_word import last_boxed, wrong_variants
 
 
 def lines(path: Path, *records: dict[str, Any]) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.rubrics.custom import custom_score
-from engine.rubrics.scoring import RolloutScore
+from engine.reward.custom import custom_score
+from engine.reward.scoring import RolloutScore
 
 
 def scored(result: Any) -> tuple[RolloutScore, dict[str, float]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rubrics.judge.offline import answer_score
+from engine.judge.offline import answer_score
 from engine.rubrics.points import has_wanted_sum, scaled_to_sum
 from engine.rubrics.rubric import RubricItem, format_rubric, parse_rubric
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.rubrics.adapters import Example
-from engine.rubrics.judge import JudgeResult, ScoringError
-from engine.rubrics.judge.factory import make_judge
-from engine.rubrics.precompute import PrecomputePlan, PrecomputeReport, main, precompute
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.data.adapters import Example
+from engine.data.precompute import PrecomputePlan, PrecomputeReport, main, precompute
+from engine.judge import JudgeResult, ScoringError
+from engine.judge.factory import make_judge
 from engine.rubrics.settings import JudgeSettings
 from tests.engine.rubrics.judge.server import Reply, judge_server, scores_of
 
@@ -243,7 +243,7 @@ def test_a_judge_that_scores_every_answer_the_same_is_told(
 def test_a_cache_that_another_process_fills_is_refused(tmp_path: Path) -> None:
     cache, judge = tmp_path / "cache.jsonl", ScriptedJudge()
     code = (
-        "import sys, pathlib\nfrom engine.rubrics.cache import only_writer\n"
+        "import sys, pathlib\nfrom engine.data.cache import only_writer\n"
         "with only_writer(pathlib.Path(sys.argv[1])):\n    print('filling', flush=True)\n"
         "    sys.stdin.read()"
     )

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.rubrics.judge import JudgeResult, ScoringError
-from engine.rubrics.judge.offline import OfflineKeywordJudge
-from engine.rubrics.scoring import RewardItem, RolloutScore, score_rollout
+from engine.judge import JudgeResult, ScoringError
+from engine.judge.offline import OfflineKeywordJudge
+from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
 from engine.rubrics.settings import RewardSettings
 from engine.rubrics.thoughts import without_thoughts
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
-from engine.records.ownership import STAMP, Stamp
-from engine.records.step_folders import TRACKER
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, Stamp
+from engine.checkpoints.step_folders import TRACKER
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.runs.books import Books
+from engine.base import jsonl
+from engine.history.train_log import Step, read_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, recorded_state
-from engine.watch.train_log import Step, read_steps
+from engine.supervise.books import Books
 
 
 @pytest.fixture

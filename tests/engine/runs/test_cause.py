@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.runs.cause import cause
+from engine.base import jsonl
 from engine.runs.rundir import Attempt
-from engine.runs.verdict import Evidence, Exit, judge
+from engine.supervise.cause import cause
+from engine.supervise.verdict import Evidence, Exit, judge
 
 RED, CYAN, PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[0m"
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.records.ownership import STAMP, Stamp
-from engine.records.step_folders import TRACKER, complete_steps
-from engine.runs.housekeeping import (
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.ownership import STAMP, Stamp
+from engine.checkpoints.step_folders import TRACKER, complete_steps
+from engine.runs.rundir import RunDir
+from engine.supervise.housekeeping import (
     archive,
     delete,
     plan_deletion,
 )
-from engine.runs.rundir import RunDir
 from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.kept_runs import make_run, save_checkpoint
 

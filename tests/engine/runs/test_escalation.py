@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from engine.runs.escalation import Escalation
-from engine.runs.settings import Supervision
+from engine.supervise.escalation import Escalation
+from engine.supervise.settings import Supervision
 from tests.engine.runs.test_stall import Clock
 
 

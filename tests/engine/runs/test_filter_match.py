@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.runs.filter_match import RunFiles, RunFilter
+from engine.base import jsonl
 from engine.runs.notes import add_tags, write_note
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, StateName, write_state
+from engine.supervise.filter_match import RunFiles, RunFilter
 
 DAY = 86_400
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
-from engine.runs.filter_match import RunFilter
-from engine.runs.filters import AllOf, AnyOf, Condition, Not, Tree, Word, parse
+from engine.base.errors import UsageError
+from engine.supervise.filter_match import RunFilter
+from engine.supervise.filters import AllOf, AnyOf, Condition, Not, Tree, Word, parse
 
 T = TypeVar("T")
 

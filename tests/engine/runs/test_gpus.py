@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runs.gpus import ALL, Device, GpuUser, Shortage, choose, visible
+from engine.host.gpus import ALL, Device, GpuUser, Shortage, choose, visible
 
 GIB = 2**30
 IDLE = [Device(index, f"GPU-{index}abc", GIB // 2) for index in range(4)]

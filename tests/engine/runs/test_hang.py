@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.hang import Member, find_hang, look_at, own_place
+from engine.host.python import own_module
 from engine.runs.processes import identify
-from engine.runs.python import own_module
+from engine.supervise.hang import Member, find_hang, look_at, own_place
 from tests.waiting import wait_for
 
 STUB = """Process 12: python -I -S zygote_client.py

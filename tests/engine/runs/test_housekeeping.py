@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.runs.custody import custody
-from engine.runs.housekeeping import (
+from engine.base.errors import UsageError
+from engine.runs.processes import Identity, identify
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir, archive_root
+from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
+from engine.supervise.custody import custody
+from engine.supervise.housekeeping import (
     archive,
     delete,
     exact_run,
@@ -21,12 +26,7 @@ from engine.runs.housekeeping import (
     plan_deletion,
     unarchive,
 )
-from engine.runs.processes import Identity, identify
-from engine.runs.ray_job import RayJob, write_job
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir, archive_root
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
+from engine.supervise.ray_job import RayJob, write_job
 from tests.engine.runs.kept_runs import CONSOLE, make_run
 
 

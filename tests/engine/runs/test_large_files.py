@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.runs.index import Index
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, find_run

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.checkpoints.disposal import own_checkpoints
 from engine.launch.starting_point import starting_point
-from engine.records.disposal import own_checkpoints
-from engine.records.draft import draft_entry
-from engine.records.entry import render
-from engine.runs.details import details
+from engine.reports.draft import draft_entry
+from engine.reports.entry import render
 from engine.runs.index import Index
 from engine.runs.manifest import checked
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
-from engine.runs.settings import Supervision
 from engine.runs.state import RunState, write_state
+from engine.supervise.details import details
+from engine.supervise.settings import Supervision
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

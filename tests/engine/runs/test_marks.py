@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.marks import new_mark, supervises
 from engine.runs.processes import Identity, alive, identify, members
-from engine.runs.reaper import leftovers, reap
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from engine.runs.stopping import stop_run
+from engine.supervise.reaper import leftovers, reap
+from engine.supervise.stopping import stop_run
 from tests.waiting import wait_for
 
 Start = Callable[..., Identity]
@@ -140,7 +140,7 @@ def _is_stopped(process: Identity) -> bool:
 def test_a_supervisor_is_known_by_the_mark_or_by_its_command(tmp_path: Path, start: Start) -> None:
     run, other = (make_run(tmp_path / name, new_mark()) for name in ("one", "other"))
     by_mark = start(GRUBRICS_SUPERVISES=run.read_mark() or "")
-    by_command = start("engine.runs.supervisor", str(run.path))
+    by_command = start("engine.supervise.supervisor", str(run.path))
     for process in (by_mark, by_command):
         assert supervises(process.pid, run)
         assert not supervises(process.pid, other)

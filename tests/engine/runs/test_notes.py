@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.records.draft import draft_entry
-from engine.runs.housekeeping import archive, unarchive
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.reports.draft import draft_entry
 from engine.runs.index import Index
 from engine.runs.notes import (
     LONGEST_NOTE,
@@ -27,6 +26,7 @@ from engine.runs.notes import (
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
+from engine.supervise.housekeeping import archive, unarchive
 
 
 @pytest.fixture

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.runs import private_ray
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.stopping import stop_run
+from engine.supervise import private_ray
+from engine.supervise.stopping import stop_run
 from tests.waiting import wait_for
 
 TRAINER = """
 import os, sys, time
 from pathlib import Path
-from engine.runs import private_ray
+from engine.supervise import private_ray
 made = private_ray.create(Path(os.environ["GRUBRICS_ATTEMPT_DIR"]))
 (made / "session").mkdir()
 print("made", flush=True)

@@ -15,16 +15,16 @@ from typing import Any
 import psutil
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.host.gpus import Device
 from engine.launch.launcher import start_supervisor
-from engine.runs.gpus import Device
 from engine.runs.processes import Identity, identify, members, send
-from engine.runs.queue import Line, Place, Start, Ticket, Wait, line_up
-from engine.runs.queue_log import QueueLog, end_record, join, log_path, release
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
-from engine.runs.stopping import stop_run
+from engine.supervise.queue import Line, Place, Start, Ticket, Wait, line_up
+from engine.supervise.queue_log import QueueLog, end_record, join, log_path, release
+from engine.supervise.stopping import stop_run
 from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits

@@ -10,8 +10,8 @@ from threading import Thread
 
 import pytest
 
-from engine.errors import UsageError
-from engine.runs.ray_api import Cluster, RefusedError, UnreachableError, parse_address
+from engine.base.errors import UsageError
+from engine.supervise.ray_api import Cluster, RefusedError, UnreachableError, parse_address
 
 
 @pytest.mark.parametrize(

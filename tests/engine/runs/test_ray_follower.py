@@ -16,19 +16,19 @@ from threading import Lock, Thread
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import through
 from engine.launch.resume import resume
 from engine.runs.processes import end, members
-from engine.runs.ray_api import Job
-from engine.runs.ray_follower import LogCopy, carried, exit_code, new_submission_id
-from engine.runs.ray_job import job_log, left_on_cluster, read_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.stopping import stop_run
 from engine.runs.trust import vouch
+from engine.supervise.ray_api import Job
+from engine.supervise.ray_follower import LogCopy, carried, exit_code, new_submission_id
+from engine.supervise.ray_job import job_log, left_on_cluster, read_job
+from engine.supervise.stopping import stop_run
 from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.runs.processes import identify
-from engine.runs.reaper import leftovers, reap
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from engine.supervise.reaper import leftovers, reap
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 SLEEP = "print('up', flush=True); import time; time.sleep(60)"

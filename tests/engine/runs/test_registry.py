@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.runs.index import Index
 from engine.runs.processes import Identity, identify
 from engine.runs.registry import list_runs

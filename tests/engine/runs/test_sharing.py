@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.runs.housekeeping import archive
+from engine.base.errors import UsageError
 from engine.runs.staging import GROUP_VARIABLE, new_staging, remove_abandoned
+from engine.supervise.housekeeping import archive
 from tests.engine.runs.kept_runs import make_run
 
 OWN = grp.getgrgid(os.getegid()).gr_name

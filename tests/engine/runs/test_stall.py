@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.runs.settings import Supervision
-from engine.runs.stall import StallWatch
+from engine.supervise.settings import Supervision
+from engine.supervise.stall import StallWatch
 
 
 class Clock:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.history.train_log import read_steps
 from engine.runs.processes import members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.runs.stopping import stop_run
-from engine.watch.train_log import read_steps
+from engine.supervise.stopping import stop_run
 from tests.engine.runs.faults.stage import Stage
 from tests.waiting import ended, wait_for
 

@@ -17,20 +17,14 @@ from typing import Any
 
 import pytest
 
-from engine import files, jsonl
-from engine.errors import UsageError
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
 from engine.launch.resume import resume, resume_plan
 from engine.runs.active import ActiveRuns
-from engine.runs.custody import custody
-from engine.runs.details import details
-from engine.runs.housekeeping import archive, plan_deletion
 from engine.runs.notes import add_tags, read_notes, write_note
 from engine.runs.processes import identify
-from engine.runs.queue_log import log_path
-from engine.runs.ray_job import RayJob, left_on_cluster, write_job
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.stopping import stop_run
 from engine.runs.trust import (
     UntrustedError,
     agree,
@@ -41,6 +35,12 @@ from engine.runs.trust import (
     vouch,
 )
 from engine.runs.trust_facts import code_files, facts
+from engine.supervise.custody import custody
+from engine.supervise.details import details
+from engine.supervise.housekeeping import archive, plan_deletion
+from engine.supervise.queue_log import log_path
+from engine.supervise.ray_job import RayJob, left_on_cluster, write_job
+from engine.supervise.stopping import stop_run
 
 STRANGER, COLLEAGUE, GROUP = 54_321, 54_322, 54_399
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.history.train_log import last_validation
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
-from engine.runs.verdict import Evidence, Exit, judge
-from engine.watch.train_log import last_validation
+from engine.supervise.verdict import Evidence, Exit, judge
 
 
 def ended(folder: Path, code: int, validation: float | None) -> tuple[str, str | None]:

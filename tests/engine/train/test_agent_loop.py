@@ -11,8 +11,8 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.utils import tensordict_utils
 
-from engine.launch.compose import verl_config
-from engine.launch.recipe import load_recipe
+from engine.recipe.compose import verl_config
+from engine.recipe.recipe import load_recipe
 from engine.train.agent_loop import SPLIT, RecordingAgentLoopManager
 
 CONFIG = Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.train.grpo import check_finished
 
 CONFIG: dict[str, Any] = {

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
 from tests.engine.train.conftest import SmallWorld

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
 from engine.train.final_checkpoint import merged_state
 from engine.train.safe_load import allow_checkpoint_classes
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe, load_recipe
-from engine.launch.sft_compose import plan, verl_config
+from engine.base.errors import UsageError
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.sft_compose import plan, verl_config
 from engine.train.sft_compose import read_conversations
 
 ROOT = Path(__file__).parents[3]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.launch.recipe import Recipe, load_recipe
+from engine.base.errors import UsageError
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.train.sft_resume import starting_checkpoint
 from tests.engine.records.checkpoint_files import save_step, sft_files
 

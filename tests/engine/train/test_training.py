@@ -23,7 +23,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.train.final_checkpoint import export, merged_state
 from tests.engine.train.conftest import SmallWorld
 

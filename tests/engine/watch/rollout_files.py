@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 
 PARTS = {"alignment": 0.5, "length_penalty": 0.0, "info_value": 1.0, "defense_penalty": 0.0}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.advantage import Estimator
+from engine.history.advantage import Estimator
 
 scores = st.lists(st.floats(-10, 10).map(lambda value: round(value, 4)), min_size=2, max_size=32)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.watch.agreement import Agreement, agreement, out_of_order
+from engine.history.agreement import Agreement, agreement, out_of_order
 
 
 def test_pairs_are_counted_as_gold_has_them_tied_or_reversed() -> None:

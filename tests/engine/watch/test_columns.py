@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.batch import Batch
-from engine.watch.columns import Columns
-from engine.watch.train_log import Step, history
+from engine.history.batch import Batch
+from engine.history.columns import Columns
+from engine.history.train_log import Step, history
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6))
 STEPS = st.lists(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.watch.error_lines import is_error, last_errors, split_actor
-from engine.watch.log_lines import errors_in
+from engine.logs.error_lines import is_error, last_errors, split_actor
+from engine.logs.log_lines import errors_in
 
 
 def test_ray_prefixes_are_split_off() -> None:

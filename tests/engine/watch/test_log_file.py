@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch import log_file
-from engine.watch.log_file import Line, LogFile
+from engine.logs import log_file
+from engine.logs.log_file import Line, LogFile
 
 SMALL = st.lists(st.sampled_from([b"\n", b"a", b"bc\n", b"", b"word " * 3]), max_size=60)
 

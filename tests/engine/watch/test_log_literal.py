@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.log_literal import required_literal
-from engine.watch.log_query import Query
+from engine.logs.log_literal import required_literal
+from engine.logs.log_query import Query
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
-from engine.watch.log_lines import DRIVER
-from engine.watch.log_query import Query, highlighter
+from engine.base.errors import UsageError
+from engine.logs.log_lines import DRIVER
+from engine.logs.log_query import Query, highlighter
 
 LOG = (
     b"\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m step:1 - loss:0.5\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from engine.watch.log_file import LogFile
-from engine.watch.log_query import Query
-from engine.watch.log_scan import PIECE, Found, Job, Scan, follow, scan
-from engine.watch.log_survey import Survey
-from engine.watch.offsets import Offsets
+from engine.history.offsets import Offsets
+from engine.logs.log_file import LogFile
+from engine.logs.log_query import Query
+from engine.logs.log_scan import PIECE, Found, Job, Scan, follow, scan
+from engine.logs.log_survey import Survey
 
 STEP = (
     b"\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m step:%d - timing_s/step:1.5 - training/global_step:%d\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
-from engine.watch.log_file import BLOCK, LogFile
-from engine.watch.log_times import Asked, LogTimes
+from engine.base.errors import UsageError
+from engine.logs.log_file import BLOCK, LogFile
+from engine.logs.log_times import Asked, LogTimes
 
 START = datetime(2026, 1, 31, 22, 0, 0)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.log_file import LogFile
-from engine.watch.log_rows import Row, Rows
-from engine.watch.log_window import LogWindow
+from engine.logs.log_file import LogFile
+from engine.logs.log_rows import Row, Rows
+from engine.logs.log_window import LogWindow
 
 HEIGHT = 5
 

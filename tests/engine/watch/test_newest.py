@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import jsonl
-from engine.watch.newest import newest_names, newest_value
-from engine.watch.train_log import history, read_steps
+from engine.base import jsonl
+from engine.history.newest import newest_names, newest_value
+from engine.history.train_log import history, read_steps
 
 lines = st.lists(
     st.tuples(

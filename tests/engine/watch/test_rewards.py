@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.watch.rewards import reward_metrics
+from engine.history.rewards import reward_metrics
 
 
 def record(**fields: Any) -> dict[str, Any]:

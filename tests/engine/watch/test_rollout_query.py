@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import UsageError
-from engine.watch.reward_records import Failure
-from engine.watch.rollout_query import Filter, chosen, ordered
-from engine.watch.rollouts import Answer, Group
+from engine.base.errors import UsageError
+from engine.history.reward_records import Failure
+from engine.history.rollout_query import Filter, chosen, ordered
+from engine.history.rollouts import Answer, Group
 
 LOW = Answer(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
 HIGH = Answer(1, 0.9, 200, True, 1.0, {"alignment": 0.9, "info_value": 0.5})

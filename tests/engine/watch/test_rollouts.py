@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import jsonl
-from engine.errors import UsageError
-from engine.watch.reward_records import RewardRecords
-from engine.watch.rollouts import Answer, RolloutStore, StepRollouts, require_step
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.history.reward_records import RewardRecords
+from engine.history.rollouts import Answer, RolloutStore, StepRollouts, require_step
 from tests.engine.watch.rollout_files import (
     PARTS,
     record,

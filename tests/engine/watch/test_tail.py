@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.tail import Tail, last_lines, near_end
+from engine.base.tail import Tail, last_lines, near_end
 
 
 def test_only_whole_lines_are_read(tmp_path: Path) -> None:

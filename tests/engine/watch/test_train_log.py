@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.base.stats import percentile
+from engine.formats.series import load_steps, names, series
+from engine.history.rewards import reward_metrics
+from engine.history.train_log import Step, StepJoiner, history
 from engine.runs.rundir import Attempt
-from engine.stats import percentile
-from engine.watch.rewards import reward_metrics
-from engine.watch.series import load_steps, names, series
-from engine.watch.train_log import Step, StepJoiner, history
 
 
 def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:

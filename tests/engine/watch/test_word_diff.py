@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.watch.word_diff import Piece, differences
+from engine.history.word_diff import Piece, differences
 
 texts = st.text("ab .\n", max_size=60)
 

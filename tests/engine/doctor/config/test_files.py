@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.data.fingerprints import fingerprints
+from engine.base import jsonl
+from engine.base.fingerprints import fingerprints
 from engine.doctor.config.files import data_findings
-from engine.launch.pinned import pinned_recipe
-from engine.launch.places import data_files
-from engine.launch.recipe import load_recipe
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.places import data_files
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from tests.engine.preflight.project import make_project
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from engine.doctor.config.values import value_findings
 from engine.doctor.metrics import MetricContext
-from engine.doctor.metrics.context import Kind
-from engine.launch.recipe import load_recipe
+from engine.findings.run_context import Kind
+from engine.preflight.value_rules import value_findings
+from engine.recipe.recipe import load_recipe
 from tests.engine.doctor.metrics.curves import alarms
 
 CONFIGS = Path(__file__).parents[4] / "configs"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engine.doctor.excerpts import fuller, read_excerpt, with_meanings
 from engine.doctor.excerpts.names import STEP, metric_of
 from engine.doctor.excerpts.reading import excerpt_of, unwrapped
-from engine.watch.columns import Columns
-from engine.watch.train_log import Step
+from engine.history.columns import Columns
+from engine.history.train_log import Step
 
 LOSS, NORM, KL = "train/loss", "actor/grad_norm", "actor/kl_loss"
 

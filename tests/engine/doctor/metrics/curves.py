@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.doctor.finding import Finding, Severity
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.watch.batch import Batch
-from engine.watch.columns import Columns
+from engine.findings.finding import Finding, Severity
+from engine.history.batch import Batch
+from engine.history.columns import Columns
 
 Floats = NDArray[np.float64]
 Curves = dict[str, Floats]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.finding import Change
-from engine.doctor.metrics import MetricContext, cures, metric_findings
-from engine.launch.recipe import load_recipe
+from engine.doctor.metrics import MetricContext, metric_findings
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Change
+from engine.recipe.recipe import load_recipe
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 

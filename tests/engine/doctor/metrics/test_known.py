@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.metrics import Start, context_of, metric_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState

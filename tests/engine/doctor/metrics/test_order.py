@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.finding import Finding, Severity
 from engine.doctor.metrics.order import rooted
+from engine.findings.finding import Finding, Severity
 from tests.engine.doctor.metrics.curves import everything
 
 IDS = [

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.doctor.metrics import metric_findings
-from engine.errors import UsageError
-from engine.watch.columns import Columns
-from engine.watch.foreign.watch import read_steps
-from engine.watch.train_log import history
+from engine.formats.watch import read_steps
+from engine.history.columns import Columns
+from engine.history.train_log import history
 from tests.engine.doctor.metrics.curves import alarms, find
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"

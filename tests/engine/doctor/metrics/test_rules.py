@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.doctor.finding import Severity
 from engine.doctor.metrics import MetricContext, Start, metric_findings
 from engine.doctor.metrics.run import figure
+from engine.findings.finding import Severity
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
 
 

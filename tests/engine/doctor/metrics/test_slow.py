@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.finding import Finding
 from engine.doctor.metrics import MetricContext, metric_findings
+from engine.findings.finding import Finding
 from tests.engine.doctor.metrics.curves import columns
 
 TIMING = (

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.doctor.finding import Finding
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.metrics import MetricContext, metric_findings
+from engine.findings.finding import Finding
 from tests.engine.doctor.metrics.curves import Floats, alarmed, alarms, columns
 
 SUMMARY = "{'train_runtime': 61.5, 'train_loss': 0.9, 'epoch': 1.0}\n"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
 
 Record = dict[str, Any]
 Make = Callable[[int, int, int], Record]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.config.values import value_findings
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.rewards import joined, reward_findings
+from engine.preflight.value_rules import value_findings
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.doctor.text.line import read_line
 from engine.doctor.text.matching import book, bound
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule, load_rules
-from engine.errors import UsageError
 from tests.engine.doctor.text.reading import STEPS, alarms, read
 
 RULES = load_rules()

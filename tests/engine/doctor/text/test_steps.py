@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.doctor.text.steps import HfSteps, StepReader, VerlSteps
-from engine.watch.batch import Batch
-from engine.watch.columns import Columns
-from engine.watch.foreign.hf_console import HfConsole
-from engine.watch.foreign.source import Parser
-from engine.watch.foreign.verl_console import VerlConsole
-from engine.watch.train_log import Step
+from engine.formats.hf_console import HfConsole
+from engine.formats.source import Parser
+from engine.formats.verl_console import VerlConsole
+from engine.history.batch import Batch
+from engine.history.columns import Columns
+from engine.history.train_log import Step
 
 Series = dict[str, list[tuple[float, float | None]]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.finding import Severity
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
+from engine.findings.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, frames, ids, read, reader_of
 
 PACKAGES = "/v/lib/python3.11/site-packages"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.finding import Severity
 from engine.doctor.text.findings import findings
+from engine.findings.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, read, reader_of
 
 CPU_BUILD = (

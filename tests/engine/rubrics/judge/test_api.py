@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
-from engine.rubrics.judge import JudgeResult, make_judge
-from engine.rubrics.judge.api import make_api_judge
-from engine.rubrics.judge.base import Tokens
-from engine.rubrics.judge.retry import Backoff
-from engine.rubrics.judge.slots import LocalSlots
+from engine.base.errors import UsageError
+from engine.judge import JudgeResult, make_judge
+from engine.judge.api import make_api_judge
+from engine.judge.base import Tokens
+from engine.judge.retry import Backoff
+from engine.judge.slots import LocalSlots
 from engine.rubrics.settings import JudgeSettings
 from tests.engine.rubrics.judge.server import GOOD, JudgeServer, Reply, judge_server
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import UsageError
-from engine.rubrics.judge.credentials import find_credentials
+from engine.base.errors import UsageError
+from engine.judge.credentials import find_credentials
 from engine.rubrics.settings import JudgeSettings
 
 AZURE = JudgeSettings(provider="azure")

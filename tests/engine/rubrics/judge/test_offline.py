@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from engine.rubrics.judge.offline import OfflineKeywordJudge, answer_score
+from engine.judge.offline import OfflineKeywordJudge, answer_score
 from engine.rubrics.rubric import parse_rubric
 
 ANSWER = "Rest in a quiet room and call an ambulance when the fever lasts."

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.rubrics.judge.slots import SharedSlots
+from engine.judge.slots import SharedSlots
 from tests.engine.rubrics.judge.server import Reply, judge_server
 
 WORKER = textwrap.dedent(
     """
     import asyncio, sys
     from pathlib import Path
-    from engine.rubrics.judge import make_judge
+    from engine.judge import make_judge
     from engine.rubrics.settings import JudgeSettings
 
     async def main(url, slots):
@@ -36,7 +36,7 @@ HOLDER = textwrap.dedent(
     """
     import asyncio, sys
     from pathlib import Path
-    from engine.rubrics.judge.slots import SharedSlots
+    from engine.judge.slots import SharedSlots
 
     async def main():
         async with SharedSlots(Path(sys.argv[1]), 1).held():

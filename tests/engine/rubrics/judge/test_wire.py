@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.rubrics.judge.wire import ReplyError, judge_messages, read_scores
+from engine.judge.wire import ReplyError, judge_messages, read_scores
 
 FIRST = '{"answer_id": "a1", "total_score": 0.9}'
 SECOND = '{"answer_id": "a2", "total_score": 0.2}'

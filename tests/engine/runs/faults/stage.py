@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.history.train_log import read_steps
 from engine.launch.launcher import start_supervisor
 from engine.runs.processes import Identity, end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.trust import vouch
-from engine.watch.train_log import read_steps
 from tests.waiting import wait_for
 
 STANDIN = Path(__file__).parents[1] / "standin.py"

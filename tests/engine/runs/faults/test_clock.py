@@ -13,7 +13,7 @@ import pytest
 from engine.launch.launcher import start_supervisor
 from engine.runs.processes import identify, members
 from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
-from engine.runs.stopping import stop_run
+from engine.supervise.stopping import stop_run
 from tests.engine.runs.faults.stage import Stage, events, logged
 from tests.waiting import ended, wait_for
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.history.live import RunWatch
 from engine.launch import launcher
 from engine.launch.launcher import start_supervisor
-from engine.launch.recipe import load_recipe
+from engine.recipe.recipe import load_recipe
 from engine.runs.processes import alive, members, send
 from engine.runs.registry import list_runs
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.runs.stopping import Stopped, stop_run
-from engine.watch.live import RunWatch
+from engine.supervise.stopping import Stopped, stop_run
 from tests.engine.runs.faults.stage import Stage, deleted, events, logged, supervisor_of, trainer_of
 from tests.waiting import ended, wait_for
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.launcher import start_supervisor
 from engine.runs.processes import members, send
 from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.stopping import stop_run
 from engine.runs.trust import vouch
+from engine.supervise.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.faults.stage import (
     REPOSITORY,
@@ -133,8 +133,8 @@ def broken_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "engine.runs.supervisor" in sys.orig_argv:
-            from engine.runs.stall import StallWatch
+        if "engine.supervise.supervisor" in sys.orig_argv:
+            from engine.supervise.stall import StallWatch
             honest = StallWatch.step
             def step(self):
                 honest(self)
@@ -165,8 +165,8 @@ def broken_instrument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "engine.runs.supervisor" in sys.orig_argv:
-            from engine.runs.system import SystemSampler
+        if "engine.supervise.supervisor" in sys.orig_argv:
+            from engine.host.system import SystemSampler
             def sample(self, pids):
                 raise RuntimeError("NVML: Unknown Error")
             SystemSampler.sample = sample

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
+from engine.base import jsonl
+from engine.base.tail import Tail
+from engine.history.live import RunWatch
+from engine.history.train_log import StepJoiner
 from engine.runs.processes import alive, identify
-from engine.runs.reaper import leftovers
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
-from engine.runs.stopping import stop_run
-from engine.watch.live import RunWatch
-from engine.watch.tail import Tail
-from engine.watch.train_log import StepJoiner
+from engine.supervise.reaper import leftovers
+from engine.supervise.stopping import stop_run
 from tests.engine.runs.faults.stage import (
     Stage,
     deleted,

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from engine import jsonl
-from engine.errors import UsageError
+from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.runs.processes import alive, identify, members, send
-from engine.runs.reaper import leftovers, reap
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.stopping import stop_run
+from engine.supervise.reaper import leftovers, reap
+from engine.supervise.stopping import stop_run
 from tests.engine.runs.faults.stage import (
     REPOSITORY,
     STANDIN,
@@ -212,7 +212,7 @@ def test_a_supervisor_that_dies_before_it_names_its_trainer_leaves_none(
             def __init__(self, *arguments, **options):
                 super().__init__(*arguments, **options)
                 os.kill(os.getpid(), signal.SIGKILL)
-        if "engine.runs.supervisor" in sys.orig_argv:
+        if "engine.supervise.supervisor" in sys.orig_argv:
             subprocess.Popen = Popen
         """)
     )

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.history.live import RunWatch
 from engine.launch import launcher
-from engine.launch.recipe import load_recipe
 from engine.launch.resume import resume
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from engine.runs.stopping import stop_run
-from engine.watch.live import RunWatch
+from engine.supervise.stopping import stop_run
 from tests.engine.runs.faults.stage import STANDIN, Stage, events, logged
 from tests.waiting import ended
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.checkpoints.step_folders import TRACKER
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
-from engine.records.step_folders import TRACKER
 from engine.runs.processes import members
 from engine.runs.requests import ask_stop
 from engine.runs.state import observed_state
-from engine.runs.stopping import stop_run
+from engine.supervise.stopping import stop_run
 from tests.engine.records.checkpoint_files import save
 from tests.engine.runs.faults.stage import Stage, events, in_state, logged, stop_begins
 from tests.waiting import ended, wait_for

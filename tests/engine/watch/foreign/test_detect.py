@@ -22,9 +22,9 @@ from samples import (
     write,
 )
 
-from engine.errors import UsageError
-from engine.watch.foreign.detect import FORMATS, detect
-from engine.watch.train_log import Step
+from engine.base.errors import UsageError
+from engine.formats.detect import FORMATS, detect
+from engine.history.train_log import Step
 
 VERL = verl_line(1, {"actor/pg_loss": 0.5}, "(TaskRunner pid=1) ")
 CONTENTS = {

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import DICTS, trainer_state
 
-from engine.watch.foreign.hf_console import HfConsole
-from engine.watch.foreign.hf_state import HfState, newest_state
-from engine.watch.train_log import Step, history
+from engine.formats.hf_console import HfConsole
+from engine.formats.hf_state import HfState, newest_state
+from engine.history.train_log import Step, history
 
 ENTRY = {"step": 1, "loss": 2.5, "grad_norm": 1.5, "learning_rate": 0.5, "epoch": 0.1}
 BAR = "\r  5%|▌         | {}/20 [00:00<00:05,  3.51it/s]"

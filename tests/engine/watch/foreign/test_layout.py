@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.watch.foreign import hf_console, verl_console
+from engine.formats import hf_console, verl_console
 
 VERL = b"(T pid=1) step:1 - a/b:1.5 - c:np.float64(2)\n"
 DICT = b"{'loss': '0.5', 'epoch': 1.0}\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.watch.foreign.watch import open_foreign
-from engine.watch.series import load_steps, series
+from engine.formats.series import load_steps, series
+from engine.formats.watch import open_foreign
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 VERL = LOGS / "verl-0.9.1"

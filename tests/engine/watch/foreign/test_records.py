@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import FACTORY, SLO, TIMINGS
 
-from engine.watch.foreign.llama_factory import LlamaFactoryLog
-from engine.watch.foreign.own import OwnLog
-from engine.watch.foreign.slo import SloLog
-from engine.watch.foreign.source import Parser
-from engine.watch.foreign.step_timing import StepTiming
-from engine.watch.foreign.verl_jsonl import VerlJsonl
-from engine.watch.train_log import Step, history
+from engine.formats.llama_factory import LlamaFactoryLog
+from engine.formats.own import OwnLog
+from engine.formats.slo import SloLog
+from engine.formats.source import Parser
+from engine.formats.step_timing import StepTiming
+from engine.formats.verl_jsonl import VerlJsonl
+from engine.history.train_log import Step, history
 
 numbers = st.floats(-1e90, 1e90)
 

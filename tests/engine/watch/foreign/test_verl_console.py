@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import TIMINGS, verl_line
 
-from engine.watch.foreign.verl_console import VerlConsole
-from engine.watch.train_log import Step, history
+from engine.formats.verl_console import VerlConsole
+from engine.history.train_log import Step, history
 
 
 def parsed(*lines: str | bytes) -> list[Step]:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import history, message, wandb_log
 
-from engine.errors import UsageError
-from engine.watch.foreign.detect import detect
-from engine.watch.foreign.wandb_log import WandbLog, fields, integer, text
-from engine.watch.foreign.wandb_run import WandbRun
-from engine.watch.foreign.watch import open_foreign, read_steps
+from engine.base.errors import UsageError
+from engine.formats.detect import detect
+from engine.formats.wandb_log import WandbLog, fields, integer, text
+from engine.formats.wandb_run import WandbRun
+from engine.formats.watch import open_foreign, read_steps
 
 SETTING = message((1, "max_steps"), (16, "40"))
 RUN = message((17, message((1, "abc"), (4, message((1, SETTING))))))

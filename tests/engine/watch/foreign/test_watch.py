@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from samples import DICTS, SLO, verl_line, write
 
-from engine.errors import UsageError
+from engine.base.errors import UsageError
+from engine.formats.series import load_steps, names, series
+from engine.formats.watch import open_foreign
 from engine.runs.state import describe, state_from_json
-from engine.watch.foreign.watch import open_foreign
-from engine.watch.series import load_steps, names, series
 
 
 def append(path: Path, text: str) -> None:

@@ -1,0 +1,1 @@
+"""What everything else uses: errors, JSON files, locks, masking, growing files."""

@@ -1,0 +1,167 @@
+"""JSON files that many processes write and that readers may open at any moment."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, locks
+from engine.base.holes import numbered_lines
+
+LARGEST_FILE = 16 << 20
+"""Bytes of a JSON file that is read whole. A manifest has some hundred KiB."""
+
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
+_LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
+_LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
+_LONGEST_NAME = 240  # bytes; the system allows 255
+_LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
+
+
+def append(path: Path, record: dict[str, Any], patience_s: float | None = None) -> None:
+    """Append one whole line or nothing; lines of concurrent writers never mix.
+
+    Raises OSError when the line does not fit on the disk, and when another writer has held the
+    file for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the end is
+    closed first, so it costs only itself.
+    """
+    line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
+    descriptor = files.open_to_append(path)
+    try:
+        # Some network file systems refuse locks; a single short append is then still whole.
+        locks.take(descriptor, path, patience_s=patience_s)
+        _append_whole(descriptor, line, path)
+    finally:
+        os.close(descriptor)
+
+
+def _append_whole(descriptor: int, line: bytes, path: Path) -> None:
+    size = os.fstat(descriptor).st_size
+    if size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    if os.write(descriptor, line) < len(line):
+        os.ftruncate(descriptor, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a JSONL file. A missing file is empty; torn and foreign lines are skipped.
+
+    OSError for what is no regular file.
+    """
+    try:
+        handle = files.open_regular(path)
+    except FileNotFoundError:
+        return
+    with handle:
+        for _, line in numbered_lines(handle.fileno()):
+            record = parse_line(line)
+            if record is not None:
+                yield record
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """One JSONL line as a dict, or None when it is torn, nested too deeply or not an object.
+
+    Half a surrogate pair, which no file or terminal could take, becomes a question mark. Zeros
+    before the line are the hole that truncating a file leaves in front of its writer.
+    """
+    try:
+        record = json.loads(line.lstrip(b"\0").decode("utf-8-sig"))
+        if _ESCAPED_SURROGATE.search(line):
+            whole = json.dumps(record, ensure_ascii=False).encode(errors="replace")
+            record = json.loads(whole)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def read_json(path: Path, limit: int = LARGEST_FILE) -> dict[str, Any] | None:
+    """A JSON object file, or None when it is missing, torn, too large or not an object."""
+    try:
+        return parse_line(files.read_regular(path, limit))
+    except OSError:
+        return None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace ``path`` atomically with ``value`` as indented JSON."""
+    files.write_atomic(path, json.dumps(finite(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def overwrite_json(path: Path, value: Any) -> None:
+    """Write over a file that exists, for when there is no room for a second one.
+
+    One short write into the room the file has: a reader sees the old or the new text.
+    """
+    text = (json.dumps(finite(value), ensure_ascii=False) + "\n").encode()
+    descriptor = files.open_to_overwrite(path)
+    try:
+        status = os.fstat(descriptor)
+        if len(text) > status.st_blocks * 512:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.pwrite(descriptor, text.rjust(status.st_size), 0)
+    finally:
+        os.close(descriptor)
+
+
+def number(value: Any) -> float | None:
+    """A field that should be a number; None for anything else, a NaN and an infinity included."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= _LARGEST else None
+
+
+def integer(value: Any) -> int | None:
+    """A field that should be an integer; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) <= _LARGEST_INTEGER else None
+
+
+def moment(value: Any) -> float | None:
+    """A field that should be a time in Unix seconds; None when no calendar could show it."""
+    found = number(value)
+    return found if found is not None and 0 <= found <= _LAST_MOMENT else None
+
+
+def line(value: Any) -> str | None:
+    """A field that should be a line of text; None for anything else.
+
+    Control and invisible formatting characters, which could move a cursor or turn text around,
+    become spaces.
+    """
+    if not isinstance(value, str):
+        return None
+    if value.isprintable():
+        return value
+    return " ".join("".join(c if c.isprintable() else " " for c in value).split())
+
+
+def location(value: Any) -> str | None:
+    """A field that should be a path; None for what no file system takes. Not safe to show."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return None
+    encoded = os.fsencode(value)
+    if len(encoded) > _LONGEST_PATH or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME:
+        return None
+    # The home of somebody unknown here.
+    return None if os.path.expanduser(value).startswith("~") else value  # noqa: PTH111
+
+
+def finite(value: Any) -> Any:
+    """``value`` with every NaN and infinity as None: JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value

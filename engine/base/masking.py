@@ -1,0 +1,376 @@
+"""Credentials in texts: found by the values that this process knows and by their shapes.
+
+Everything that leaves a process goes through here where it leaves: files of a run, answers of
+commands, errors, notices. ``mask_text`` keeps what surrounds a secret readable, and leaves hashes
+alone: commits, fingerprints and run ids are no secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+from engine.base.secret_shapes import (
+    IN_URLS,
+    PLAIN_KEY,
+    PLAIN_WORD,
+    RANDOM,
+    SHAPES,
+    Shape,
+    apply_shapes,
+)
+from engine.base.secret_shapes import mask as mask
+
+_REVEALING_LENGTH = 16
+_SHORTEST_VALUE = 6
+_SHORTEST_WORD = 8
+_SHORTEST_PIECE = 10
+
+_SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|_PAT$|(?<!^)(?<!^OLD)PWD$", re.IGNORECASE
+)
+_SECRET_FIELD = re.compile(
+    r"(?i:(?:api|access|account|private|secret)[_-]?key|passw(?:or)?d|passphrase|secret"
+    r"|(?:auth|access|api|hf|refresh|session|bearer)[_-]?token|^authorization)$"
+    r"|^[A-Z0-9_]+_(?:KEY|TOKEN|PWD|PAT)$"
+)
+_PLAIN_KEY = re.compile(PLAIN_KEY, re.IGNORECASE)
+_PLAIN_WORD = re.compile(PLAIN_WORD)
+_PASSWORD_NAME = re.compile(r"SECRET|PASS|PWD|CREDENTIAL", re.IGNORECASE)
+_NAMES_A_PLACE = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
+_NO_SECRET_VALUE = re.compile(r"[\d.,:\s-]+|true|false|none|null|yes|no", re.IGNORECASE)
+_PATH = re.compile(r"(~|\.{1,2})?(/[\w.@-]+){2,}/?")
+
+
+def mask_text(text: str, *also: str, env: Mapping[str, str] | None = None) -> str:
+    """``text`` without the secrets in it. ``also`` are values that are secret whatever they are.
+
+    ``env`` (this process's environment) names secrets by its variables' names.
+    """
+    if not text:
+        return text
+    known = (*_known(os.environ if env is None else env), *(value for value in also if value))
+    return _masker(known).apply(text)
+
+
+def mask_lines(lines: Iterable[str]) -> list[str]:
+    """Each of ``lines`` as ``mask_text`` has it; of thousands at once this costs far less."""
+    listed = list(lines)
+    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(listed))
+    return [masker.apply(line) for line in listed] if masker.has_work else listed
+
+
+def mask_data(value: Any) -> Any:
+    """``value``, as JSON takes it, with every text in it masked; names of fields stay, and may say
+    that a text is secret."""
+    texts, names = _texts_and_names(value)
+    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(texts))
+    if not masker.has_work and not any(map(_SECRET_FIELD.search, names)):
+        return value
+    return _masked_data(value, masker)
+
+
+def _texts_and_names(value: Any) -> tuple[Iterable[str], Iterable[str]]:
+    """The different texts in a JSON value, and the different names of its fields."""
+    texts, names, left = dict[str, None](), dict[Any, None](), [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            texts[item] = None
+        elif isinstance(item, dict):
+            names |= dict.fromkeys(item)
+            left.extend(item.values())
+        elif isinstance(item, list | tuple):
+            left.extend(item)
+    return texts, map(str, names)
+
+
+def _masked_data(value: Any, masker: _Masker) -> Any:
+    if isinstance(value, str):
+        return masker.apply(value)
+    if isinstance(value, dict):
+        return {
+            key: mask(item) if _is_secret_field(key, item) else _masked_data(item, masker)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_masked_data(item, masker) for item in value]
+    return value
+
+
+def _is_secret_field(name: Any, value: Any) -> bool:
+    """Not a reference, and not what is masked already."""
+    if not isinstance(value, str) or not _SECRET_FIELD.search(str(name)):
+        return False
+    if _PLAIN_KEY.fullmatch(str(name)) and _PLAIN_WORD.fullmatch(value):
+        return False
+    return len(value) >= _SHORTEST_WORD and value[0] not in "…$" and names_secret("KEY", value)
+
+
+def mask_url(text: str) -> str:
+    """``text`` without the logins, secret query values and webhook paths of the URLs in it."""
+    return apply_shapes(IN_URLS, text)
+
+
+def shown(name: str, value: str) -> str:
+    """The value of an environment variable, masked when its name or form says it is a secret."""
+    return mask(value) if is_secret_name(name) else mask_text(value)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable's value is masked whatever it is."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def names_secret(name: str, value: str) -> bool:
+    """Whether the variable ``name`` with ``value`` is a secret: its name says so, and its value is
+    no flag, number or place."""
+    if not is_secret_name(name) or _NAMES_A_PLACE.search(name):
+        return False
+    if _PLAIN_KEY.fullmatch(name) and _PLAIN_WORD.fullmatch(value):
+        return False
+    return not _NO_SECRET_VALUE.fullmatch(value) and not _PATH.fullmatch(value)
+
+
+def holds_secret(text: str, env: Mapping[str, str] | None = None) -> bool:
+    """Whether ``mask_text`` would change ``text``, and not for a part of it that is only random."""
+    known = tuple(_known(os.environ if env is None else env))
+    named = tuple(shape for shape in SHAPES if shape is not RANDOM)
+    return replace(_masker(known), shapes=named).apply(text) != text or RANDOM.is_all_of(text)
+
+
+@dataclass(frozen=True)
+class _Masker:
+    values: tuple[str, ...]
+    """Longest first: one may be a part of another."""
+    shapes: tuple[Shape, ...] = SHAPES
+
+    def narrowed(self, text: str) -> _Masker:
+        """A masker for any part of ``text``, without what cannot be in it."""
+        if _has_style(text):
+            text = f"{text}\n{_STYLE.sub('', text)}"  # What styles divide can be in it, too.
+        lowered = text.lower()
+        joined = lowered.translate(_WITHOUT_SPLITS) if self.values else ""
+        plain = _unescape(text) if self.values and _has_escape(text) else ""
+        values = tuple(
+            value
+            for value in self.values
+            if value in plain or _may_be_in(value, text, lowered, joined)
+        )
+        shapes = tuple(_possible(self.shapes, text, lowered))
+        # What is masked first may complete another shape: where there is one, all are tried.
+        if values or any(shape.is_found(part) for shape, part in shapes):
+            return _Masker(values, tuple(shape for shape, _ in shapes))
+        return _Masker((), ())
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.values or self.shapes)
+
+    def apply(self, text: str) -> str:
+        if not self.has_work:
+            return text
+        if not _has_style(text):
+            return self._apply(text)
+        # A style inside of a secret hides it: the line that holds one loses its styles.
+        lines = text.splitlines(keepends=True)
+        bare = [_STYLE.sub("", line) for line in lines]
+        fine = [self._apply(line) == line for line in bare]
+        styled = "".join(a if ok else b for a, b, ok in zip(lines, bare, fine, strict=True))
+        return self._apply(styled)
+
+    def _apply(self, text: str) -> str:
+        for value in self.values:
+            for form in _forms(value):
+                if form in text:
+                    text = text.replace(form, mask(value))
+        for value in self.values:
+            text = _without_pieces(_unsplit(_without_escaped(text, value), value), value)
+        return apply_shapes(self.shapes, text)
+
+
+def _possible(shapes: Iterable[Shape], text: str, lowered: str) -> Iterator[tuple[Shape, str]]:
+    """The shapes that ``text`` hints at, each with the part of it to search.
+
+    Many lines have few different words, so words are searched once.
+    """
+    words = "\n".join(dict.fromkeys(text.split()))
+    lowered_words = words.lower()
+    for shape in shapes:
+        if shape.is_hinted(words, lowered_words) and shape.passes_gate(lowered):
+            yield shape, words if shape.is_word else text
+
+
+def _may_be_in(value: str, text: str, lowered: str, joined: str) -> bool:
+    if any(form in text for form in _forms(value)):
+        return True
+    if any(piece in text for piece in _pieces(value)):
+        return True
+    return value.lower().translate(_WITHOUT_SPLITS) in joined
+
+
+@lru_cache(maxsize=64)
+def _masker(values: tuple[str, ...]) -> _Masker:
+    return _Masker(tuple(sorted(set(values), key=len, reverse=True)))
+
+
+def _known(env: Mapping[str, str]) -> Iterator[str]:
+    """The secrets that variables hold, as their names and their logins in URLs say."""
+    for name, value in env.items():
+        yield from _secrets_in(name, value)
+
+
+@lru_cache(maxsize=1024)
+def _secrets_in(name: str, value: str) -> tuple[str, ...]:
+    """Those of one variable."""
+    value = value.strip()
+    if "://" in value:
+        found = _URL_PASSWORD.findall(value)
+        return tuple(dict.fromkeys([*found, *map(unquote, found)]))
+    if not _SECRET_NAME.search(name) or not _is_secret_value(name, value):
+        return ()
+    lines = (line for line in value.splitlines()[1:] if len(line) >= _REVEALING_LENGTH)
+    return (value, *lines)
+
+
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{0,5}/)(\S{6,})@")
+
+
+def _is_secret_value(name: str, value: str) -> bool:
+    """Not a flag, a number, a place, or a short word that other texts have too."""
+    if len(value) < _SHORTEST_VALUE or not names_secret(name, value):
+        return False
+    return not value.isalpha() or len(value) >= _SHORTEST_WORD or bool(_PASSWORD_NAME.search(name))
+
+
+_ESCAPED = re.compile("%[0-9A-F]{2}")
+
+
+@lru_cache(maxsize=256)
+def _forms(value: str) -> tuple[str, ...]:
+    """How a secret is written: plain, reversed, quoted for URLs, HTML, JSON and Python, in base64,
+    base32 and hex."""
+    raw = value.encode("utf-8", "surrogateescape")
+    quoted = quote(value, safe="")
+    forms = {
+        value,
+        value.lower(),
+        value.upper(),
+        quoted,
+        _ESCAPED.sub(lambda match: match.group().lower(), quoted),
+        quote(quoted, safe=""),
+        quote_plus(value),
+        html.escape(value),
+        value.replace("/", "\\/"),
+        json.dumps(value)[1:-1].replace("/", "\\/"),
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        repr(value)[1:-1],
+        raw.hex(),
+        raw.hex().upper(),
+        value[::-1],
+        *_in_base64(raw),
+        *_in_base32(raw),
+    }
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """The characters that ``raw`` alone decides, at each of its three places in a longer text."""
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        first = -(-before * 8 // 6)
+        certain = encoded[first : (before + len(raw)) * 8 // 6]
+        if len(certain) >= _SHORTEST_WORD:
+            yield certain
+            yield certain.replace("+", "-").replace("/", "_")
+
+
+def _in_base32(raw: bytes) -> Iterator[str]:
+    """The same in base32, at each of its five places."""
+    for before in range(5):
+        encoded = base64.b32encode(b"\0" * before + raw).decode().rstrip("=")
+        certain = encoded[-(-before * 8 // 5) : (before + len(raw)) * 8 // 5]
+        yield certain
+        yield certain.lower()
+
+
+_ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")
+_ESCAPED_CODE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+
+
+def _has_escape(text: str) -> bool:
+    return any(sign in text for sign in "\\&%") and _ESCAPE.search(text) is not None
+
+
+def _unescape(text: str) -> str:
+    plain = _ESCAPED_CODE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+    return html.unescape(unquote(plain))
+
+
+def _without_escaped(text: str, value: str) -> str:
+    """``text`` without a ``value`` of which any character is written as an escape."""
+    if not _has_escape(text) or value not in _unescape(text):
+        return text
+    return _escaped_pattern(value).sub(lambda _: mask(value), text)
+
+
+@lru_cache(maxsize=64)
+def _escaped_pattern(value: str) -> re.Pattern[str]:
+    def written(character: str) -> str:
+        code = ord(character)
+        forms = [rf"\\+u(?i:{code:04x})", rf"&#0*{code};", rf"&#[xX]0*(?i:{code:x});"]
+        forms += [rf"\\+x(?i:{code:02x})"] if code < 256 else []
+        forms += [re.escape(html.escape(character)), re.escape(quote(character, safe=""))]
+        escaped = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "replace"))
+        return f"(?:{re.escape(character)}|{'|'.join(forms)}|(?i:{escaped}))"
+
+    return re.compile("".join(map(written, value)))
+
+
+_SPLITTING = "\"'`\\+ \n\r\t│|>"
+_WITHOUT_SPLITS = str.maketrans("", "", _SPLITTING)
+_SPLIT = r"(?:[\"'`\\]+(?:\s*\+?\s*[\"'`]+)?|[ \t]*[\\│|]?[ \t]*\r?\n[ \t│|>]*)?"
+"""Quotes, and the end of a line where a terminal or a box wraps it."""
+_STYLE = re.compile(r"(?:\x1b|\\x1b|\\u001b|\\033|(?<=\S) (?=\[))?\[[0-9;]{0,8}m")
+
+
+def _has_style(text: str) -> bool:
+    return "[" in text and _STYLE.search(text) is not None
+
+
+def _unsplit(text: str, value: str) -> str:
+    """``text`` without a ``value`` that quotes or the ends of lines divide: ``sk-"ab"'cd'``."""
+    if not any(sign in text for sign in "\"'`\\\n"):
+        return text
+    if value.translate(_WITHOUT_SPLITS) not in text.translate(_WITHOUT_SPLITS):
+        return text
+    return re.sub(_SPLIT.join(map(re.escape, value)), lambda _: mask(value), text)
+
+
+def _without_pieces(text: str, value: str) -> str:
+    """``text`` without the beginning or the end of a long ``value`` that something cut."""
+    for piece in _pieces(value):
+        while (start := text.find(piece)) >= 0:
+            end, first = start + len(piece), value.startswith(piece)
+            while first and end < len(text) and text[start : end + 1] == value[: end + 1 - start]:
+                end += 1
+            while not first and start and value.endswith(text[start - 1 : end]):
+                start -= 1
+            text = f"{text[:start]}…{text[end:]}"
+    return text
+
+
+def _pieces(value: str) -> tuple[str, ...]:
+    """The two halves of a secret that is long enough for half of it to be one."""
+    size = -(-len(value) // 2)
+    long = size >= _SHORTEST_PIECE and not value.isspace()
+    return (value[:size], value[-size:]) if long else ()

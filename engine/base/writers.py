@@ -1,0 +1,114 @@
+"""Who could have written a file: its owner, and whoever its mode, group and access list let in."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from functools import cache
+from pathlib import Path
+
+_PROGRAM = Path(__file__).resolve().parents[1]
+
+
+def foreign_writer(path: Path) -> str | None:
+    """Who besides this user and root could have written a file or folder, as "is owned by 'eve'"
+    or "is writable by everybody"; None when nobody could.
+
+    A link is the word of who made it: its owner counts, and what it leads to. OSError where there
+    is nothing.
+    """
+    for status in (path.lstat(), path.stat()):
+        if (complaint := complaint_of(path, status)) is not None:
+            return complaint
+    return None
+
+
+def path_complaint(path: Path) -> str | None:
+    """``foreign_writer`` for a file that is opened by its path later: also who could put another
+    one in its place, because a folder above lets everybody rename what is in it.
+
+    A folder above this program too says nothing: who can replace its code needs no recipe.
+    """
+    if (complaint := foreign_writer(path)) is not None:
+        return complaint
+    for folder in path.absolute().parents:
+        if folder in _PROGRAM.parents:
+            break
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"is in {folder}, which is writable by everybody"
+    return None
+
+
+def complaint_of(path: Path, status: os.stat_result) -> str | None:
+    """``foreign_writer`` for a status that was read already."""
+    if status.st_uid not in trusted_users():
+        return f"is owned by {user_name(status.st_uid)}"
+    who = other_writers(path, status)
+    return None if who is None else f"is writable by {who}"
+
+
+def other_writers(path: Path, status: os.stat_result) -> str | None:
+    """Who besides the owner may write; None: nobody. Of a link only the target counts."""
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody"
+    if not status.st_mode & stat.S_IWGRP:
+        return None
+    # With an access list the bits of the group stand for everybody that the list names.
+    if _has_access_list(path):
+        return "those whom its access list names"
+    return None if _is_private_group(status) else f"the group {_group_name(status.st_gid)}"
+
+
+def trusted_users() -> tuple[int, ...]:
+    """This user, root, who can do everything anyway, and the owner of this program's code, which is
+    executed already: the user of a checkout that is mounted into a container that runs as root."""
+    return os.geteuid(), 0, _program_owner()
+
+
+@cache
+def _program_owner() -> int:
+    return _PROGRAM.stat().st_uid
+
+
+def owner_names(path: Path) -> str:
+    """The owner; of a link that of the target too."""
+    try:
+        uids = dict.fromkeys((path.lstat().st_uid, path.stat().st_uid))
+    except OSError:
+        return "?"
+    return " and ".join(user_name(uid) for uid in uids)
+
+
+def user_name(uid: int) -> str:
+    try:
+        return f"'{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return f"'{grp.getgrgid(gid).gr_name}'"
+    except KeyError:
+        return str(gid)
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether the owner is alone in the group, as most systems set users up."""
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == owner.pw_name and not {*group.gr_mem} - {owner.pw_name}
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Checkpoints on disk: which are whole, whose they are, what can go."""

@@ -1,0 +1,121 @@
+"""Whether a run left a checkpoint that can be used. A half-written folder is never one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.checkpoints.model_folder import missing_parts
+from engine.checkpoints.ownership import Stamp, moved_aside, read_stamp, taken
+from engine.checkpoints.step_folders import (
+    TRACKER,
+    WantedFiles,
+    step_problem,
+    tracked_step,
+    written_steps,
+)
+from engine.runs.manifest import values_of
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, recorded_state
+
+# File systems and the supervisor read different clocks.
+_CLOCK_SLACK_S = 5.0
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """``path`` is the newest complete checkpoint of the run, or None; ``message`` is one line.
+
+    ``moved`` is where a later run put what this one saved.
+    """
+
+    complete: bool
+    message: str
+    path: Path | None = None
+    step: int | None = None
+    size_bytes: int = 0
+    moved: Path | None = None
+
+
+def check_checkpoint(run: RunDir) -> CheckpointReport:
+    """Look for what the run should have saved, by the paths in its manifest."""
+    manifest = run.read_manifest()
+    if not manifest:
+        return CheckpointReport(False, f"{run.manifest}: missing or unreadable")
+    folder = _folder(manifest)
+    if folder is None:
+        return CheckpointReport(False, f"{run.manifest}: names no checkpoint directory")
+    mine = Stamp.of(run, manifest)
+    if manifest.get("kind") == "sft":
+        report, marked = _final_model(folder / "final"), folder / "final"
+    else:
+        report, marked = _newest_step(folder, WantedFiles.by_config(values_of(manifest))), folder
+    stamp, owner = read_stamp(marked), read_stamp(folder)
+    if stamp is not None and stamp.same_run(mine):
+        return report
+    other = owner or stamp
+    if other is not None and not other.same_run(mine):
+        return CheckpointReport(False, taken(folder, mine, other), moved=moved_aside(folder, mine))
+    if not report.complete:
+        return report
+    if owner is None:
+        return _by_time(run, folder, report, manifest.get("created") or 0.0)
+    return CheckpointReport(False, f"none from this run: {marked} was there before it")
+
+
+def _by_time(
+    run: RunDir, folder: Path, report: CheckpointReport, created: float
+) -> CheckpointReport:
+    """Without a stamp, only the clock tells whose it is."""
+    assert report.path is not None
+    mark = folder / TRACKER if report.step is not None else report.path / "config.json"
+    written = mark.stat().st_mtime
+    ended = (recorded_state(run) or RunState("lost")).ended
+    if written < created:
+        return CheckpointReport(False, f"none from this run: {report.path} is older than its start")
+    if ended is not None and written > ended + _CLOCK_SLACK_S:
+        return CheckpointReport(False, f"{folder}: overwritten by a later run")
+    return report
+
+
+def size_bytes(folder: Path) -> int:
+    """Bytes of all files below ``folder``."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _folder(manifest: dict[str, Any]) -> Path | None:
+    key = "training.output_dir" if manifest.get("kind") == "sft" else "trainer.default_local_dir"
+    value = manifest["config"].get(key, {}).get("value")
+    folder = jsonl.location(str(value)) if value else None
+    return Path(manifest.get("cwd") or ".") / Path(folder).expanduser() if folder else None
+
+
+def _newest_step(folder: Path, wanted: WantedFiles) -> CheckpointReport:
+    written = written_steps(folder)
+    step = tracked_step(folder)
+    if step is None:
+        return CheckpointReport(False, _no_tracker(folder, list(written)))
+    path = folder / f"global_step_{step}"
+    problem = step_problem(path, wanted)
+    if problem is not None:
+        return CheckpointReport(False, f"{path}: incomplete, {problem}")
+    later = [number for number in written if number > step]
+    note = f"; global_step_{max(later)} is only half written and not used" if later else ""
+    return CheckpointReport(True, f"{path}: complete{note}", path, step, size_bytes(path))
+
+
+def _no_tracker(folder: Path, written: list[int]) -> str:
+    if not written:
+        return f"{folder}: no checkpoint was written"
+    return f"{folder}/global_step_{max(written)}: incomplete, {TRACKER} was not written"
+
+
+def _final_model(path: Path) -> CheckpointReport:
+    if not path.is_dir():
+        return CheckpointReport(False, f"{path}: not written; it appears when training ends")
+    lacking = missing_parts(path)
+    if lacking:
+        return CheckpointReport(False, f"{path}: incomplete, it has no {' and no '.join(lacking)}")
+    return CheckpointReport(True, f"{path}: complete", path, None, size_bytes(path))

@@ -1,0 +1,69 @@
+"""A Hugging Face model folder, read without loading it."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
+_READ = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".py", ".pt", ".gguf")
+_SINGLE = ("model.safetensors", "pytorch_model.bin")
+_INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_LONGEST_HEADER = 100 * 1024 * 1024
+
+
+def missing_parts(folder: Path) -> list[str]:
+    """What keeps ``folder`` from being loaded as a model: config.json, weights, tokenizer."""
+    parts = {
+        "config.json": (folder / "config.json").is_file(),
+        "weights (model.safetensors)": bool(weight_files(folder)),
+        "tokenizer (tokenizer.json)": any((folder / name).is_file() for name in _TOKENIZERS),
+    }
+    return [name for name, present in parts.items() if not present]
+
+
+def model_files(folder: Path) -> list[Path]:
+    """What loading ``folder`` may read: weights, settings, tokenizer, templates, its own code."""
+    return sorted(path for path in folder.iterdir() if path.suffix in _READ and path.is_file())
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that together hold all weights; empty when one of them is missing."""
+    for name in _SINGLE:
+        if (folder / name).is_file():
+            return [folder / name]
+    for name in _INDEXED:
+        index = jsonl.read_json(folder / name)
+        shards = set((index or {}).get("weight_map", {}).values())
+        if shards:
+            files = [folder / shard for shard in sorted(shards)]
+            return files if all(file.is_file() for file in files) else []
+    return []
+
+
+def parameter_count(folder: Path) -> int | None:
+    """Number of weights, from the headers of the safetensors files; None for other formats."""
+    files = weight_files(folder)
+    if not files or any(file.suffix != ".safetensors" for file in files):
+        return None
+    headers = [_header(file) for file in files]
+    shapes = [tensor["shape"] for header in headers for tensor in header.values()]
+    return sum(math.prod(shape) for shape in shapes) or None
+
+
+def _header(path: Path) -> dict[str, dict[str, Any]]:
+    """The tensors of a safetensors file: 8 bytes of length, then JSON, then the weights."""
+    with path.open("rb") as handle:
+        prefix = handle.read(8)
+        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+        raw = handle.read(length) if length <= _LONGEST_HEADER else b""
+    try:
+        header = json.loads(raw)
+    except ValueError:
+        return {}
+    return {name: entry for name, entry in header.items() if name != "__metadata__"}

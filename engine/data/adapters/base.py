@@ -1,0 +1,167 @@
+"""What every dataset is turned into before any judge sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.rubrics.ids import id_text
+
+DomainType = Literal["open_rubric", "verifiable"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question with what its dataset knows about it.
+
+    ``answers`` may be empty (none known yet). ``gold_scores`` is given only where the dataset
+    itself tells right from wrong; otherwise a judge computes it from ``golden_rubric``.
+    """
+
+    question_id: str
+    question: str
+    context: str
+    golden_rubric: str = ""
+    answers: tuple[str, ...] = ()
+    gold_scores: tuple[float, ...] = ()
+    ground_truth: str = ""
+    category: str = ""
+    subject: str = ""
+
+
+class Adapter(Protocol):
+    """Reads one dataset. ``answers_path`` is a second file with answers, where there is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def domain_type(self) -> DomainType: ...
+
+    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]: ...
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """Where a dataset lives on the Hugging Face hub; used only when no local file is given."""
+
+    repo: str
+    split: str = "train"
+    config: str | None = None
+    data_file: str | None = None
+
+
+def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dict[str, Any]]:
+    """Raw rows of a local JSONL file, or of the hub when ``path`` is None."""
+    if path is None:
+        return _hub_rows(hub, name)
+    if not path.is_file():
+        raise UsageError(f"{name}: {path} does not exist")
+    rows = list(read_lines(path, name))
+    if not rows:
+        raise UsageError(f"{name}: {path} has no JSON lines")
+    return rows
+
+
+def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The records of a JSONL file; UsageError names the first line that is no record."""
+    with files.open_regular(path) as handle:
+        for number, line in enumerate(handle, start=1):
+            record = jsonl.parse_line(line)
+            if record is not None:
+                yield record
+            elif line.strip():
+                start = line[:60].decode(errors="replace").strip()
+                message = f"line {number} is no JSON object: {start!r}"
+                raise UsageError(f"{name}: {path}: {message}; the file must be JSONL")
+
+
+class UnusableRowError(Exception):
+    """A row that says too little to be an example; the message says what is missing."""
+
+
+def text_field(row: Mapping[str, Any], field: str) -> str:
+    """The text of a field; ValueError for anything else, and for a blank one."""
+    value = row[field]
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} is {_shortened(value)}, no text")
+    return value
+
+
+def id_field(row: Mapping[str, Any], field: str) -> str:
+    """An id, which may be a number, as text; ValueError for anything else."""
+    name = id_text(row[field])
+    if name is None:
+        raise ValueError(f"{field} is {_shortened(row[field])}, no id")
+    return name
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def examples_of(
+    rows: Iterable[dict[str, Any]], name: str, make: Callable[[dict[str, Any], int], Example]
+) -> list[Example]:
+    """``make(row, index)`` of every row, without repeats. Rows that raise UnusableRowError are left
+    out, which is said.
+
+    UsageError names the first row that it cannot read, or two different ones with the same id; and
+    when no row is left.
+    """
+    examples: dict[str, tuple[int, Example]] = {}
+    unusable: list[str] = []
+    count = 0
+    for index, row in enumerate(rows):
+        count += 1
+        try:
+            example = make(row, index)
+        except UnusableRowError as error:
+            unusable.append(f"e.g. row {index + 1}: {error}")
+            continue
+        except KeyError as error:
+            found = ", ".join(sorted(row)[:8])
+            raise UsageError(f"{name}: row {index + 1} has no {error} (it has {found})") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(f"{name}: row {index + 1} is malformed: {error}") from error
+        first, known = examples.setdefault(example.question_id, (index, example))
+        if known != example:
+            pair = f"rows {first + 1} and {index + 1}"
+            message = f"{pair} are different questions with the id '{example.question_id}'"
+            raise UsageError(f"{name}: {message}; give each an id of its own")
+    if unusable and not examples:
+        raise UsageError(f"{name}: none of {count:,} rows can be used, {unusable[0]}")
+    if unusable:
+        many = f"{len(unusable):,} of {count:,} rows are left out"
+        print(f"note: {name}: {many}, {unusable[0]}", file=sys.stderr)
+    return [kept for _, kept in examples.values()]
+
+
+def distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    """Non-blank texts in first-seen order, without repeats."""
+    return tuple(dict.fromkeys(text for text in texts if text and text.strip()))
+
+
+def _hub_rows(hub: HubSource | None, name: str) -> list[dict[str, Any]]:
+    if hub is None:
+        raise UsageError(f"{name}: give the path of a local JSONL file")
+    try:
+        import datasets
+    except ImportError as error:
+        raise UsageError(
+            f"{name}: without a local file the 'datasets' package is needed; "
+            f"install it or give the path of a JSONL copy of {hub.repo}"
+        ) from error
+    try:
+        loaded = datasets.load_dataset(
+            hub.repo, hub.config, split=hub.split, data_files=hub.data_file
+        )
+    except Exception as error:
+        raise UsageError(f"{name}: {hub.repo} could not be loaded: {error}") from error
+    return [dict(row) for row in loaded]

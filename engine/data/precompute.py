@@ -1,0 +1,239 @@
+"""Gold scores, computed once: the judge scores every answer with the gold rubric.
+
+The cache is a JSONL file, one question per line, that only grows. A rerun skips the questions it
+holds; a question that fails is reported and left out, and never stops the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.errors import UsageError, guarded
+from engine.data.adapters import ADAPTERS, Example, get_adapter
+from engine.data.cache import GoldCache, only_writer, read_cache
+from engine.judge import Judge, ScoringError, make_judge
+from engine.rubrics.gold import FEWEST_ANSWERS
+from engine.rubrics.settings import JudgeSettings
+
+_LEAST = {
+    "num_evals": 1,
+    "max_answers": FEWEST_ANSWERS,
+    "limit": 0,
+    "max_concurrent": 1,
+    "max_tokens": 1,
+}
+
+
+@dataclass(frozen=True)
+class PrecomputePlan:
+    """How gold scores are made: ``num_evals`` independent judgements are averaged.
+
+    ``limit`` is the most questions one pass scores, 0 for all.
+    """
+
+    num_evals: int = 3
+    max_answers: int = 6
+    limit: int = 0
+    max_concurrent: int = 10
+
+
+@dataclass(frozen=True)
+class PrecomputeReport:
+    """What one pass did; ``failed`` maps question ids to errors."""
+
+    written: int
+    already_cached: int
+    too_few_answers: int
+    failed: dict[str, ScoringError]
+
+
+async def precompute(
+    examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
+    """Append gold scores for every example that ``cache`` lacks, in question id order.
+
+    UsageError while another process fills the same cache, and for records that name no question:
+    it is not known which questions they pay for.
+    """
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(cache):
+        cached = read_cache(cache)
+        notes = cached.notes(examples)
+        if cached.nameless:
+            raise UsageError("; ".join(notes))
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        return await _fill(examples, judge, cached, cache, plan)
+
+
+async def _fill(
+    examples: Sequence[Example], judge: Judge, cached: GoldCache, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
+    missing = [example for example in examples if cached.find(example) is None]
+    usable = [example for example in missing if len(example.answers) >= FEWEST_ANSWERS]
+    todo = sorted(usable, key=lambda example: example.question_id)[: plan.limit or None]
+    _end_torn_line(cache)
+    gate = asyncio.Semaphore(plan.max_concurrent)
+
+    flat = 0
+
+    async def one(example: Example) -> ScoringError | None:
+        nonlocal flat
+        async with gate:
+            gold = await _gold_scores(example, judge, plan)
+        if isinstance(gold, ScoringError):
+            print(f"failed {example.question_id}: {gold.kind}: {gold.message}", file=sys.stderr)
+            return gold
+        flat += len(set(gold)) == 1
+        jsonl.append(cache, cache_record(example, gold))
+        return None
+
+    errors = await asyncio.gather(*(one(example) for example in todo))
+    failed = {
+        example.question_id: error
+        for example, error in zip(todo, errors, strict=True)
+        if error is not None
+    }
+    if flat:
+        what = f"{flat} of {len(todo)} questions got one score for all their answers"
+        print(f"note: {what}, which rewards no ranking", file=sys.stderr)
+    return PrecomputeReport(
+        written=len(todo) - len(failed),
+        already_cached=len(examples) - len(missing),
+        too_few_answers=len(missing) - len(usable),
+        failed=failed,
+    )
+
+
+def _end_torn_line(cache: Path) -> None:
+    """Keep a line cut by a crash from swallowing the next one."""
+    if cache.is_file() and (text := cache.read_bytes()) and not text.endswith(b"\n"):
+        with cache.open("ab") as handle:
+            handle.write(b"\n")
+
+
+def cache_record(example: Example, gold: Sequence[float]) -> dict[str, Any]:
+    """One line of the cache."""
+    return {
+        "question_id": example.question_id,
+        "question": example.question,
+        "golden_rubric": example.golden_rubric,
+        "category": example.category,
+        "subject": example.subject,
+        "answers": list(example.answers[: len(gold)]),
+        "gold_scores": list(gold),
+    }
+
+
+async def _gold_scores(
+    example: Example, judge: Judge, plan: PrecomputePlan
+) -> list[float] | ScoringError:
+    if example.gold_scores:
+        return list(example.gold_scores)
+    if not example.golden_rubric.strip():
+        return ScoringError("data", "the dataset gives no gold rubric")
+    answers = example.answers[: plan.max_answers]
+    runs: list[tuple[float, ...]] = []
+    for _ in range(plan.num_evals):
+        try:
+            result = await judge.evaluate_answers_batched(
+                example.question, answers, example.golden_rubric
+            )
+        except Exception as error:  # one broken question must not end a night's batch
+            return ScoringError("other", f"{type(error).__name__}: {error}")
+        if result.scores is None:
+            return result.error or ScoringError("other", "the judge gave neither scores nor error")
+        runs.append(result.scores)
+    return [sum(scores) / len(runs) for scores in zip(*runs, strict=True)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when every question is cached, 1 when some failed; UsageError for unusable input."""
+    args = _parser().parse_args(argv)
+    _check_numbers(args)
+    adapter = get_adapter(args.dataset)
+    cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
+    if cache.exists() and not cache.is_file():
+        raise UsageError(f"--output_cache {cache} is not a regular file")
+    examples = adapter.load(args.dataset_path, args.meta_eval_path)
+    settings = JudgeSettings(
+        provider=args.provider,
+        model=args.model,
+        base_url=args.base_url,
+        max_concurrent=args.max_concurrent,
+        timeout_s=args.timeout_s,
+        max_tokens=args.max_tokens,
+    )
+    plan = PrecomputePlan(args.num_evals, args.max_answers, args.limit, args.max_concurrent)
+    report = asyncio.run(_with_judge(examples, settings, cache, plan))
+    print(_summary(report, cache))
+    return 1 if report.failed else 0
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    for name, least in _LEAST.items():
+        if (given := getattr(args, name)) < least:
+            raise UsageError(f"--{name} {given} must be at least {least}")
+    if not 0 < args.timeout_s < math.inf:
+        raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
+
+
+async def _with_judge(
+    examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
+) -> PrecomputeReport:
+    if all(example.gold_scores for example in examples):
+        # Datasets that tell right from wrong themselves ask no judge, so that none is signed in to.
+        settings = settings.model_copy(update={"provider": "offline"})
+    judge = make_judge(settings, None, os.environ)
+    try:
+        return await precompute(examples, judge, cache, plan)
+    finally:
+        await judge.aclose()
+
+
+def _summary(report: PrecomputeReport, cache: Path) -> str:
+    return (
+        f"[precompute] {report.written} written, {report.already_cached} already cached, "
+        f"{report.too_few_answers} with fewer than 2 answers, {len(report.failed)} failed "
+        f"-> {cache}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="engine.data.precompute", description=__doc__)
+    parser.add_argument("--dataset", required=True, help=_names(ADAPTERS))
+    parser.add_argument("--dataset_path", type=Path, help="local JSONL (default: the hub)")
+    parser.add_argument("--meta_eval_path", type=Path, help="HealthBench completions")
+    parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
+    parser.add_argument(
+        "--provider",
+        choices=["offline", "azure", "openai"],
+        default="azure",
+        help="of the judge; datasets with gold scores of their own ask none",
+    )
+    parser.add_argument("--model", default=os.environ.get("JUDGE_MODEL", "gpt-4o-mini"))
+    parser.add_argument("--base_url")
+    parser.add_argument("--num_evals", type=int, default=3)
+    parser.add_argument("--max_answers", type=int, default=6)
+    parser.add_argument("--limit", type=int, default=0, help="0 = all")
+    parser.add_argument("--max_concurrent", type=int, default=10)
+    parser.add_argument("--timeout_s", type=float, default=300.0)
+    parser.add_argument("--max_tokens", type=int, default=16000)
+    return parser
+
+
+def _names(options: Iterable[str]) -> str:
+    return "one of " + ", ".join(options)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

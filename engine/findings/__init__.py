@@ -1,0 +1,1 @@
+"""What a finding, a change and a remedy are."""

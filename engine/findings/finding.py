@@ -1,0 +1,128 @@
+"""A finding is data: what was seen, where, what caused it, and what would cure it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from engine.base.masking import mask_text
+
+
+class Severity(StrEnum):
+    """How bad it is; the order of the members is the order in a list of findings.
+
+    ``critical`` ended the run or makes its result worthless, ``error`` will, ``warning`` may;
+    ``info`` is worth knowing and never an alarm.
+    """
+
+    CRITICAL = "critical"
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+    @property
+    def is_alarm(self) -> bool:
+        return self is not Severity.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that was seen, and where to look it up.
+
+    ``offset`` is the byte in ``path`` at which the line begins; ``step`` the training step it
+    belongs to; ``values`` are numbers as they stand in the files.
+    """
+
+    text: str
+    path: str | None = None
+    offset: int | None = None
+    step: int | None = None
+    values: Mapping[str, float | int | str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", mask_text(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value to change. ``kind`` is ``config`` (a dotted recipe key), ``environment`` (a
+    variable) or ``command`` (something to type before the next launch, in ``after``). ``why`` is
+    one phrase, where the value only moves because another one does."""
+
+    kind: str
+    key: str
+    after: object
+    before: object = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Changes that belong together, and what they are expected to do.
+
+    Without ``changes`` it is advice that only a person can follow.
+    """
+
+    title: str
+    changes: tuple[Change, ...] = ()
+    effect: str = ""
+
+    @property
+    def is_launchable(self) -> bool:
+        """Whether a new run can be launched with it: it changes the recipe or the environment."""
+        return any(change.kind != "command" for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, root first. ``id`` begins with a class name; a finer name may follow a dot.
+
+    ``onset_step`` is the step at which it began, where a step is known. ``confidence`` lies in 0 to
+    1. ``not_checked`` names what could not be looked at, and why. ``followed_by`` holds what this
+    finding caused: consequences are not findings of their own. ``counted`` is what the steps count:
+    the records, in a log that numbers no steps.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    cause: str
+    evidence: tuple[Evidence, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    onset_step: int | None = None
+    confidence: float = 1.0
+    not_checked: tuple[str, ...] = ()
+    followed_by: tuple[Finding, ...] = ()
+    source: str = ""
+    counted: Literal["step", "record"] = "step"
+
+    def __post_init__(self) -> None:
+        """Findings quote logs, and go to files, chats and screens: no secret gets into one."""
+        for name in ("title", "cause"):
+            object.__setattr__(self, name, mask_text(getattr(self, name)))
+
+    @property
+    def onset(self) -> str:
+        """``step 34``, or nothing where no step is known."""
+        return "" if self.onset_step is None else f"{self.counted} {self.onset_step}"
+
+    @property
+    def family(self) -> str:
+        """The class of the finding: its id up to the first dot."""
+        return self.id.split(".", 1)[0]
+
+
+def launchable(findings: Iterable[Finding]) -> list[Remedy]:
+    """Remedies that a new run can be launched with, each once: its place here, counted from 1, is
+    the number by which a person chooses it, on the screen and in a command."""
+    found: list[Remedy] = []
+    for one in (remedy for finding in findings for remedy in finding.remedies):
+        if one.is_launchable and one not in found:
+            found.append(one)
+    return found

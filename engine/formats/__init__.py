@@ -1,0 +1,1 @@
+"""Logs that other programs write, one module per format."""

@@ -1,0 +1,84 @@
+"""agent_stable_slo's ``train_log.jsonl``: one flat JSON object per step, beside a manifest.
+
+With ``mean_reward`` the run samples a group per step, ``reward`` is its best and
+``group_rewards`` are all of them; without it a step is one sample.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+from engine.base import jsonl
+from engine.formats.json_lines import JsonLines, Record, records
+from engine.formats.names import clean_name, find_setting
+from engine.formats.source import About, Sample
+from engine.history import metrics
+from engine.history.train_log import Metrics, numbers
+
+_MARKS = frozenset({"advantage", "json_valid", "latency_ms", "tokens_out", "schema_path"})
+_ENOUGH_MARKS = 3
+
+
+class SloLog(JsonLines):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        # A log by another name was moved away from its run: the manifest beside it is another's.
+        is_home = path.name == "train_log.jsonl"
+        self._about = _about(path.with_name("manifest.json")) if is_home else About()
+
+    def about(self) -> About:
+        return self._about
+
+    def values(self, record: Record) -> Metrics | None:
+        if not _is_step(record):
+            return None
+        plain = numbers(record)
+        del plain["step"]
+        found = {**_seconds(plain), **_rewards(plain, record.get("group_rewards"))}
+        for name, value in plain.items():
+            found.setdefault("actor/loss" if name == "loss" else clean_name(name), value)
+        return found
+
+
+def is_it(sample: Sample) -> bool:
+    return any(_is_step(record) for record in records(sample))
+
+
+def _is_step(record: Record) -> bool:
+    known = "reward" in record and jsonl.integer(record.get("step")) is not None
+    return known and len(_MARKS & record.keys()) >= _ENOUGH_MARKS
+
+
+def _seconds(plain: Metrics) -> Metrics:
+    if "step_ms" not in plain:
+        return {}
+    took = plain.pop("step_ms")
+    return {metrics.STEP_TIME: None if took is None else took / 1000}
+
+
+def _rewards(plain: Metrics, group: Any) -> Metrics:
+    """The reward's mean and, of a group, its spread."""
+    reward = plain.pop("reward", None)
+    if "mean_reward" not in plain:
+        return {metrics.REWARD_MEAN: reward}
+    found = {metrics.REWARD_MEAN: plain.pop("mean_reward"), metrics.REWARD_MAX: reward}
+    scores = group if isinstance(group, list) else []
+    known = [score for raw in scores if (score := jsonl.number(raw)) is not None]
+    if len(known) > 1 and len(known) == len(scores):
+        found[metrics.REWARD_MIN] = min(known)
+        found[metrics.REWARD_STD] = stdev(known)
+        found[metrics.ZERO_STD_SHARE] = float(found[metrics.REWARD_STD] == 0)
+    return found
+
+
+def _about(manifest: Path) -> About:
+    raw = jsonl.read_json(manifest) or {}
+    config = raw.get("config")
+    settings = config if isinstance(config, dict) else {}
+    return About(
+        jsonl.integer(find_setting(settings, "steps")),
+        jsonl.line(find_setting(settings, "base_model")),
+        jsonl.moment(raw.get("created_at")),
+    )

@@ -1,0 +1,147 @@
+"""GRubrics' ``STEP_TIMING`` lines: how long the judge and the GPU took, by reward worker.
+
+``STEP_TIMING step=2 gpu_phase=2.2s (...)`` and ``STEP_TIMING step=2 reward_phase: calls=6
+wall=0.2s | per_reward=(...) | sem_wait=(avg=0.05s ...) | api=(avg=0.05s ...) | max_concurrent=2``.
+Every worker counts steps for itself and prints its own lines, so a step's lines are joined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from engine.formats.names import bounded
+from engine.formats.source import LONGEST_LINE, About, Sample
+from engine.history import metrics
+from engine.history.train_log import Metrics, Step
+
+MARK = b"STEP_TIMING"
+
+_NUMBER = rb"([-+\d.eEnaif]{1,30})"
+_STEP = re.compile(rb"STEP_TIMING step=(\d{1,15}) ")
+_GPU = re.compile(rb"gpu_phase=" + _NUMBER + rb"s")
+_REWARD = re.compile(rb"reward_phase: calls=(\d{1,15}) wall=" + _NUMBER + rb"s")
+_WAIT = re.compile(rb"sem_wait=\(avg=" + _NUMBER + rb"s")
+_API = re.compile(rb"api=\(avg=" + _NUMBER + rb"s")
+_OPEN_STEPS = 64
+"""Steps whose lines may still come; workers do not drift further apart."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One line. Seconds; None where the line does not say it."""
+
+    step: int
+    gpu: float | None = None
+    calls: int | None = None
+    wall: float | None = None
+    wait: float | None = None
+    api: float | None = None
+
+
+def parse(line: bytes) -> Said | None:
+    step = _STEP.search(line)
+    if step is None:
+        return None
+    reward = _REWARD.search(line)
+    said = Said(
+        int(step[1]),
+        _seconds(_GPU.search(line)),
+        int(reward[1]) if reward else None,
+        _float(reward[2]) if reward else None,
+        _seconds(_WAIT.search(line)),
+        _seconds(_API.search(line)),
+    )
+    return said if reward or said.gpu is not None else None
+
+
+class Timing:
+    """The lines of all workers about one step.
+
+    Workers run side by side: the longest phase counts. The mean of a call weighs workers by calls.
+    """
+
+    def __init__(self) -> None:
+        self._gpu: float | None = None
+        self._wall: float | None = None
+        self._calls = 0
+        self._wait = _Mean()
+        self._api = _Mean()
+
+    def add(self, said: Said) -> None:
+        self._gpu = _longest(self._gpu, said.gpu)
+        self._wall = _longest(self._wall, said.wall)
+        self._calls += said.calls or 0
+        self._wait.add(said.wait, said.calls or 0)
+        self._api.add(said.api, said.calls or 0)
+
+    def metrics(self) -> Metrics:
+        """What was said so far; what was not said is missing."""
+        found = {
+            metrics.GPU_PHASE: self._gpu,
+            metrics.REWARD_DURATION: self._wall,
+            metrics.SEMAPHORE_WAIT: self._wait.value,
+            metrics.JUDGE_LATENCY: self._api.value,
+            metrics.JUDGE_CALLS: float(self._calls) if self._wall is not None else None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class StepTiming:
+    """``Parser`` of a log whose only numbers are ``STEP_TIMING`` lines.
+
+    A worker's step comes again with more numbers when another worker prints the same step.
+    """
+
+    def __init__(self) -> None:
+        self._timings: OrderedDict[int, Timing] = OrderedDict()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        found: dict[int, Step] = {}
+        for line in lines:
+            if MARK in line and (said := parse(line[-LONGEST_LINE:])) is not None:
+                timing = self._timings.setdefault(said.step, Timing())
+                timing.add(said)
+                found[said.step] = Step(said.step, 1, 0.0, timing.metrics())
+                if len(self._timings) > _OPEN_STEPS:
+                    self._timings.popitem(last=False)
+        return list(found.values())
+
+    def about(self) -> About:
+        return About()
+
+
+def is_it(sample: Sample) -> bool:
+    return any(MARK in line and parse(line) is not None for line in sample.lines())
+
+
+class _Mean:
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._weight = 0
+
+    @property
+    def value(self) -> float | None:
+        return self._sum / self._weight if self._weight else None
+
+    def add(self, value: float | None, weight: int) -> None:
+        if value is not None and weight:
+            self._sum += value * weight
+            self._weight += weight
+
+
+def _longest(before: float | None, now: float | None) -> float | None:
+    known = [value for value in (before, now) if value is not None]
+    return max(known, default=None)
+
+
+def _seconds(match: re.Match[bytes] | None) -> float | None:
+    return _float(match[1]) if match else None
+
+
+def _float(text: bytes) -> float | None:
+    try:
+        return bounded(float(text))
+    except ValueError:
+        return None

@@ -1,0 +1,171 @@
+"""An offline W&B run: ``offline-run-<time>-<id>/run-<id>.wandb``, while it is written or after."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.formats.hf_names import HfNames
+from engine.formats.names import clean_name, find_setting, with_rewards
+from engine.formats.numbering import Numbering
+from engine.formats.source import CONSOLE_LINES, About, News, Sample
+from engine.formats.wandb_log import (
+    HEADER,
+    VERSION,
+    WandbLog,
+    fields,
+    integer,
+    messages,
+    text,
+)
+from engine.history.train_log import Metrics, Step
+
+# The numbers of the fields in wandb_internal.proto, which may gain fields but not change them.
+_HISTORY, _CONFIG, _OUTPUT, _RUN, _EXIT = 2, 5, 13, 17, 18
+_KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16
+_RUN_CONFIG, _RUN_START = 4, 17
+
+_TOTALS = ("trainer.total_training_steps", "total_training_steps", "max_steps", "steps")
+_MODELS = (
+    "actor_rollout_ref.model.path",
+    "model.path",
+    "model_name_or_path",
+    "_name_or_path",
+    "base_model",
+    "model_name",
+    "model",
+)
+_HF_STEP = "train/global_step"
+_TORN_LINE = 64 * 1024
+
+
+class WandbRun:
+    """``Reader`` of the log.
+
+    Steps are W&B's own, or the Trainer's where its callback logs ``train/global_step``: W&B then
+    counts log calls.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._log = WandbLog(path)
+        self._numbering = Numbering()
+        self._hf_names: HfNames | None = None
+        self._config: dict[str, Any] = {}
+        self._about = About()
+        self._line = ""
+
+    def poll(self, at_most: int) -> News:
+        steps: list[Step] = []
+        console: list[bytes] = []
+        for record in self._log.records(at_most):
+            try:
+                self._take(record, steps, console)
+            except ValueError:
+                continue  # One record that is no protobuf message costs only itself.
+        return News(steps, console[-CONSOLE_LINES:], self._log.read_share)
+
+    def about(self) -> About:
+        return self._about
+
+    def _take(self, record: bytes, steps: list[Step], console: list[bytes]) -> None:
+        for number, value in fields(record):
+            if not isinstance(value, bytes):
+                continue
+            if number == _HISTORY and (step := self._step(value)) is not None:
+                steps.append(step)
+            elif number == _OUTPUT:
+                console.extend(self._print(text(value, 3)))
+            elif number == _RUN:
+                self._learn(value)
+            elif number == _CONFIG:
+                self._configure(value)
+            elif number == _EXIT:
+                ended = f"ended with exit code {integer(value, 1)}"
+                self._about = replace(self._about, ended=ended)
+
+    def _step(self, history: bytes) -> Step | None:
+        values = dict(filter(None, map(_item, messages(history, 1))))
+        moment = jsonl.moment(values.get("_timestamp")) or 0.0
+        number = values.get(_HF_STEP, values.get("_step"))
+        plain = {name: value for name, value in values.items() if not name.startswith("_")}
+        if number is None or not math.isfinite(number) or not 0 <= number < 2**53 or not plain:
+            return None
+        return self._numbering.step(int(number), self._named(plain), moment)
+
+    def _named(self, plain: Metrics) -> Metrics:
+        if _HF_STEP in plain and self._hf_names is None:
+            self._hf_names = HfNames()
+        if self._hf_names is not None:
+            plain.pop(_HF_STEP, None)
+            return self._hf_names.metrics(plain.items())
+        return with_rewards({clean_name(name): value for name, value in plain.items()})
+
+    def _learn(self, run: bytes) -> None:
+        for start in messages(run, _RUN_START):
+            self._about = replace(self._about, started=jsonl.moment(integer(start, 1)))
+        for config in messages(run, _RUN_CONFIG):
+            self._configure(config)
+
+    def _configure(self, config: bytes) -> None:
+        for update in messages(config, 1):
+            path = list(messages(update, _NESTED_KEY)) or list(messages(update, _KEY))
+            place = self._config
+            for key in path[:-1]:
+                place = place.setdefault(key.decode(errors="replace"), {})
+                if not isinstance(place, dict):
+                    return
+            if path:
+                place[path[-1].decode(errors="replace")] = _json(text(update, _VALUE_JSON))
+        total = jsonl.integer(find_setting(self._config, *_TOTALS))
+        models = (find_setting(self._config, name) for name in _MODELS)
+        model = next((found for raw in models if (found := jsonl.line(raw))), None)
+        known = total if total and total > 0 else None
+        self._about = replace(self._about, total_steps=known, model=model)
+
+    def _print(self, said: str) -> list[bytes]:
+        """Whole lines; W&B records what is printed in the pieces it was printed in."""
+        *whole, rest = (self._line + said).split("\n")
+        self._line = rest[-_TORN_LINE:]
+        return [line.encode() for line in whole]
+
+
+def is_it(sample: Sample) -> bool:
+    """Whether it is such a log; UsageError for one of a version that is not known here."""
+    if not sample.head.startswith(HEADER):
+        return False
+    version = sample.head[len(HEADER) : len(HEADER) + 1]
+    if version != bytes([VERSION]):
+        said = version[0] if version else "unknown"
+        raise UsageError(f"{sample.path}: a W&B log of version {said}; only {VERSION} can be read")
+    return True
+
+
+def _item(item: bytes) -> tuple[str, float | None] | None:
+    """A metric of a history record; None for text, tables, media and histograms."""
+    path: list[str] = []
+    value = ""
+    for number, raw in fields(item):
+        if not isinstance(raw, bytes):
+            continue
+        if number in (_KEY, _NESTED_KEY):
+            path.append(raw.decode("utf-8", errors="replace"))
+        elif number == _VALUE_JSON:
+            if raw[:1] in (b"[", b"{", b'"', b"t", b"f"):
+                return None
+            value = raw.decode("utf-8", errors="replace")
+    found = _json(value)
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+        return None
+    return ".".join(path), jsonl.number(found)
+
+
+def _json(value: str) -> Any:
+    try:
+        return json.loads(value) if value else None
+    except (ValueError, RecursionError):
+        return None

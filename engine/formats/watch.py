@@ -1,0 +1,191 @@
+"""A run that was not launched here, as the live screen looks at one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.formats.detect import FORMATS, Format, Found, detect
+from engine.formats.lines import LineReader
+from engine.formats.names import kind_of
+from engine.formats.source import About, Reader
+from engine.history.live import Update
+from engine.history.train_log import Step
+from engine.runs.state import GROWING, RunState
+
+if TYPE_CHECKING:
+    from engine.history.batch import Batch
+
+_AT_ONCE = 2 * 1024 * 1024
+_PEEK = 1024 * 1024
+_QUIET_S = 60.0
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """Files that somebody else's run writes. They are only read."""
+
+    given: Path
+    """The path a person named."""
+    path: Path
+    """The file, or HF output folder, that is followed."""
+    format: Format
+    kind: str
+    """``grpo`` or ``sft``: which panels fit its metrics."""
+    metrics: frozenset[str]
+    """Canonical names seen at either end of the source; empty before its first step."""
+
+    @property
+    def id(self) -> str:
+        """A name that is safe to show: of the folder for W&B, which names it after the run."""
+        name = self.path.parent.name if self.format.key == "wandb" else self.given.name
+        return jsonl.line(name) or "."
+
+    @property
+    def console(self) -> Path | None:
+        """The file whose lines a person may read; W&B keeps what was printed beside its log."""
+        if self.format.key == "wandb":
+            output = self.path.parent / "files" / "output.log"
+            return output if output.is_file() else None
+        return None if self.format.key == "hf-state" else self.path
+
+    def watch(self, *, columns: bool = False) -> ForeignWatch:
+        return ForeignWatch(self, columns=columns)
+
+
+def open_foreign(path: Path, as_format: str | None = None) -> ForeignRun:
+    """The run that a file or folder tells of; UsageError when nothing known is in it."""
+    found = detect(path, as_format)
+    names = frozenset(_peek(found))
+    return ForeignRun(path, found.path, found.format, kind_of(names), names)
+
+
+def read_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
+    """Every step there is now, in the order they were written. Memory stays bounded."""
+    found = detect(path, as_format)
+    reader = found.open()
+    while (news := reader.poll(_AT_ONCE)).read_share < 1.0:
+        yield from news.steps
+    yield from news.steps
+    yield from reader.poll(_AT_ONCE).steps  # The last part is smaller than a look.
+    if isinstance(reader, LineReader) and not found.format.is_console:
+        yield from reader.rest()
+
+
+def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
+    """``read_steps`` for who asked for numbers: UsageError when there are none."""
+    step = None
+    for step in read_steps(path, as_format):
+        yield step
+    if step is None:
+        chosen = [one for one in FORMATS if as_format in (None, one.key)]
+        raise UsageError(
+            f"{path}: holds no step yet; looked for {', '.join(one.name for one in chosen)}"
+        )
+
+
+class ForeignWatch:
+    """Polls the source as ``RunWatch`` polls a run directory.
+
+    Nothing can tell whether the run still goes on: its state says only whether the source grows.
+    """
+
+    def __init__(self, run: ForeignRun, *, columns: bool = False) -> None:
+        self.run = run
+        self._columns = columns
+        self._reader: Reader = run.format.open(run.path)
+        self._pulse = Pulse(run.path)
+        self._newest = self._newest_step()
+        self._step = None if self._newest is None else self._newest.step
+        self._caught_up = False
+
+    def poll(self) -> Update:
+        news = self._reader.poll(_AT_ONCE)
+        steps = news.steps
+        if self._caught_up:
+            steps = [step if step.time else replace(step, time=time.time()) for step in steps]
+        self._caught_up = self._caught_up or news.read_share == 1.0
+        if steps and (self._caught_up or self._step is None):
+            self._step = steps[-1].step
+        return Update(
+            state=self._state(),
+            steps=[] if self._columns else steps,
+            console=news.console,
+            system=[],
+            events=[],
+            batch=self._batch(steps) if self._columns else None,
+            read_share=news.read_share,
+            newest=None if self._caught_up else self._newest,
+        )
+
+    def about(self) -> About:
+        return self._reader.about()
+
+    def _state(self) -> RunState:
+        about = self._reader.about()
+        reason = about.ended or self._pulse.feel()
+        total = about.total_steps
+        if total is not None and self._step is not None and self._step > total:
+            total = None  # Said of an earlier start, or of something else.
+        return RunState(
+            "foreign",
+            reason=reason,
+            started=about.started,
+            step=self._step,
+            total_steps=total,
+        )
+
+    def _newest_step(self) -> Step | None:
+        return self._reader.last_step() if isinstance(self._reader, LineReader) else None
+
+    def _batch(self, steps: list[Step]) -> Batch:
+        from engine.history.batch import Batch  # numpy: of no use to a pipe
+
+        return Batch.from_steps(steps)
+
+
+class Pulse:
+    """Whether a source grows, in words that change at most once a minute while it does not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._changed = time.monotonic()
+        self._age = 0.0
+        """How long before the first look it had last grown, by the clock of the file system."""
+
+    def feel(self) -> str:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return "the file is gone"
+        now = (status.st_size, status.st_mtime_ns)
+        if self._seen is None:
+            self._age = max(0.0, time.time() - status.st_mtime)
+        elif now != self._seen:
+            self._changed, self._age = time.monotonic(), 0.0
+        self._seen = now
+        quiet = self._age + time.monotonic() - self._changed
+        return GROWING if quiet < _QUIET_S else f"quiet for {_span(quiet)}"
+
+
+def _span(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+def _peek(found: Found) -> set[str]:
+    """The metrics of the first steps, and of the last ones when those are far away."""
+    reader = found.open()
+    steps = reader.poll(_PEEK).steps
+    if not steps and isinstance(reader, LineReader) and (last := reader.last_step()):
+        steps = [last]
+    return {name for step in steps for name in step.metrics}

@@ -1,0 +1,1 @@
+"""What runs of this project write: metrics, rewards and rollouts by step."""

@@ -1,0 +1,166 @@
+"""The reward records of an attempt (``reward.jsonl``), found by step without keeping them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base import files, jsonl
+from engine.base.growing import GrowingRecords
+
+Split = Literal["train", "val"]
+Key = tuple[str, int | None]
+"""Group and rollout: what joins a record and a dumped row."""
+
+PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
+OVERLONG = "overlong_reward"
+"""What a long response loses of any reward (``engine.train.overlong``); 0 or less."""
+
+# How the recorder's own lines begin: their step is known without parsing the texts after it.
+_HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
+
+
+@dataclass(frozen=True)
+class Place:
+    """One line of a JSONL file, in bytes."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> dict[str, Any]:
+        """The record; empty when the file is gone or was written anew."""
+        try:
+            with files.open_regular(self.path) as handle:
+                handle.seek(self.offset)
+                return jsonl.parse_line(handle.read(self.size)) or {}
+        except OSError:
+            return {}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an answer has no reward."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One reward record without its text. ``parts`` are the terms before their weights, or what a
+    reward function of the recipe's own returned beside the score."""
+
+    key: Key
+    question_id: str
+    reward: float | None
+    parts: dict[str, float] | None
+    judge: tuple[float | None, ...]
+    gold: tuple[float | None, ...]
+    length: int
+    error: Failure | None
+    place: Place
+
+
+class RewardRecords(GrowingRecords):
+    """Byte ranges by split and step. A growing file is read on from where the last look ended."""
+
+    def _forget(self) -> None:
+        self._ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
+
+    def steps(self, split: Split) -> set[int]:
+        return {step for kind, step in self._ranges if kind == split}
+
+    def at(self, split: Split, step: int) -> dict[Key, Verdict]:
+        """The records of a step; of two with one key the later one."""
+        found: dict[Key, Verdict] = {}
+        ranges = self._ranges.get((split, step), [])
+        if not ranges:
+            return found
+        with files.open_regular(self.path) as handle:
+            for start, end in ranges:
+                handle.seek(start)
+                while start < end and (line := handle.readline()):
+                    verdict = _verdict(line, Place(self.path, start, len(line)))
+                    if verdict is not None:
+                        found[verdict.key] = verdict
+                    start += len(line)
+        return found
+
+    def _add(self, line: bytes, offset: int) -> None:
+        if (head := _HEAD.match(line)) is not None:
+            key = (head[1].decode(), int(head[2]))
+        else:
+            record = jsonl.parse_line(line) or {}
+            step = jsonl.integer(record.get("step"))
+            if step is None:
+                return
+            key = ("val" if record.get("split") == "val" else "train", step)
+        ranges = self._ranges.setdefault(key, [])
+        end = offset + len(line)
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((offset, end))
+
+
+def text_of(record: dict[str, Any]) -> str:
+    """What was scored: an answer by the recipe's own function, a rubric by GRubrics."""
+    text = record.get("answer", record.get("rubric"))
+    return text if isinstance(text, str) else ""
+
+
+def is_own(record: dict[str, Any]) -> bool:
+    """Whether a reward function of the recipe's own made the record; else a judge was asked."""
+    return "answer" in record
+
+
+def own_parts(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers that such a function returned beside the score."""
+    parts = record.get("parts")
+    named = parts.items() if isinstance(parts, dict) else ()
+    found = {jsonl.line(name) or "?": jsonl.number(value) for name, value in named}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
+    """The reward's terms where a record has all of them, and what its length took."""
+    found = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
+    known = {name: value for name, value in found.items() if value is not None}
+    if not all(name in known for name in PARTS):
+        known = {name: value for name, value in known.items() if name == OVERLONG}
+    return known or None
+
+
+def _verdict(line: bytes, place: Place) -> Verdict | None:
+    record = jsonl.parse_line(line)
+    if record is None:
+        return None
+    parts, text = record.get("parts"), text_of(record)
+    terms = parts_of(parts) if isinstance(parts, dict) else None
+    length = jsonl.integer(record.get("n_chars"))
+    return Verdict(
+        key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
+        question_id=jsonl.line(record.get("question_id")) or "",
+        reward=jsonl.number(record.get("reward")),
+        parts=(own_parts(record) or None) if is_own(record) else terms,
+        judge=_numbers(record.get("judge_scores")),
+        gold=_numbers(record.get("gold_scores")),
+        length=len(text) if length is None else length,
+        error=_failure(record.get("error")),
+        place=place,
+    )
+
+
+def _numbers(values: Any) -> tuple[float | None, ...]:
+    return tuple(jsonl.number(value) for value in values) if isinstance(values, list) else ()
+
+
+def _failure(error: Any) -> Failure | None:
+    if error is None:
+        return None
+    if not isinstance(error, dict):
+        return Failure("other", jsonl.line(error) or "")
+    return Failure(jsonl.line(error.get("kind")) or "other", jsonl.line(error.get("message")) or "")

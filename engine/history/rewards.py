@@ -1,0 +1,176 @@
+"""From one record per rollout to the reward and judge metrics of a step."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.stats import percentile
+from engine.history import metrics
+from engine.history.reward_records import is_own, own_parts
+
+Record = dict[str, Any]
+
+_ZERO_STD = 1e-9
+_AT_ONCE_S = 0.01
+"""A reward that starts so soon after another's end has waited in line for it."""
+
+
+def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Canonical reward and judge metrics of one step's rollouts (``reward.jsonl`` records).
+
+    ``reward/std`` is the population std inside a group, averaged over groups: the spread that
+    becomes the GRPO advantage. Failed samples (reward null) count only in ``reward/failed_share``.
+    """
+    if not records:
+        return {}
+    rewards = [float(r["reward"]) for r in records if _is_number(r.get("reward"))]
+    stds = [_std(group) for group in _groups(records) if len(group) > 1]
+    return {
+        **_own_metrics(records),
+        metrics.REWARD_MEAN: _mean(rewards),
+        metrics.REWARD_STD: _mean(stds),
+        metrics.REWARD_MIN: min(rewards, default=None),
+        metrics.REWARD_MAX: max(rewards, default=None),
+        metrics.ZERO_STD_SHARE: _mean([float(std < _ZERO_STD) for std in stds]),
+        metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
+        metrics.REWARD_DURATION: _wall(records),
+        metrics.REWARD_WAIT: _wait(records),
+        **_judge_metrics([record for record in records if not is_own(record)]),
+    }
+
+
+def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Of a reward function of the recipe's own: its failures, and the means of the numbers that it
+    returns beside the score, as ``reward/<name>``."""
+    own = [record for record in records if is_own(record)]
+    if not own:
+        return {}
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for record in own:
+        for name, value in own_parts(record).items():
+            numbers[f"reward/{name}"].append(value)
+    return {
+        **{name: _mean(values) for name, values in numbers.items()},
+        metrics.REWARD_ERRORS: float(sum(record.get("error") is not None for record in own)),
+        metrics.REWARD_TIMEOUTS: float(_failures(own, "reward_timeout")),
+    }
+
+
+def _judge_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    if not records:
+        return {}
+    latencies = sorted(_numbers(records, "judge_latency_s"))
+    return {
+        metrics.JUDGE_LATENCY: _mean(latencies),
+        metrics.JUDGE_LATENCY_P50: percentile(latencies, 0.5),
+        metrics.JUDGE_LATENCY_P95: percentile(latencies, 0.95),
+        metrics.SEMAPHORE_WAIT: _mean(_numbers(records, "semaphore_wait_s")),
+        metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
+        metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
+        metrics.JUDGE_TIMEOUTS: float(_failures(records, "timeout")),
+        metrics.JUDGE_RATE_LIMITS: float(_failures(records, "rate_limit")),
+        metrics.JUDGE_PARSE_FAILURES: float(_failures(records, "parse")),
+        **_tokens(records),
+    }
+
+
+def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Mean validation reward over the rollouts that could be judged."""
+    rewards = _numbers(records, "reward")
+    return {metrics.VALIDATION_REWARD: _mean(rewards)} if records else {}
+
+
+def _failures(records: Iterable[Record], kind: str) -> int:
+    """Attempts that failed so, those that a later attempt made good included."""
+    count = 0
+    for record in records:
+        attempts, error = record.get("failed_attempts"), record.get("error")
+        if isinstance(attempts, list):
+            count += attempts.count(kind)
+        elif isinstance(error, dict):  # a record from before attempts were recorded
+            count += error.get("kind") == kind
+    return count
+
+
+def _tokens(records: Iterable[Record]) -> dict[str, float | None]:
+    """Tokens sent to and received from the judge; nothing when no reply said."""
+    told = [tokens for record in records if isinstance(tokens := record.get("tokens"), dict)]
+    if not told:
+        return {}
+    return {
+        metrics.JUDGE_TOKENS_IN: math.fsum(_numbers(told, "input")),
+        metrics.JUDGE_TOKENS_OUT: math.fsum(_numbers(told, "output")),
+    }
+
+
+def _groups(records: Iterable[Record]) -> list[list[float]]:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        if _is_number(record.get("reward")):
+            groups[str(record.get("group"))].append(float(record["reward"]))
+    return list(groups.values())
+
+
+def _wall(records: Sequence[Record]) -> float | None:
+    """Seconds from the first rollout that asked for its reward to the last that got it."""
+    spans = _spans(records)
+    if not spans:
+        return None
+    return max(end for _, end, _ in spans) - min(start for start, _, _ in spans)
+
+
+def _wait(records: Sequence[Record]) -> float | None:
+    """Seconds from the last rollout that was generated to the last reward.
+
+    A rollout asks for its reward when it is generated: until the last one asks, rewards run beside
+    generation and nothing waits for them. One that starts where another of its process ends was
+    generated before, and says nothing of when.
+    """
+    spans = sorted(_spans(records))
+    if not spans:
+        return None
+    ends: dict[Any, list[float]] = defaultdict(list)
+    for _, end, worker in spans:
+        ends[worker].append(end)
+    for times in ends.values():
+        times.sort()
+    asked = [start for start, _, worker in spans if not _follows_an_end(start, ends[worker])] or [
+        spans[0][0]
+    ]
+    return max(end for _, end, _ in spans) - asked[-1]
+
+
+def _follows_an_end(start: float, ends: Sequence[float]) -> bool:
+    before = bisect_right(ends, start)
+    return before > 0 and start - ends[before - 1] < _AT_ONCE_S
+
+
+def _spans(records: Iterable[Record]) -> list[tuple[float, float, Any]]:
+    """When each reward was asked for, when it came, and the process that scored it."""
+    return [
+        (float(record["t"] - record["duration_s"]), float(record["t"]), record.get("pid"))
+        for record in records
+        if _is_number(record.get("t")) and _is_number(record.get("duration_s"))
+    ]
+
+
+def _numbers(records: Iterable[Record], key: str) -> list[float]:
+    return [float(record[key]) for record in records if _is_number(record.get(key))]
+
+
+def _is_number(value: Any) -> bool:
+    return jsonl.number(value) is not None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _std(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

@@ -1,0 +1,103 @@
+"""verl's dump of a step's rollouts: one JSON line per output, ``<step>.jsonl``.
+
+verl 0.9 sorts the rows by ``uid``, which is ``{sample}_{rollout}_{output}``; its padding rows have
+one that starts with ``pad``. Older versions write no ``uid``: rows with one prompt are a group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, jsonl
+from engine.base.growing import Cancelled
+from engine.base.holes import numbered_lines
+from engine.history.reward_records import Place, parts_of
+
+PADDING = "pad"
+
+
+@dataclass(frozen=True)
+class DumpRow:
+    """One output without its texts. ``prompt`` is a digest: equal for equal prompts."""
+
+    group: str
+    rollout: int
+    output: int
+    score: float | None
+    parts: dict[str, float] | None
+    length: int
+    prompt: str
+    place: Place
+
+
+def dump_files(folder: Path) -> dict[int, Path]:
+    """The dumps in a folder by their step."""
+    try:
+        return {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdigit()}
+    except OSError:
+        return {}
+
+
+def read_rows(path: Path, cancelled: Cancelled = bool) -> Iterator[DumpRow]:
+    """The rows of a dump, padding left out; ends early when cancelled."""
+    numbers: Counter[str] = Counter()
+    for place, line in _lines(path, cancelled):
+        record = jsonl.parse_line(line)
+        if record is not None and (row := _row(record, place, numbers)) is not None:
+            yield row
+
+
+def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterator[DumpRow]:
+    """The rows whose prompt is exactly this text; the others are not even parsed."""
+    needles = tuple(json.dumps(prompt, ensure_ascii=how).encode() for how in (False, True))
+    numbers: Counter[str] = Counter()
+    for place, line in _lines(path, cancelled):
+        if any(needle in line for needle in needles):
+            record = jsonl.parse_line(line)
+            if record is not None and record.get("input") == prompt:
+                row = _row(record, place, numbers)
+                if row is not None:
+                    yield row
+
+
+def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
+    try:
+        handle = files.open_regular(path)
+    except OSError:
+        return
+    with handle:
+        for offset, line in numbered_lines(handle.fileno()):
+            if cancelled():
+                return
+            yield Place(path, offset, len(line)), line
+
+
+def _row(record: dict[str, Any], place: Place, numbers: Counter[str]) -> DumpRow | None:
+    uid, prompt, text = (_text(record.get(key)) for key in ("uid", "input", "output"))
+    if uid.startswith(PADDING) or not ("output" in record or "score" in record):
+        return None
+    digest = hashlib.blake2b(prompt.encode(errors="replace"), digest_size=8).hexdigest()
+    group, rollout, output = _split(uid, f"prompt-{digest}")
+    if rollout is None:
+        rollout = numbers[group]
+        numbers[group] += 1
+    score = jsonl.number(record.get("score"))
+    return DumpRow(group, rollout, output, score, parts_of(record), len(text), digest, place)
+
+
+def _split(uid: str, unnamed: str) -> tuple[str, int | None, int]:
+    """Group, rollout and output; the rollout is None where the row does not say it."""
+    parts = uid.rsplit("_", 2)
+    if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+        return parts[0], int(parts[1]), int(parts[2])
+    return uid or unnamed, None, 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

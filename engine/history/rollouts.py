@@ -1,0 +1,379 @@
+"""What a run's model answered: verl's dump of each step joined with our reward records.
+
+A row of the dump and a record belong together when group and rollout are the same: the group is
+the sample's part of the dump's ``uid``, so joins never cross groups. Texts stay in the files; a
+step holds numbers and the places of its texts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.growing import Cancelled
+from engine.history.advantage import Estimator, is_flat, sample_std
+from engine.history.reward_records import (
+    Failure,
+    Key,
+    Place,
+    RewardRecords,
+    Split,
+    Verdict,
+    text_of,
+)
+from engine.history.rollout_dump import DumpRow, dump_files, read_rows, read_rows_of
+from engine.runs.rundir import Attempt, RunDir
+
+_STEPS_BACK = 4
+"""Asynchronous training uses rollouts that were made, and recorded, up to so many steps before."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One rollout. ``score`` is what verl trained on, or else what was recorded; None: failed.
+
+    ``advantage`` is None where verl had none to give: the answer failed, was left out of the step
+    (``trained`` is False), or the estimator is not GRPO.
+    """
+
+    rollout: int
+    score: float | None
+    length: int
+    trained: bool
+    advantage: float | None = None
+    parts: Mapping[str, float] | None = None
+    judge: tuple[float | None, ...] = ()
+    gold: tuple[float | None, ...] = ()
+    error: Failure | None = None
+    places: tuple[Place, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return self.score is None
+
+    def text(self) -> str:
+        """Read from the files. The outputs of several turns follow each other."""
+        texts = [place.read() for place in self.places]
+        return "\n\n".join(str(record.get("output", text_of(record))) for record in texts)
+
+    def ground_truth(self) -> str:
+        """Read from the files: the right answer of the row; empty where there is none."""
+        record = self.places[-1].read() if self.places else {}
+        truth = record.get("gts", record.get("ground_truth"))
+        return "" if truth is None else str(truth)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The answers to one prompt in one step. ``place`` is None while no dump has the prompt."""
+
+    id: str
+    answers: tuple[Answer, ...]
+    question_id: str = ""
+    digest: str = ""
+    place: Place | None = None
+
+    def prompt(self) -> str:
+        """Read from the files; empty where they do not have it."""
+        found = self.place.read().get("input") if self.place else None
+        return found if isinstance(found, str) else ""
+
+    @cached_property
+    def compared(self) -> tuple[Answer, ...]:
+        """The answers whose scores make the group's mean: those of the step, while it has any."""
+        scored = [answer for answer in self.answers if answer.score is not None]
+        return tuple([answer for answer in scored if answer.trained] or scored)
+
+    @cached_property
+    def scores(self) -> tuple[float, ...]:
+        return tuple(answer.score for answer in self.compared if answer.score is not None)
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.scores) / len(self.scores) if self.scores else None
+
+    @property
+    def std(self) -> float | None:
+        """The sample deviation that the advantage divides by."""
+        return sample_std(self.scores) if self.scores else None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all answers have one score: no advantage, nothing to learn."""
+        return is_flat(self.scores)
+
+    @cached_property
+    def best(self) -> Answer | None:
+        """The first with the highest score."""
+        return max(self.compared, key=lambda answer: answer.score or 0.0, default=None)
+
+    def wins(self, answer: Answer) -> bool:
+        """Whether no answer of the group scored higher, and some scored less."""
+        best = self.best
+        if best is None or best.score is None or answer.score is None or self.is_flat:
+            return False
+        return len(self.scores) > 1 and answer.score >= best.score
+
+
+@dataclass(frozen=True)
+class StepRollouts:
+    """A step's groups in the order of the dump; not ``dumped`` while verl has not written it."""
+
+    split: Split
+    step: int
+    attempt: int
+    dumped: bool
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A prompt met again: its group in one step, and how well it was answered."""
+
+    step: int
+    group: str
+    scores: tuple[float, ...]
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.scores) / len(self.scores) if self.scores else None
+
+    @property
+    def best(self) -> float | None:
+        return max(self.scores, default=None)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The files of one attempt."""
+
+    attempt: int
+    dumps: Mapping[Split, Path]
+    records: RewardRecords
+
+
+class RolloutStore:
+    """The rollouts of a run directory, or of a folder that verl dumped to.
+
+    Of a step that several attempts made, the latest dump counts. May be used from any thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        config = _config(path)
+        self.estimator = Estimator.of(config)
+        self.weights = _weights(config)
+        self._sources: tuple[_Source, ...] = ()
+        self._lock = threading.Lock()
+
+    def steps(self, split: Split, cancelled: Cancelled = bool) -> tuple[int, ...]:
+        """The steps that have rollouts by now, ascending."""
+        with self._lock:
+            self._look(cancelled)
+            found: set[int] = set()
+            for source in self._sources:
+                found.update(dump_files(source.dumps[split]), source.records.steps(split))
+            return tuple(sorted(found))
+
+    def load(self, split: Split, step: int, cancelled: Cancelled = bool) -> StepRollouts:
+        """A step's numbers; without groups when nothing is known of it."""
+        with self._lock:
+            self._look(cancelled)
+            source, dump = self._source_of(split, step)
+            if source is None:
+                return StepRollouts(split, step, 0, False, ())
+            rows = list(read_rows(dump, cancelled)) if dump else []
+            verdicts = _verdicts(source.records, split, step, rows)
+        groups = _groups(rows, verdicts, dump is not None)
+        if split == "train" and dump is not None:
+            groups = [_with_advantages(group, self.estimator) for group in groups]
+        return StepRollouts(split, step, source.attempt, dump is not None, tuple(groups))
+
+    def visits(
+        self, prompt: str, split: Split, cancelled: Cancelled = bool
+    ) -> Iterator[tuple[int, list[Visit]]]:
+        """Step by step, all of them: where this prompt was answered."""
+        for step in self.steps(split):
+            if cancelled():
+                return
+            with self._lock:
+                _, dump = self._source_of(split, step)
+            rows = read_rows_of(dump, prompt, cancelled) if dump else ()
+            scores: dict[str, dict[int, float | None]] = {}
+            for row in rows:
+                scores.setdefault(row.group, {})[row.rollout] = row.score
+            yield step, [Visit(step, group, _known(found)) for group, found in scores.items()]
+
+    def _look(self, cancelled: Cancelled) -> None:
+        known = {source.records.path: source for source in self._sources}
+        self._sources = tuple(
+            known.get(source.records.path, source) for source in _sources(self.path)
+        )
+        for source in self._sources:
+            source.records.look(cancelled)
+
+    def _source_of(self, split: Split, step: int) -> tuple[_Source | None, Path | None]:
+        """The attempt that a step is taken from, and its dump."""
+        for source in reversed(self._sources):
+            dump = source.dumps[split] / f"{step}.jsonl"
+            if dump.is_file():
+                return source, dump
+        for source in reversed(self._sources):
+            if step in source.records.steps(split):
+                return source, None
+        return None, None
+
+
+def _sources(path: Path) -> list[_Source]:
+    if attempts := RunDir(path).attempts():
+        return [_source(attempt) for attempt in attempts]
+    own = path / "rollouts"
+    folder = own if own.is_dir() else path
+    dumps: dict[Split, Path] = {"train": folder, "val": path / "validation"}
+    return [_Source(1, dumps, RewardRecords(path / "reward.jsonl"))]
+
+
+def _source(attempt: Attempt) -> _Source:
+    dumps: dict[Split, Path] = {"train": attempt.rollouts, "val": attempt.validation}
+    return _Source(attempt.number, dumps, RewardRecords(attempt.reward))
+
+
+def _verdicts(
+    records: RewardRecords, split: Split, step: int, rows: list[DumpRow]
+) -> dict[Key, Verdict]:
+    """The records of a step, and those of rows that were generated a few steps earlier."""
+    found = records.at(split, step)
+    wanted = {row.group for row in rows}
+    if rows:
+        # Groups that the dump does not have belong to another step, or lost all their answers.
+        lost = {key[0] for key, verdict in found.items() if verdict.reward is None}
+        found = {key: one for key, one in found.items() if key[0] in wanted | lost}
+    for earlier in range(step - 1, max(-1, step - 1 - _STEPS_BACK), -1):
+        missing = wanted - {group for group, _ in found}
+        if not missing:
+            break
+        before = records.at(split, earlier)
+        found |= {key: one for key, one in before.items() if key[0] in missing}
+    return found
+
+
+def _groups(rows: list[DumpRow], verdicts: Mapping[Key, Verdict], dumped: bool) -> list[Group]:
+    dumped_rows: dict[str, dict[int, list[DumpRow]]] = {}
+    for row in rows:
+        dumped_rows.setdefault(row.group, {}).setdefault(row.rollout, []).append(row)
+    recorded: dict[str, list[Verdict]] = {}
+    for verdict in verdicts.values():
+        recorded.setdefault(verdict.key[0], []).append(verdict)
+    return [
+        _group(name, dumped_rows.get(name, {}), recorded.get(name, []))
+        for name in dict.fromkeys([*dumped_rows, *recorded])
+    ]
+
+
+def _group(name: str, rows: Mapping[int, list[DumpRow]], verdicts: list[Verdict]) -> Group:
+    by_rollout = {verdict.key[1]: verdict for verdict in verdicts}
+    answers = [_answer(outputs, by_rollout.pop(rollout, None)) for rollout, outputs in rows.items()]
+    answers += [_left_out(verdict, number) for number, verdict in enumerate(by_rollout.values())]
+    first = next((outputs[0] for outputs in rows.values()), None)
+    question = next((verdict.question_id for verdict in verdicts if verdict.question_id), "")
+    return Group(
+        name,
+        tuple(sorted(answers, key=lambda answer: answer.rollout)),
+        question,
+        first.prompt if first else "",
+        first.place if first else None,
+    )
+
+
+def _answer(rows: list[DumpRow], verdict: Verdict | None) -> Answer:
+    """A dumped rollout. verl scores, and takes the advantage of, its last output."""
+    outputs = sorted(rows, key=lambda row: row.output)
+    last = outputs[-1]
+    answer = Answer(
+        last.rollout,
+        last.score,
+        sum(row.length for row in outputs),
+        trained=True,
+        parts=last.parts,
+        places=tuple(row.place for row in outputs),
+    )
+    return answer if verdict is None else _judged(answer, verdict)
+
+
+def _judged(answer: Answer, verdict: Verdict) -> Answer:
+    return replace(
+        answer,
+        parts=verdict.parts or answer.parts,
+        judge=verdict.judge,
+        gold=verdict.gold,
+        error=verdict.error,
+    )
+
+
+def _left_out(verdict: Verdict, number: int) -> Answer:
+    """Recorded but not dumped: without a reward, alone in its group, or of a step that goes on."""
+    rollout = verdict.key[1]
+    answer = Answer(
+        number if rollout is None else rollout,
+        verdict.reward,
+        verdict.length,
+        trained=False,
+        places=(verdict.place,),
+    )
+    return _judged(answer, verdict)
+
+
+def _with_advantages(group: Group, estimator: Estimator) -> Group:
+    compared = [one for one in group.answers if one.trained and one.score is not None]
+    found = estimator.advantages([one.score for one in compared if one.score is not None])
+    if found is None:
+        return group
+    given = {one.rollout: value for one, value in zip(compared, found, strict=True)}
+    answers = (
+        replace(one, advantage=given.get(one.rollout)) if one.trained else one
+        for one in group.answers
+    )
+    return replace(group, answers=tuple(answers))
+
+
+def _known(scores: Mapping[int, float | None]) -> tuple[float, ...]:
+    return tuple(score for score in scores.values() if score is not None)
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config = RunDir(path).read_manifest().get("config")
+    entries = config.items() if isinstance(config, dict) else ()
+    return {key: entry.get("value") for key, entry in entries if isinstance(entry, dict)}
+
+
+def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
+    """What each term counts in the reward; None where the run does not say it."""
+    named = {
+        "length_penalty": config.get("reward_config.lambda_len"),
+        "info_value": config.get("reward_config.lambda_info"),
+        "defense_penalty": config.get("reward_config.lambda_defense"),
+    }
+    known = {key: float(value) for key, value in named.items() if isinstance(value, int | float)}
+    if len(known) < len(named):
+        return None
+    signs = {"length_penalty": -1.0, "info_value": 1.0, "defense_penalty": -1.0}
+    return {"alignment": 1.0, **{key: signs[key] * value for key, value in known.items()}}
+
+
+def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
+    """``step`` when it has rollouts, the newest one for None; UsageError otherwise."""
+    if not steps and RunDir(path).read_manifest().get("kind") == "sft":
+        raise UsageError(f"{path}: no rollouts: supervised training generates none")
+    if not steps:
+        raise UsageError(f"{path}: no rollouts (neither rollouts/<step>.jsonl nor reward.jsonl)")
+    if step is None:
+        return steps[-1]
+    if step not in steps:
+        near = min(steps, key=lambda one: abs(one - step))
+        raise UsageError(f"{path}: step {step} has no rollouts; the nearest is {near}")
+    return step

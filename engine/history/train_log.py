@@ -1,0 +1,161 @@
+"""One line per step: verl's metrics joined with what our reward recorded, one history per run."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.tail import Tail
+from engine.history import metrics
+from engine.history.rewards import Record, reward_metrics, validation_metrics
+from engine.runs.rundir import Attempt
+
+Metrics = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of ``train_log.jsonl``. A metric is None when it was NaN or infinite.
+
+    ``redone`` marks a step that an earlier attempt had logged already: the later line counts.
+    """
+
+    step: int
+    attempt: int
+    time: float
+    metrics: Mapping[str, float | None]
+    redone: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        mark = {"redone": True} if self.redone else {}
+        return {
+            "v": 1,
+            "step": self.step,
+            "attempt": self.attempt,
+            "t": self.time,
+            **mark,
+            "metrics": dict(self.metrics),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Step | None:
+        """The step of a line, or None; what is no metric, or no number, is left out."""
+        step, values = jsonl.integer(raw.get("step")), raw.get("metrics")
+        if step is None or not isinstance(values, dict):
+            return None
+        attempt = jsonl.integer(raw.get("attempt")) or 1
+        moment = jsonl.moment(raw.get("t")) or 0.0
+        return cls(step, attempt, moment, numbers(values), raw.get("redone") is True)
+
+
+class StepJoiner:
+    """Joins an attempt's ``metrics.jsonl`` and ``reward.jsonl`` as both grow.
+
+    The reward workers append before verl logs the step, so once a step's metrics line is there
+    its rollout records are too. Memory is bounded: records are dropped when their step is joined.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._metrics = Tail(attempt.metrics)
+        self._reward = Tail(attempt.reward)
+        self.scored = 0
+        """How many rollouts were recorded so far, with a reward or without one."""
+        self._last: Record = {"step": -1}
+        self._train: dict[int | None, list[Record]] = defaultdict(list)
+        self._validation: dict[int | None, list[Record]] = defaultdict(list)
+
+    def new_steps(self) -> list[Step]:
+        """The steps logged since the last call."""
+        # The metrics first: a record that arrives in between then belongs to a later step.
+        logged = [record for line in self._metrics.lines() if (record := jsonl.parse_line(line))]
+        self._collect()
+        return [step for record in logged if (step := self._join(record)) is not None]
+
+    def _collect(self) -> None:
+        for line in self._reward.lines():
+            record = jsonl.parse_line(line)
+            if record is None:
+                continue
+            self.scored += 1
+            split = self._validation if record.get("split") == "val" else self._train
+            split[jsonl.integer(record.get("step"))].append(record)
+
+    def _join(self, record: Record) -> Step | None:
+        number, data = jsonl.integer(record.get("step")), record.get("data")
+        if number is None or not isinstance(data, dict):
+            return None
+        if number < self._last["step"] or record == self._last:
+            return None  # An earlier line again: somebody wrote the file anew.
+        self._last = record
+        values = verl_metrics(data)
+        values.update(reward_metrics(_take(self._train, number)))
+        values.update(validation_metrics(_take(self._validation, number)))
+        _add_gpu_phase(values)
+        return Step(number, self._attempt.number, time.time(), values)
+
+
+def verl_metrics(data: Mapping[str, Any]) -> Metrics:
+    """verl's numbers under canonical names; verl writes NaN and infinities as null."""
+    return {metrics.canonical(name): value for name, value in numbers(data).items()}
+
+
+def numbers(data: Mapping[str, Any]) -> Metrics:
+    """The numbers and nulls of ``data``; a NaN or infinity is None, any other value is dropped."""
+    return {
+        jsonl.line(name) or "": jsonl.number(value)
+        for name, value in data.items()
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    }
+
+
+def read_steps(train_log: Path) -> Iterator[Step]:
+    """The steps of a ``train_log.jsonl``, in the order they were written."""
+    for record in jsonl.read(train_log):
+        if (step := Step.from_json(record)) is not None:
+            yield step
+
+
+def last_validation(train_log: Path) -> float | None:
+    """The reward of the newest validation that has one."""
+    rewards = (step.metrics.get(metrics.VALIDATION_REWARD) for step in read_steps(train_log))
+    return next(reversed([reward for reward in rewards if reward is not None]), None)
+
+
+def history(steps: Iterable[Step]) -> list[Step]:
+    """One entry per step, in order: of a step that was redone, the latest.
+
+    Lines of one attempt about the same step are one entry: verl's SFT trainer logs a step's
+    validation on a line of its own.
+    """
+    latest: dict[int, Step] = {}
+    for step in steps:
+        before = latest.get(step.step)
+        if before is not None and before.attempt == step.attempt:
+            step = replace(step, metrics={**before.metrics, **step.metrics})
+        latest[step.step] = step
+    return [latest[number] for number in sorted(latest)]
+
+
+def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:
+    """The records of a step, with those that name none; older leftovers are dropped."""
+    for old in [key for key in records if key is not None and key < step]:
+        del records[old]
+    return records.pop(step, []) + records.pop(None, [])
+
+
+def _add_gpu_phase(values: Metrics) -> None:
+    """Seconds of the step that neither waited for rewards nor saved: generation, training, sync.
+
+    Rewards that are computed while other rollouts are generated keep nothing waiting.
+    """
+    step, reward = values.get(metrics.STEP_TIME), values.get(metrics.REWARD_WAIT)
+    if step is None or reward is None:
+        return
+    save = values.get("timing_s/save_checkpoint") or 0.0
+    values[metrics.GPU_PHASE] = max(0.0, step - reward - save)

@@ -1,0 +1,201 @@
+"""What a run ran on: software, code, machine and data, taken before its first step."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pynvml
+
+from engine.base.errors import UsageError
+from engine.base.fingerprints import content_hash, sampled_hash
+from engine.base.masking import shown
+
+PACKAGES = (
+    "torch",
+    "verl",
+    "ray",
+    "transformers",
+    "tokenizers",
+    "tensordict",
+    "TransferQueue",
+    "accelerate",
+    "datasets",
+    "peft",
+    "vllm",
+    "flash-attn",
+    "numpy",
+    "pyarrow",
+    "openai",
+    "wandb",
+    "textual",
+)
+
+_PREFIXES = (
+    "GRUBRICS_",
+    "VERL_",
+    "RAY_",
+    "CUDA_",
+    "WANDB_",
+    "HF_",
+    "NCCL_",
+    "PYTORCH_",
+    "REWARD_",
+    "JUDGE_",
+    "RUBRIC_",
+    "AZURE_",
+    "OPENAI_",
+)
+_NAMES = frozenset({"USE_CONTRASTIVE", "OMP_NUM_THREADS", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"})
+_READ_WHOLE = 64 << 20
+"""Bytes of a file of a model."""
+_GIT_PATIENCE_S = 5.0
+
+
+def environment_snapshot(env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Python, packages and the variables that steer a run; secrets are masked."""
+    variables = os.environ if env is None else env
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "host": platform.node(),
+        "packages": package_versions(),
+        "variables": {
+            name: shown(name, variables[name])
+            for name in sorted(variables)
+            if name in _NAMES or name.startswith(_PREFIXES)
+        },
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that decide how a run behaves; missing ones are left out."""
+    versions = ((name, package_version(name)) for name in PACKAGES)
+    return {name: version for name, version in versions if version is not None}
+
+
+def package_version(name: str) -> str | None:
+    """The installed version of a distribution, without importing it."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def git_snapshot(cwd: Path) -> dict[str, Any] | None:
+    """Commit, branch and whether files differ from it; None outside a repository."""
+    commit = _git(cwd, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changed = _git(cwd, "status", "--porcelain")
+    return {
+        "commit": commit,
+        "branch": _git(cwd, "rev-parse", "--abbrev-ref", "HEAD"),
+        "dirty": None if changed is None else bool(changed),
+    }
+
+
+def hardware_snapshot() -> dict[str, Any]:
+    """CPU, memory (bytes) and GPUs of this machine."""
+    return {
+        "cpu": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "memory": psutil.virtual_memory().total,
+        "gpus": gpus(),
+    }
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Name and memory (bytes) of every NVIDIA GPU; empty without a driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """SHA-256, size in bytes, and rows of a parquet or JSONL file (None for other files).
+
+    Raises UsageError when the file cannot be read.
+    """
+    try:
+        return {
+            "sha256": content_hash(path),
+            "bytes": path.stat().st_size,
+            "rows": _rows(path),
+        }
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def model_fingerprint(path: Path) -> dict[str, Any]:
+    """``fingerprint`` of a file of a model; of a large one ``sampled_sha256`` in place of
+    ``sha256``. Raises UsageError when the file cannot be read."""
+    try:
+        size = path.stat().st_size
+        if size <= _READ_WHOLE:
+            return {"sha256": content_hash(path), "bytes": size}
+        return {"sampled_sha256": sampled_hash(path), "bytes": size}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def _gpu(index: int) -> dict[str, Any]:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return {
+        "index": index,
+        "name": str(pynvml.nvmlDeviceGetName(handle)),
+        "memory": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+    }
+
+
+def _rows(path: Path) -> int | None:
+    if path.suffix == ".jsonl":
+        with path.open("rb") as handle:
+            return sum(1 for line in handle if line.strip())
+    if path.suffix != ".parquet":
+        return None
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except pa.ArrowException:
+        return None
+
+
+def _git(cwd: Path, *arguments: str) -> str | None:
+    """Output of a git command that takes no lock, or None when it fails."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())

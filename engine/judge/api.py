@@ -1,0 +1,280 @@
+"""A judge behind the OpenAI protocol: Azure OpenAI, OpenAI, or any compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+
+from engine.base.masking import mask_text
+from engine.judge.base import ErrorKind, JudgeResult, ScoringError, Tokens
+from engine.judge.credentials import Credentials, find_credentials
+from engine.judge.retry import RETRYABLE, Backoff
+from engine.judge.slots import Slots
+from engine.judge.wire import ReplyError, judge_messages, read_scores, shortened
+from engine.rubrics.settings import JudgeSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: ScoringError
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One call: its scores or its failure, and the seconds spent waiting and calling."""
+
+    outcome: tuple[float, ...] | _Failure
+    waited_s: float
+    latency_s: float
+    tokens: Tokens | None
+
+
+class ApiJudge:
+    """Grades all answers of a question in one chat completion, with retries of its own."""
+
+    def __init__(
+        self,
+        client: openai.AsyncOpenAI,
+        settings: JudgeSettings,
+        slots: Slots,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._slots = slots
+        self._backoff = backoff or Backoff()
+
+    async def evaluate_answers_batched(
+        self, question: str, answers: Sequence[str], rubric: str
+    ) -> JudgeResult:
+        """Try up to ``max_attempts`` times. A reply that cannot be read is a failed attempt and
+        never becomes zeros. The slot is free during the waits between attempts.
+        """
+        messages = judge_messages(question, answers, rubric)
+        so_far = JudgeResult(None, None, None, 0.0, 0)
+        while True:
+            tried = await self._try(messages, len(answers))
+            so_far = _counted(so_far, tried)
+            if not isinstance(tried.outcome, _Failure):
+                return replace(so_far, scores=tried.outcome, latency_s=tried.latency_s)
+            error, attempt = self._safe(tried.outcome.error), so_far.attempts
+            last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
+            self._log(error, attempt, last)
+            if last:
+                return replace(so_far, error=error)
+            await asyncio.sleep(
+                self._backoff.wait_s(attempt, error.kind, tried.outcome.retry_after_s)
+            )
+
+    async def aclose(self) -> None:
+        """Close the connections to the server."""
+        await self._client.close()
+
+    async def _try(self, messages: list[dict[str, str]], n_answers: int) -> _Try:
+        queued = time.perf_counter()
+        async with self._slots.held():
+            started = time.perf_counter()
+            outcome, tokens = await self._call(messages, n_answers)
+            return _Try(outcome, started - queued, time.perf_counter() - started, tokens)
+
+    async def _call(
+        self, messages: list[dict[str, str]], n_answers: int
+    ) -> tuple[tuple[float, ...] | _Failure, Tokens | None]:
+        """Scores or the failure, and the tokens of the reply, which an unreadable one costs too."""
+        tokens: Tokens | None = None
+        try:
+            # The client's own limit counts silence between bytes; this one counts the whole call.
+            async with asyncio.timeout(self._settings.timeout_s):
+                completions = self._client.chat.completions.with_raw_response
+                raw = await completions.create(**self._request(messages))
+            if page := _page(raw.http_response):
+                return _Failure(page), None
+            reply = _completion(raw)
+            tokens = _tokens(reply)
+            return read_scores(_content(reply), n_answers), tokens
+        except (TimeoutError, openai.APITimeoutError):
+            limit = self._settings.timeout_s
+            error = ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)")
+        except openai.OpenAIError as problem:
+            return _classified(problem, self._settings.model), tokens
+        except ValueError as problem:
+            error = ScoringError("parse", f"{problem}")
+        except Exception as problem:  # whatever the client meets must cost one sample, not a run
+            error = ScoringError("other", f"{type(problem).__name__}: {problem}")
+        return _Failure(error), tokens
+
+    def _safe(self, error: ScoringError) -> ScoringError:
+        """The error as it may be logged and kept."""
+        return replace(error, message=mask_text(error.message, self._client.api_key))
+
+    def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": messages,
+            "max_completion_tokens": self._settings.max_tokens,
+        }
+        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter altogether
+            request["temperature"] = self._settings.temperature
+        return request
+
+    def _log(self, error: ScoringError, attempt: int, last: bool) -> None:
+        what = "judge: parse failure" if error.kind == "parse" else f"judge: {error.kind}"
+        then = "giving up" if last else "retrying"
+        limit = self._settings.max_attempts
+        log.warning("%s (attempt %d/%d, %s): %s", what, attempt, limit, then, error.message)
+
+
+def _counted(so_far: JudgeResult, tried: _Try) -> JudgeResult:
+    """With one more attempt: what it waited and cost, and why it failed."""
+    failed = (tried.outcome.error.kind,) if isinstance(tried.outcome, _Failure) else ()
+    tokens = so_far.tokens
+    if tried.tokens is not None:
+        before = tokens or Tokens(0, 0)
+        tokens = Tokens(before.input + tried.tokens.input, before.output + tried.tokens.output)
+    return replace(
+        so_far,
+        semaphore_wait_s=(so_far.semaphore_wait_s or 0.0) + tried.waited_s,
+        attempts=so_far.attempts + 1,
+        failed_attempts=(*so_far.failed_attempts, *failed),
+        tokens=tokens,
+    )
+
+
+def _tokens(reply: Any) -> Tokens | None:
+    usage = getattr(reply, "usage", None)
+    sent, received = (getattr(usage, n, None) for n in ("prompt_tokens", "completion_tokens"))
+    both = isinstance(sent, int) and isinstance(received, int)
+    return Tokens(int(sent or 0), int(received or 0)) if both else None
+
+
+def make_api_judge(
+    settings: JudgeSettings,
+    slots: Slots,
+    env: Mapping[str, str],
+    backoff: Backoff | None = None,
+) -> ApiJudge:
+    """A judge for ``settings.provider`` azure or openai; UsageError without credentials."""
+    client = _client(settings, find_credentials(settings, env))
+    return ApiJudge(client, settings, slots, backoff)
+
+
+def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOpenAI:
+    # A redirect to another host would take Azure's key along.
+    http = openai.DefaultAsyncHttpxClient(follow_redirects=False)
+    if settings.provider == "azure":
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=credentials.endpoint or "",
+            api_key=credentials.key,
+            api_version=credentials.api_version,
+            timeout=settings.timeout_s,
+            max_retries=0,
+            http_client=http,
+        )
+    return openai.AsyncOpenAI(
+        base_url=credentials.endpoint,
+        api_key=credentials.key,
+        timeout=settings.timeout_s,
+        max_retries=0,
+        http_client=http,
+    )
+
+
+def _completion(raw: Any) -> Any:
+    """The completion of a response; ReplyError quotes what is none."""
+    text = raw.http_response.text
+    try:
+        reply = raw.parse()
+    except ValueError as error:  # a body that is no JSON, which the client lets through
+        raise ReplyError(f"the reply is no JSON: {shortened(text)}") from error
+    if not getattr(reply, "choices", None):
+        raise ReplyError(f"the reply has no choices: {shortened(text)}")
+    return reply
+
+
+def _content(reply: Any) -> str:
+    choices = reply.choices
+    content = getattr(choices[0].message, "content", None)
+    if not content:
+        reason = choices[0].finish_reason
+        hint = "; raise judge.max_tokens" if reason == "length" else ""
+        raise ReplyError(f"the reply has no content (finish_reason {reason}{hint})")
+    return str(content)
+
+
+def _page(response: Any) -> ScoringError | None:
+    """The error of a web page that answers in place of an API; None for anything else.
+
+    Of the address only the host is shown: a path may hold a key. Servers that fail or limit calls
+    answer with pages too, and are asked again.
+    """
+    is_html = response.headers.get("content-type", "").lower().startswith("text/html")
+    if response.status_code == 429 or response.status_code >= 500:
+        return None
+    if not is_html and not response.text.lstrip("\ufeff \t\r\n").startswith("<"):
+        return None
+    where = response.url.netloc.decode(errors="replace").rpartition("@")[2]
+    status = response.status_code
+    # A page of a proxy that starts up may pass; a page for what does not exist will not.
+    kind: ErrorKind = "parse" if status < 400 else "other"
+    return ScoringError(kind, f"{where} answers with a web page, no API (status {status})")
+
+
+def _classified(error: openai.OpenAIError, model: str) -> _Failure:
+    if isinstance(error, openai.APIStatusError) and (page := _page(error.response)):
+        return _Failure(page)
+    message = " ".join(str(error).split())
+    code = error.code if isinstance(error, openai.APIError) else None
+    if code and code not in message:  # insufficient_quota, content_filter, ...: it tells most
+        message = f"{message} ({code})"
+    if (target := _redirects_to(error)) is not None:
+        message = f"{message}: the address redirects to {target}"
+    if isinstance(error, openai.NotFoundError):
+        message = f"model '{model}' was not found: {message}"
+    return _Failure(ScoringError(_kind(error), message), _retry_after(error))
+
+
+def _redirects_to(error: openai.OpenAIError) -> str | None:
+    """The host alone: the rest of an address may hold a key."""
+    if not isinstance(error, openai.APIStatusError) or not error.response.is_redirect:
+        return None
+    try:
+        host = urlsplit(error.response.headers["location"]).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return host or "another path"
+
+
+def _kind(error: openai.OpenAIError) -> ErrorKind:
+    if isinstance(error, openai.APIConnectionError):
+        return "connection"
+    if isinstance(error, openai.APIResponseValidationError):
+        return "parse"
+    status = error.status_code if isinstance(error, openai.APIStatusError) else 0
+    named: dict[int, ErrorKind] = {
+        401: "auth",
+        402: "auth",
+        403: "auth",
+        404: "not_found",
+        408: "timeout",
+        429: "rate_limit",
+    }
+    return named.get(status, "server" if status >= 500 else "other")
+
+
+def _retry_after(error: openai.OpenAIError) -> float | None:
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    try:
+        return max(0.0, float(error.response.headers.get("retry-after", "")))
+    except ValueError:
+        return None

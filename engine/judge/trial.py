@@ -1,0 +1,165 @@
+"""A judge tried by hand: one call with a question of its own, then several at once.
+
+Every second of the several gives the wrong answer first, and in every second pair of them the wrong
+answer is the longer one: a judge that goes by the order or the length of the answers, and not by
+what they say, then contradicts itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.base.stats import percentile
+from engine.judge.base import Judge, JudgeResult
+from engine.judge.factory import make_judge
+from engine.rubrics.settings import JudgeSettings
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a judge is asked. ``answers`` go from the best to the worst; nothing is expected of one
+    alone."""
+
+    question: str
+    answers: tuple[str, ...]
+    rubric: str
+
+    @property
+    def swapped(self) -> Probe:
+        return replace(self, answers=self.answers[::-1])
+
+
+LONG_RIGHT = Probe(
+    "What is diabetes?",
+    (
+        "A disease in which there is too much glucose in the blood for a long time.",
+        "A kind of weather.",
+    ),
+    "Points: 2, Item: Mentions glucose",
+)
+LONG_WRONG = replace(
+    LONG_RIGHT,
+    answers=(
+        "Too much glucose in the blood.",
+        "A kind of weather. It comes up when warm air rises, and it ends with heavy rain.",
+    ),
+)
+
+
+_SAME = 0.01
+"""Scores that are closer than that tell nothing apart."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """By how much the right answer was scored above the wrong one, in each call that asked for the
+    right one first (``straight``) or last (``swapped``)."""
+
+    straight: tuple[float, ...]
+    swapped: tuple[float, ...] = ()
+
+    @property
+    def all(self) -> tuple[float, ...]:
+        return (*self.straight, *self.swapped)
+
+    @property
+    def wrong(self) -> float:
+        """The share of the calls in which the right answer was not scored higher."""
+        return sum(margin <= 0 for margin in self.all) / len(self.all) if self.all else 0.0
+
+    @property
+    def follows_order(self) -> bool:
+        """Whether the answer that stands first, or last, is always the better one."""
+        signs = {margin > 0 for margin in self.straight}, {margin < 0 for margin in self.swapped}
+        return 0 not in self.all and signs[0] == signs[1] and len(signs[0]) == 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``first`` alone, then ``more`` with ``at_once`` calls in flight. No call was repeated.
+
+    The scores of every call are those of the right answer and of the wrong one, whatever order they
+    were asked in. ``seconds`` is how long all of ``more`` took together.
+    """
+
+    first: JudgeResult
+    more: tuple[JudgeResult, ...] = ()
+    at_once: int = 1
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> tuple[JudgeResult, ...]:
+        return tuple(one for one in (self.first, *self.more) if one.error is not None)
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """What the calls that were scored said."""
+        straight = [self.first, *self.more[1::2]]
+        margins = [_margins(straight), _margins(self.more[::2])]
+        return Verdicts(*margins)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How often each kind of error ended one of ``more``."""
+        return Counter(one.error.kind for one in self.more if one.error is not None)
+
+    @property
+    def refused(self) -> float:
+        """The share of the calls in flight that the server's rate limit refused."""
+        return self.kinds["rate_limit"] / len(self.more) if self.more else 0.0
+
+    @property
+    def p50(self) -> float | None:
+        """Seconds of a call that was answered; without ``more`` that of the first."""
+        return percentile(self._latencies(), 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        return percentile(self._latencies(), 0.95)
+
+    def _latencies(self) -> list[float]:
+        known = (one.latency_s for one in self.more or (self.first,))
+        return sorted(one for one in known if one is not None)
+
+
+def try_judge(
+    settings: JudgeSettings, env: Mapping[str, str], calls: int, own: Probe | None = None
+) -> Trial:
+    """Ask once and, where that was answered, ``calls`` times more as a run would: at most
+    ``judge.max_concurrent`` at once. ``own`` takes the place of the built-in question. Raises
+    UsageError without credentials."""
+    once = settings.model_copy(update={"max_attempts": 1})
+    probes = (LONG_RIGHT, LONG_WRONG) if own is None else (own,)
+    return asyncio.run(_try(make_judge(once, None, env), settings.max_concurrent, calls, probes))
+
+
+async def _try(judge: Judge, limit: int, calls: int, probes: Sequence[Probe]) -> Trial:
+    try:
+        first = await _ask(judge, probes[0])
+        if first.error is not None or calls < 1:
+            return Trial(first)
+        started = time.perf_counter()
+        turns = ((probes[number // 2 % len(probes)], number % 2 == 0) for number in range(calls))
+        asking = (_ask(judge, probe, is_swapped) for probe, is_swapped in turns)
+        more = await asyncio.gather(*asking)
+        return Trial(first, tuple(more), min(limit, calls), time.perf_counter() - started)
+    finally:
+        await judge.aclose()
+
+
+async def _ask(judge: Judge, probe: Probe, is_swapped: bool = False) -> JudgeResult:
+    asked = probe.swapped if is_swapped else probe
+    result = await judge.evaluate_answers_batched(asked.question, asked.answers, asked.rubric)
+    if result.scores is None or not is_swapped:
+        return result
+    return replace(result, scores=result.scores[::-1])
+
+
+def _margins(results: Sequence[JudgeResult]) -> tuple[float, ...]:
+    scored = (result.scores for result in results if result.scores is not None)
+    margins = (scores[0] - scores[-1] for scores in scored if len(scores) > 1)
+    return tuple(0.0 if abs(margin) < _SAME else margin for margin in margins)

@@ -1,0 +1,135 @@
+"""Lines of a file of any size, found from any byte of it without having read the rest."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.base import files
+
+BLOCK = 256 * 1024
+LONGEST = 64 * BLOCK
+"""A longer stretch without a newline is cut into lines, so that nothing reads without end."""
+
+_CACHED_BLOCKS = 24
+
+
+@dataclass(frozen=True)
+class Line:
+    """Bytes ``start`` to ``end`` of a file, the line end included."""
+
+    start: int
+    end: int
+
+
+class LogFile:
+    """An open file that stays readable whatever becomes of its name.
+
+    ``size`` is what was told last (``grow``), so that every answer fits together. A line ends at a
+    newline, and at a multiple of ``LONGEST`` when there is none in the ``LONGEST`` bytes before it:
+    so it is the same line from whichever of its bytes one asks.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._opened_by: LogFile | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> LogFile:
+        """Raises OSError for what cannot be read at any place: no file, a pipe, a device."""
+        file = cls(files.open_descriptor(path))
+        weakref.finalize(file, os.close, file.descriptor)
+        return file
+
+    def twin(self) -> LogFile:
+        """The same open file for another thread: they share no cache."""
+        other = LogFile(self.descriptor)
+        other._opened_by = self  # Whose end would close it.
+        return other
+
+    def grow(self, size: int) -> None:
+        """The file has ``size`` bytes now."""
+        self.size = size
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from ``start`` to ``end``; fewer where the file lost them."""
+        try:
+            return os.pread(self.descriptor, max(0, min(end, self.size) - start), start)
+        except OSError:
+            return b""
+
+    def block(self, number: int) -> bytes:
+        """Bytes ``number * BLOCK`` and on, at most ``BLOCK`` of them."""
+        start = number * BLOCK
+        length = min(BLOCK, self.size - start)
+        data = self._blocks.get(number)
+        if data is None or len(data) < length:
+            data = self._blocks[number] = self.read(start, start + BLOCK)
+            if len(self._blocks) > _CACHED_BLOCKS:
+                self._blocks.popitem(last=False)
+        self._blocks.move_to_end(number)
+        return data
+
+    def line_start(self, offset: int) -> int:
+        """Where the line begins that holds the byte at ``offset``."""
+        cut = offset // LONGEST * LONGEST
+        found = self._last_newline(cut, offset)
+        if found is None and cut:
+            found = self._last_newline(cut - LONGEST, cut)
+        return cut if found is None else found + 1
+
+    def line_end(self, start: int) -> int:
+        """Where the line ends that begins at ``start``: the start of the next one."""
+        cut = start // LONGEST * LONGEST + LONGEST
+        found = self._first_newline(start, cut)
+        if found is None and start > cut - LONGEST and cut < self.size:
+            cut += LONGEST
+            found = self._first_newline(cut - LONGEST, cut)
+        return min(cut, max(self.size, start + 1)) if found is None else found + 1
+
+    def first_line(self, offset: int) -> int:
+        """The first start of a line at or after ``offset``; the size when there is none."""
+        if offset >= self.size:
+            return self.size
+        start = self.line_start(offset)
+        return start if start == offset else self.line_end(start)
+
+    def forward(self, offset: int) -> Iterator[Line]:
+        """The lines from the one that holds ``offset``, downwards."""
+        start = self.line_start(max(0, offset)) if offset < self.size else self.size
+        while start < self.size:
+            line = Line(start, self.line_end(start))
+            yield line
+            start = line.end
+
+    def backward(self, offset: int) -> Iterator[Line]:
+        """The lines that end at or before ``offset``, the nearest first."""
+        end = self.line_start(offset) if offset < self.size else self.size
+        while end > 0:
+            line = Line(self.line_start(end - 1), end)
+            yield line
+            end = line.start
+
+    def _first_newline(self, start: int, end: int) -> int | None:
+        """The first newline from ``start`` to before ``end``, which is the end of a block."""
+        for number in range(start // BLOCK, min(end, self.size + BLOCK - 1) // BLOCK):
+            base = number * BLOCK
+            found = self.block(number).find(b"\n", max(0, start - base))
+            if found >= 0:
+                return base + found
+        return None
+
+    def _last_newline(self, start: int, end: int) -> int | None:
+        """The last newline from ``start``, which is the start of a block, to before ``end``."""
+        for number in range((end - 1) // BLOCK, start // BLOCK - 1, -1):
+            base = number * BLOCK
+            found = self.block(number).rfind(b"\n", 0, end - base)
+            if found >= 0:
+                return base + found
+        return None

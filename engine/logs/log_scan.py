@@ -1,0 +1,171 @@
+"""Reading all of a log in a process of its own: what it holds, or which lines match.
+
+The screen stays quick because nothing here shares its interpreter lock, and a regular expression
+that takes for ever can be ended: ``re`` cannot be interrupted, a process can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.logs.log_file import BLOCK, LogFile
+from engine.logs.log_lines import errors_in, sources_in, steps_in
+from engine.logs.log_query import Query
+
+PIECE = 4 * BLOCK
+"""Bytes looked at between two answers."""
+
+MAX_HITS = 2_000_000
+_POLL_S = 0.2
+_PATIENCE_S = 60
+
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """``query`` looks for lines; without one the whole log is surveyed.
+
+    ``origin`` is where to begin: downwards to the end and then upwards from there, or upwards
+    first. Then the file is followed.
+    """
+
+    origin: int = 0
+    upwards_first: bool = True
+    query: Query | None = None
+
+
+class Scan:
+    """A scanning process. ``found`` blocks, so it is for a thread; ``cancel`` is for anybody."""
+
+    def __init__(self, file: LogFile, job: Job) -> None:
+        root = str(Path(__file__).parents[2])
+        code = f"import sys; sys.path.insert(0, {root!r}); from {__name__} import main; main()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-E", "-c", code, str(file.descriptor), json.dumps(asdict(job))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[file.descriptor],
+        )
+
+    def found(self) -> Iterator[Found]:
+        """What was found from byte ``from`` to ``to``, piece after piece, until it is cancelled.
+
+        A later piece replaces what was found there before. It ends early when one piece takes
+        longer than a minute.
+        """
+        assert self._process.stdout is not None
+        with contextlib.suppress(ValueError):
+            for line in self._process.stdout:
+                yield json.loads(line)
+
+    def cancel(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def scan(file: LogFile, job: Job) -> Iterator[Found]:
+    """What ``job`` asks for in the file as it is now, piece by piece, and ``done`` at the end."""
+    examine = _survey if job.query is None else _matches(job.query)
+    for start, end in _pieces(file.size, job.origin, job.upwards_first):
+        first, last = file.first_line(start), file.first_line(end)
+        if first < last:
+            yield {"from": first, "to": last, **examine(file, first, last)}
+    yield {"done": file.size}
+
+
+def follow(file: LogFile, done: int, job: Job) -> Found | None:
+    """What the file gained since it had ``done`` bytes, with the line that was torn then."""
+    size = os.fstat(file.descriptor).st_size
+    if size <= done:
+        return None
+    file.grow(size)
+    start = file.line_start(done)
+    # A writer may be quicker than a look: more than this is left for the next one.
+    file.grow(min(size, done + 16 * PIECE))
+    examine = _survey if job.query is None else _matches(job.query)
+    return {"from": start, "to": file.size, **examine(file, start, file.size), "done": file.size}
+
+
+def main() -> None:
+    """The scanning process: ends when nobody reads its answers or holds its input open."""
+    file, job = LogFile(int(sys.argv[1])), _job(json.loads(sys.argv[2]))
+    if job.query is None:
+        os.nice(10)
+    done, hits = file.size, 0
+    # Its default is to end the process, which an expression that never ends cannot prevent: nobody
+    # may be there any more to cancel it.
+    signal.alarm(_PATIENCE_S)
+    for found in scan(file, job):
+        signal.alarm(_PATIENCE_S)
+        _say(found)
+        hits += len(found.get("hits", ()))
+        if hits > MAX_HITS:
+            _say({"full": MAX_HITS})
+            return
+    while not select.select([sys.stdin], [], [], _POLL_S)[0]:
+        signal.alarm(_PATIENCE_S)
+        if gained := follow(file, done, job):
+            done = file.size
+            _say(gained)
+
+
+def _job(raw: dict[str, Any]) -> Job:
+    query = raw["query"]
+    return Job(
+        raw["origin"],
+        raw["upwards_first"],
+        Query(tuple(query["patterns"]), query["source"]) if query else None,
+    )
+
+
+def _say(found: Found) -> None:
+    try:
+        print(json.dumps(found, separators=(",", ":")), flush=True)
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def _pieces(size: int, origin: int, upwards_first: bool) -> Iterator[tuple[int, int]]:
+    """Stretches that together are the whole file, the nearest to ``origin`` first."""
+    middle = min(origin, size) // PIECE * PIECE
+    starts = list(range(0, size, PIECE))
+    above, below = [s for s in starts if s < middle], [s for s in starts if s >= middle]
+    if upwards_first:
+        # The piece that holds the origin is the first one on the way up.
+        ordered = [*below[:1], *reversed(above), *below[1:]]
+    else:
+        ordered = [*below, *reversed(above)]
+    for start in ordered:
+        yield start, min(start + PIECE, size)
+
+
+def _matches(query: Query) -> Callable[[LogFile, int, int], Found]:
+    def examine(file: LogFile, start: int, end: int) -> Found:
+        return {"hits": [start + place for place in query.search(file.read(start, end))]}
+
+    return examine
+
+
+def _survey(file: LogFile, start: int, end: int) -> Found:
+    """Newlines in each block, and the lines that log a step or an error."""
+    data = file.read(start, end)
+    blocks = range(start // BLOCK, (max(start, end - 1)) // BLOCK + 1)
+    counts = {n: file.block(n).count(b"\n") for n in blocks}
+    return {
+        "newlines": counts,
+        "steps": [(step, start + place) for step, place in steps_in(data)],
+        "errors": [start + place for place in errors_in(data)],
+        "sources": sources_in(data),
+    }

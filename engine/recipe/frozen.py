@@ -1,0 +1,164 @@
+"""The recipe as it was launched, kept with the run: what is edited later does not change a run.
+
+``recipe.yaml`` in the run directory holds every value that somebody set, whether in the file, on
+the command line or in the environment. The trainer of every attempt reads this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from engine.base.fingerprints import content_hash
+from engine.own_reward.code import code_files
+from engine.own_reward.inputs import input_files
+from engine.own_reward.kept_code import OF_CODE, OF_DATA, OF_INPUTS
+from engine.recipe.compose import verl_config
+from engine.recipe.effective import effective
+from engine.recipe.keys import flatten, unflatten
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import reward_function
+from engine.recipe.sft_compose import sft_values
+from engine.runs import manifest
+from engine.runs.rundir import RunDir
+
+Config = Mapping[str, Mapping[str, Any]]
+"""Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
+``${...}`` that stands for a secret."""
+
+_NOT_TRAINING = re.compile(
+    r"supervision\."
+    r"|guard\."
+    r"|logging\."
+    r"|grubrics\.(description|reward_timeout_s|reward_check_s)$"
+    r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
+    r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"
+    r"|trainer\.(project_name|experiment_name|logger|default_local_dir|default_hdfs_dir)$"
+    r"|trainer\.(rollout|validation)_data_dir$"
+    r"|trainer\.(save_freq|test_freq|val_before_train|val_only|log_val_generations)$"
+    r"|trainer\.(max_actor_ckpt_to_keep|max_critic_ckpt_to_keep|esi_redundant_time)$"
+    r"|trainer\.(remove_previous_ckpt_in_save|del_local_ckpt_after_load)$"
+    r"|trainer\.(resume_mode|resume_from_path|ray_wait_register_center_timeout)$"
+    r"|data\.(val_files|val_file|val_batch_size|dataloader_num_workers)$"
+    r"|ray_kwargs\.|global_profiler\.|transfer_queue\.|.+\.(profiler|trace)\."
+)
+
+
+def training_values(recipe: Recipe) -> dict[str, Any]:
+    """The effective values that decide which weights come out.
+
+    Left out is what only decides where a run is kept and how it is watched: supervision, loggers
+    and names, output folders, how often is saved and validated and how many are kept, what is
+    resumed, how many processes load data or wait for the judge and how patiently, profilers and
+    Ray's own settings. Two runs that differ there only may share a checkpoint folder. The number
+    of steps stays in: learning rate schedules depend on it.
+    """
+    grpo = recipe.kind == "grpo"
+    values = dict(flatten(verl_config(recipe, Path()))) if grpo else dict(recipe.values)
+    return {key: value for key, value in values.items() if not _NOT_TRAINING.match(key)}
+
+
+def code_hashes(recipe: Recipe) -> dict[str, str]:
+    """The files of the recipe's own reward function and those it reads, as
+    ``records.own_code.code_values`` names those of a run."""
+    function = reward_function(recipe)
+    files = code_files(function)
+    names = {path: path.relative_to(files[0].parent) for path in files}
+    return {
+        **{f"{OF_CODE} {name}": content_hash(path) for path, name in names.items()},
+        **{f"{OF_INPUTS} {path}": content_hash(path) for path in input_files(function)},
+    }
+
+
+def training_data_hashes(recipe: Recipe) -> dict[str, str]:
+    """The training files, as ``records.own_code.data_values`` names those of a run. Validation
+    decides no weights."""
+    value = recipe.get("data.train_files") or recipe.get("data.train_file")
+    names = value if isinstance(value, list) else [value]
+    paths = [Path(str(name)).expanduser() for name in names if name]
+    return {f"{OF_DATA} {path}": content_hash(path) for path in paths if path.is_file()}
+
+
+def training_fingerprint(recipe: Recipe) -> str:
+    """SHA-256 of ``training_values``, of the training files and of the recipe's own reward
+    function, in hex."""
+    files = {**training_data_hashes(recipe), **code_hashes(recipe)}
+    values = {**training_values(recipe), **files}
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
+    """Every value that the trainer gets with its origin, as the manifest keeps them.
+
+    verl's SFT trainer has a configuration of its own, which follows from the recipe's: its keys
+    begin with ``verl.``.
+    """
+    whole = effective(recipe, attempt_dir)
+    config = {
+        key: {
+            "value": value,
+            "origin": whole.origins.get(key, "default"),
+            **({"reference": True} if key in recipe.secret_references else {}),
+        }
+        for key, value in whole.values.items()
+    }
+    if recipe.kind == "sft":
+        for key, value in sft_values(recipe, attempt_dir).items():
+            config[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
+    return config
+
+
+VERL = "verl."
+
+
+def is_chosen(entry: Mapping[str, Any]) -> bool:
+    """Whether a person set the value of a manifest's entry."""
+    return entry["origin"] not in ("default", "implied")
+
+
+def in_file(recipe: Recipe) -> dict[str, Any]:
+    """What the file that a person wrote says of the keys that were overridden since.
+
+    The kept recipe of a run holds the run's overrides as if a file said so: what a file said is in
+    the manifest beside it.
+    """
+    own = {change.key: change.before for change in recipe.changes}
+    run = RunDir(recipe.path.parent)
+    earlier = manifest.in_file(run.read_manifest()) if run.recipe == recipe.path else {}
+    return {**own, **earlier}
+
+
+def pinned_recipe(config: Config) -> str:
+    """The YAML of a recipe that has the values of ``config``.
+
+    Those that follow from others are left out: every attempt works them out again.
+    """
+    chosen = {
+        key: entry["value"] if entry.get("reference") else _literal(entry["value"])
+        for key, entry in config.items()
+        if is_chosen(entry)
+    }
+    head = "# What this run was launched with. Edits are overwritten; launch a new run instead.\n"
+    return head + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
+
+
+def _literal(value: Any) -> Any:
+    """``value`` so that reading it finds no reference in it: all were filled in at the launch."""
+    if isinstance(value, str):
+        return value.replace("${", "\\${")
+    if isinstance(value, dict):
+        return {key: _literal(item) for key, item in value.items()}
+    return [_literal(item) for item in value] if isinstance(value, list) else value
+
+
+def pinned_argv(kind: str, path: Path) -> list[str]:
+    """The command of a trainer that reads ``path`` and no variable of its environment."""
+    return [sys.executable, "-m", f"engine.train.{kind}", "--config", str(path), "--no-env"]

@@ -1,0 +1,152 @@
+"""Can the model be loaded from the hub? One request, as the trainer's first one will be.
+
+A HEAD request for the model's ``config.json`` on ``HF_ENDPOINT`` with the token that
+huggingface_hub would send. The hub names a refusal in ``X-Error-Code``. Redirects are not followed:
+the hub answers with one where it has the file, and the token must not go elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO, Any, Literal
+from urllib.parse import urlsplit
+
+from engine.base import files, jsonl
+from engine.base.addresses import is_cleartext
+from engine.base.masking import mask_url
+
+DEFAULT_ENDPOINT = "https://huggingface.co"
+PATIENCE_S = 5.0
+_TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_ON = ("1", "on", "yes", "true")
+
+State = Literal[
+    "there", "gated", "denied", "refused", "missing", "empty", "busy", "unreachable", "invalid",
+    "exposed",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``there``; ``gated``: its terms must be accepted; ``denied``: the token is refused;
+    ``refused``: the request is, for a reason that ``detail`` may tell; ``missing``: no such model,
+    or a private one; ``empty``: it has no ``config.json``; ``busy``: the hub limits requests or
+    fails; ``unreachable``; ``invalid``: no http(s) address; ``exposed``: not asked, as the token
+    would travel readable. ``detail`` is one line without credentials.
+    """
+
+    state: State
+    detail: str = ""
+
+
+def is_offline(env: Mapping[str, str]) -> str | None:
+    """The variable that forbids to ask the hub."""
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return next((name for name in names if env.get(name, "").lower() in _ON), None)
+
+
+def endpoint(env: Mapping[str, str]) -> str:
+    return (env.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).strip().rstrip("/")
+
+
+def find_token(env: Mapping[str, str]) -> tuple[str, str] | None:
+    """The token and where it was found: a variable, or the file of ``hf auth login``."""
+    if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").lower() in _ON:
+        return None
+    for name in _TOKEN_VARIABLES:
+        if token := env.get(name, "").strip():
+            return token, name
+    file = Path(env["HF_TOKEN_PATH"]) if env.get("HF_TOKEN_PATH") else hub_home(env) / "token"
+    try:
+        token = files.read_regular(file.expanduser(), 1 << 16).decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return (token, str(file)) if token else None
+
+
+def hub_home(env: Mapping[str, str]) -> Path:
+    """Where huggingface_hub keeps its files."""
+    home = env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(home).expanduser()
+
+
+def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> Answer:
+    """What the hub says of the model ``name``, within about ``patience_s`` seconds."""
+    base, token = endpoint(env), find_token(env)
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return Answer("invalid", f"HF_ENDPOINT={mask_url(base)} is not an http(s) address")
+    if token and is_cleartext(base, env):
+        detail = f"HF_ENDPOINT={mask_url(base)} is plain http, which would show the token to others"
+        return Answer("exposed", detail)
+    request = urllib.request.Request(f"{base}/{name}/resolve/main/config.json", method="HEAD")
+    if token:
+        request.add_unredirected_header("Authorization", f"Bearer {token[0]}")
+    answers: SimpleQueue[Answer] = SimpleQueue()
+    # A look-up of the host's address knows no time limit, so that it must not be waited for.
+    asking = threading.Thread(
+        target=lambda: answers.put(_ask(request, env, patience_s)), daemon=True
+    )
+    asking.start()
+    try:
+        return answers.get(timeout=patience_s + 1)
+    except Empty:
+        return Answer("unreachable", f"no answer within {patience_s:g} s")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: float) -> Answer:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies(env)), _NoRedirect)
+    try:
+        with opener.open(request, timeout=patience_s):
+            return Answer("there")
+    except urllib.error.HTTPError as error:
+        with error:
+            return _answer(error.code, error.headers, request.has_header("Authorization"))
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return Answer("unreachable", f"no answer within {patience_s:g} s")
+        text = reason.strerror if isinstance(reason, OSError) and reason.strerror else str(reason)
+        return Answer("unreachable", " ".join(text.split()))
+
+
+def _answer(status: int, headers: Message, has_token: bool) -> Answer:
+    """What an answer other than 200 means; a redirect leads to the file."""
+    if 300 <= status < 400:
+        return Answer("there")
+    code = str(headers.get("X-Error-Code") or "")
+    said = " ".join(str(headers.get("X-Error-Message") or "").split())[:160]
+    detail = mask_url(jsonl.line(f"{status} {said}".strip()) or str(status))
+    if code == "GatedRepo" or (status == 403 and "gated" in said):
+        return Answer("gated", detail)
+    if code in ("EntryNotFound", "RevisionNotFound"):
+        return Answer("empty", detail)
+    if code == "RepoNotFound" or status == 404:
+        return Answer("missing", detail)
+    if status == 401:  # the hub says so of a wrong token, and to a stranger of what does not exist
+        return Answer("denied" if has_token and "nvalid" in said else "missing", detail)
+    if status == 403:
+        return Answer("refused", detail)
+    return Answer("busy", detail)
+
+
+def _proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """Of the run's environment, as the trainer will use them."""
+    names = ("http", "https", "all")
+    found = {name: env.get(f"{name}_proxy") or env.get(f"{name.upper()}_PROXY") for name in names}
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,370 @@
+"""A recipe: one YAML file, the overrides on top of it, and where every value came from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+from yaml import YAMLError
+
+from engine.base import files
+from engine.base.errors import UsageError, nearest, unknown_name
+from engine.recipe import allowed
+from engine.recipe.expansion_limits import following, referenced, require_short
+from engine.recipe.keys import (
+    flatten,
+    is_open,
+    moved_to,
+    type_complaint,
+    unflatten,
+    verl_defaults,
+)
+from engine.recipe.nearest_key import nearest_key
+from engine.recipe.null_defaults import null_complaint
+from engine.recipe.resolving import resolve
+from engine.recipe.schema import Kind, own_defaults, own_sections
+from engine.recipe.secret_references import secret_references
+from engine.recipe.secrets import refuse_secret
+from engine.recipe.yaml_size import require_bounded
+
+Origin = Literal["default", "file", "cli", "environment", "implied"]
+"""Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
+
+CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
+"""The origins of values that a person set."""
+
+CONFIG_DIR = Path("configs")
+_LARGEST = 1 << 20
+"""Bytes of a recipe; one with every key of verl written out has some 40,000."""
+
+_MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
+
+ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
+
+# The shell wins over file and command line: that is what `REWARD_LAMBDA_INFO=0 ...` means.
+ENVIRONMENT_KEYS = {
+    "REWARD_LAMBDA_LEN": "reward_config.lambda_len",
+    "REWARD_LAMBDA_INFO": "reward_config.lambda_info",
+    "REWARD_LAMBDA_DEFENSE": "reward_config.lambda_defense",
+    "REWARD_CHAR_THRESHOLD": "reward_config.char_threshold",
+    "USE_CONTRASTIVE": "reward_config.use_contrastive",
+    "JUDGE_MAX_CONCURRENT": "judge.max_concurrent",
+    "RUBRIC_JUDGE_MODEL": "judge.model",
+    "JUDGE_MODEL": "judge.model",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that the command line or the environment set over the file's."""
+
+    key: str
+    before: Any
+    after: Any
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every effective value of a run, by dotted key, with its origin."""
+
+    name: str
+    path: Path
+    kind: Kind
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any]
+    origins: Mapping[str, Origin]
+    changes: tuple[Change, ...]
+    referenced: frozenset[str] = frozenset()
+    """The keys that a value which a person set refers to."""
+    secret_references: frozenset[str] = frozenset()
+    """Keys whose values are still ``${...}``, because they stand for secrets."""
+
+    def is_chosen(self, key: str) -> bool:
+        """Whether a person set the value, in the file, on the command line or by a variable."""
+        return self.origins.get(key) in CHOSEN
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The values as a nested dict."""
+        return unflatten(self.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """One top-level section as a nested dict."""
+        found = self.tree.get(name, {})
+        return cast(dict[str, Any], found)
+
+
+def find_config(name_or_path: str) -> Path:
+    """The file of a recipe: a path, or a bare name in ``configs/``."""
+    direct = Path(name_or_path)
+    if direct.is_file():
+        return direct
+    named = CONFIG_DIR / f"{direct.name.removesuffix('.yaml')}.yaml"
+    if direct.parent == Path() and named.is_file():
+        return named
+    raise _unknown_config(direct)
+
+
+_PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
+_FROM_PROGRAM = (
+    "For a script of verl: write a YAML file with 'grubrics: {kind: grpo}' and give the script's "
+    "key=value arguments after it. A job that was started otherwise: grubrics-tui watch ITS_LOG"
+)
+
+
+def _unknown_config(given: Path) -> UsageError:
+    """An error that names the nearest recipe, of the same folder or by its bare name."""
+    beside = sorted(given.parent.glob("*.y*ml")) if given.parent.is_dir() else []
+    known = {path.stem: str(path) for path in beside if _is_recipe(path)}
+    by_name = given.parent == Path()
+    if by_name:
+        known |= {name: name for name in recipe_names()}
+    close = nearest(given.stem, known)
+    if close is not None:
+        return UsageError(f"config '{given}' does not exist; did you mean '{known[close]}'?")
+    if known:
+        return unknown_name("config", str(given), known.values())
+    folders = f"in this folder and in {CONFIG_DIR}/" if by_name else f"in {given.parent}/"
+    return UsageError(f"config '{given}' does not exist; there is no recipe {folders}")
+
+
+def recipe_names() -> list[str]:
+    """Those that a bare name can be, in ``configs/``."""
+    return sorted(path.stem for path in CONFIG_DIR.glob("*.yaml") if _is_recipe(path))
+
+
+def load_recipe(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Recipe:
+    """Load, merge and check a recipe.
+
+    Later wins: verl's defaults, the file, ``key=value`` overrides, the environment.
+    Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
+    """
+    path = find_config(name_or_path)
+    file_values = _read_file(path)
+    kind = _kind(path, file_values)
+    cli_values = dict(_parse_override(text) for text in overrides)
+    if cli_values.get("grubrics.kind", kind) != kind:
+        raise UsageError(f"{path}: grubrics.kind={kind} is fixed; choose another config")
+    layers: list[tuple[Origin, dict[str, Any]]] = [
+        ("file", file_values),
+        ("cli", cli_values),
+        ("environment", _environment_values(kind, os.environ if env is None else env)),
+    ]
+    return _merge(path, kind, tuple(overrides), layers)
+
+
+def _merge(
+    path: Path, kind: Kind, overrides: tuple[str, ...], layers: list[tuple[Origin, dict[str, Any]]]
+) -> Recipe:
+    defaults = dict(flatten(_defaults(kind)))
+    merged: dict[str, Any] = dict(defaults)
+    origins: dict[str, Origin] = dict.fromkeys(merged, "default")
+    before: dict[str, Any] = {}
+    for origin, layer in layers:
+        where = _where(path, origin)
+        for key, value in layer.items():
+            key = ALIASES.get(key, key)
+            refuse_secret(where, key, value)
+            _check_key(where, key, value, defaults)
+            if origin != "file":
+                before.setdefault(key, merged.get(key))
+            _put(merged, origins, key, value, origin)
+    values = _resolve(path, merged)
+    references = secret_references(str(path), merged, values, os.environ)
+    values |= references
+    # What a mapping or a list of the command line holds came from there too.
+    origins |= {key: _origin(key, origins) for key in values if key not in origins}
+    _check_allowed(path, values, origins)
+    _check_sections(path, kind, values, origins)
+    changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
+    named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
+    implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
+    origins = {**origins, **implied}
+    kept = frozenset(references)
+    return Recipe(path.stem, path, kind, overrides, values, origins, changes, named, kept)
+
+
+def _where(path: Path, origin: Origin) -> str:
+    return f"{path}: {origin} override" if origin in ("cli", "environment") else f"{path}"
+
+
+def _origin(place: str, origins: Mapping[str, Origin]) -> Origin:
+    """Of the value at ``place``, or of the list that it is an element of."""
+    while place and place not in origins:
+        place = place.rpartition(".")[0]
+    return origins.get(place, "default")
+
+
+def _put(
+    values: dict[str, Any], origins: dict[str, Origin], key: str, value: Any, origin: Origin
+) -> None:
+    """Set a leaf; a leaf above it or leaves below it give way."""
+    parts = key.split(".")
+    above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
+    below = [name for name in values if name.startswith(f"{key}.")]
+    for name in [*above, *below]:
+        values.pop(name, None)
+        origins.pop(name, None)
+    values[key] = value
+    origins[key] = origin
+
+
+def _defaults(kind: Kind) -> dict[str, Any]:
+    verl = verl_defaults() if kind == "grpo" else {}
+    return {**verl, **own_defaults(kind)}
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    if path.suffix in _PROGRAMS:
+        raise UsageError(f"{path} is a program, not a recipe. {_FROM_PROGRAM}")
+    try:
+        text = files.read_regular(path, _LARGEST).decode()
+        require_bounded(str(path), text)
+        loaded = OmegaConf.load(path)
+    except RecursionError as error:
+        raise UsageError(f"{path}: its lists and mappings are nested too deeply") from error
+    except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
+        first_line = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path}: not a YAML file that can be read: {first_line}") from error
+    tree = OmegaConf.to_container(loaded, resolve=False)
+    if not isinstance(tree, dict) or not tree:
+        raise UsageError(f"{path}: empty, or not a mapping of sections")
+    leaves = list(flatten({str(key): value for key, value in tree.items()}))
+    values = dict(leaves)
+    twice = next((key for key in values if [name for name, _ in leaves].count(key) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path}: {twice} is set twice, below its section and by its dotted name")
+    return values
+
+
+def _is_recipe(path: Path) -> bool:
+    return path.is_file() and "grubrics:" in path.read_text(encoding="utf-8", errors="replace")
+
+
+def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
+    kind = values.get("grubrics.kind")
+    if kind is None:
+        raise UsageError(f"{path} is no recipe: it lacks grubrics.kind, which is sft or grpo")
+    if kind not in ("sft", "grpo"):
+        raise UsageError(f"{path}: grubrics.kind is {kind!r}; it must be sft or grpo")
+    return cast(Kind, kind)
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, separator, raw = text.partition("=")
+    key = key.lstrip("+").strip()
+    if key.startswith("~"):
+        name = _MISTYPED.sub("…", key.lstrip("~"))
+        raise UsageError(
+            f"override '~{name}': no key can be removed; set {name}=null where null is allowed, or "
+            "the value that it should have"
+        )
+    if not separator or not key:
+        # Not the whole: what was mistyped may be NAME:secret.
+        raise UsageError(f"override '{_MISTYPED.sub('…', text)}' is not key=value")
+    require_bounded(f"override '{key}'", raw)
+    try:
+        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise UsageError(f"override '{key}': the value cannot be read as YAML") from error
+    assert isinstance(value, dict)
+    return key, value["value"]
+
+
+def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
+    if kind != "grpo":
+        return {}
+    given = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
+    values = dict(_parse_override(f"{key}={value}") for key, value in given.items())
+    if "reward_config.use_contrastive" in values:
+        values["reward_config.use_contrastive"] = given["reward_config.use_contrastive"] == "1"
+    return values
+
+
+def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    now_called = moved_to(key)
+    if now_called is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+        raise UsageError(
+            f"{where}: {key} is a key of earlier versions of verl, and its V1 trainer never reads "
+            f"it; set {now_called}"
+        )
+    if key.endswith("._target_") and value != defaults.get(key):
+        raise UsageError(f"{where}: {key} is the class that verl makes of the section; remove it")
+    if key in defaults:
+        expected = null_complaint(key, value, defaults[key]) or type_complaint(
+            key, value, defaults[key]
+        )
+        if expected is not None:
+            raise UsageError(f"{where}: {key}={value!r} must be {expected}")
+        return
+    if is_open(key, defaults):
+        return
+    if any(name.startswith(f"{key}.") for name in defaults):
+        raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
+    raise _unknown_key(where, key, defaults)
+
+
+def _unknown_key(where: str, key: str, known: Iterable[str]) -> UsageError:
+    close = nearest_key(key, known)
+    hint = f"; did you mean '{close}'?" if close else ""
+    return UsageError(f"{where}: unknown key '{key}'{hint}")
+
+
+def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in ``${...}`` references."""
+    try:
+        require_short(str(path), values)
+        return resolve(values)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: its ${{...}} references form too long a chain") from error
+
+
+def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
+    """Of the values that a person set, with their references filled in."""
+    for key, origin in origins.items():
+        if origin not in CHOSEN or key not in values:
+            continue
+        if values[key] == "???":
+            raise UsageError(f"{_where(path, origin)}: {key} is missing")
+        expected = allowed.complaint(key, values[key])
+        if expected is not None:
+            raise UsageError(f"{_where(path, origin)}: {key}={values[key]!r} must be {expected}")
+
+
+def _check_sections(
+    path: Path, kind: Kind, values: Mapping[str, Any], origins: Mapping[str, Origin]
+) -> None:
+    model = own_sections(kind)
+    tree = unflatten(values)
+    try:
+        checked = model.model_validate({name: tree.get(name, {}) for name in model.model_fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        where = _where(path, _origin(key, origins))
+        given = first["input"]
+        if given is None:
+            default = dict(flatten(own_defaults(kind))).get(key)
+            hint = "" if default is None else f"; leave it out for the default, {default!r}"
+            raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
+        raise UsageError(f"{where}: {key}={given!r}: {first['msg']}") from error
+    for key, value in flatten(checked.model_dump()):
+        if value == "???":
+            raise UsageError(f"{path}: {key} is missing")

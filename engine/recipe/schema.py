@@ -1,0 +1,180 @@
+"""The sections of a recipe that are ours, as models that refuse unknown keys."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from engine.base.errors import nearest
+from engine.base.masking import is_secret_name
+from engine.findings.families import ALARMS, instead_of
+from engine.rubrics.settings import JudgeSettings, RewardSettings
+
+Kind = Literal["sft", "grpo"]
+_SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ProjectSection(Section):
+    """What neither verl nor the judge knows about a run."""
+
+    kind: Kind = "grpo"
+    device: Literal["cpu", "cuda"] = "cuda"
+    description: str = ""
+    seed: int = 42
+    max_failed_share: float = Field(default=0.5, ge=0, le=1)
+    """The run stops when more than this share of a step's rollouts got no reward."""
+    max_refill_batches: int = Field(default=10, ge=0)
+    """The run stops when a step replaces more than this many times ``data.train_batch_size``
+    prompts, because their rollouts got equal rewards, none, or are too stale."""
+    reward_timeout_s: float = Field(default=120.0, gt=0)
+    """A call of the recipe's own reward function is cut after so many seconds, and its rollout has
+    no reward."""
+    reward_check_s: float = Field(default=10.0, ge=0)
+    """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
+    exposed: bool = False
+    """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
+
+
+class ModelSection(Section):
+    path: str = "???"
+    trust_remote_code: bool = False
+    custom_chat_template: str | None = None
+    """Text of a template to use in place of the model's; it is saved with the trained model."""
+
+
+class LoraSection(Section):
+    r: int = Field(default=0, ge=0)
+    """LoRA rank; 0 trains every weight."""
+    alpha: int = 32
+    target_modules: str | list[str] = "all-linear"
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+
+
+class SftDataSection(Section):
+    train_file: str = "???"
+    val_file: str | None = None
+    max_seq_length: int = Field(default=2560, ge=1)
+    ignore_input_ids_mismatch: bool = False
+    """Train on conversations that the chat template renders otherwise message by message."""
+
+
+class TrainingSection(Section):
+    output_dir: str = "???"
+    num_train_epochs: int = Field(default=3, ge=1)
+    max_steps: int = -1
+    """Stop after this many steps; -1 runs every epoch."""
+    per_device_train_batch_size: int = Field(default=8, ge=1)
+    gradient_accumulation_steps: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=2.0e-5, gt=0)
+    lr_scheduler_type: Literal["cosine", "constant"] = "cosine"
+    warmup_ratio: float = Field(default=0.1, ge=0, le=1)
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    bf16: bool = True
+    gradient_checkpointing: bool = False
+    logging_steps: int = Field(default=1, ge=1)
+    save_steps: int = -1
+    """Save every so many steps; -1 saves only at the end."""
+    seed: int = 42
+    n_gpus: int = Field(default=1, ge=1)
+    master_port: int = Field(default=0, ge=0, le=65535)
+    """Rendezvous port of torch.distributed; 0 takes a free one."""
+    resume_from: str | None = None
+    """A ``global_step_<n>`` folder to go on from; null starts from the model."""
+
+
+class LoggingSection(Section):
+    project: str = "grubrics-transfer"
+    run_name: str = "sft"
+    report_to: list[Literal["console", "file", "wandb"]] = ["console", "file"]
+
+
+class SupervisionSection(Section):
+    """How the run's supervisor treats it."""
+
+    interrupt_patience_s: float = Field(default=15.0, ge=0)
+    """Seconds between SIGINT and SIGTERM when the run is stopped; verl needs about 5."""
+    terminate_patience_s: float = Field(default=5.0, ge=0)
+    """Seconds between SIGTERM and SIGKILL."""
+    stall_factor: float = Field(default=8.0, gt=1)
+    """A run is stalled after this many median step times without a step ..."""
+    stall_floor_s: float = Field(default=60.0, ge=0)
+    """... and at least this many seconds."""
+    start_patience_s: float = Field(default=1800.0, ge=0)
+    """Before two steps are known, a run is stalled after so many seconds without one."""
+    stack_dumps: bool = True
+    """Whether a stall is located with py-spy, where the system allows it."""
+    queue_fast_failure_s: float = Field(default=120.0, ge=0)
+    """Two runs in a row that failed within so many seconds of their start stop the queue."""
+
+
+class GuardSection(Section):
+    """What watches a run that nobody watches. Nothing is guarded unless it is asked for."""
+
+    stop_on: list[str] = []
+    """Severities, classes or ids of findings that stop the run, e.g. ``[critical, loss_nan]``."""
+    stop_at_once: bool = False
+    """Stop at once instead of after the next checkpoint."""
+    notify_on: list[str] = ["critical", "error"]
+    command: list[str] = []
+    """Run, without a shell, with the finding as JSON in GRUBRICS_FINDING."""
+    webhook_variable: str | None = None
+    """Name of the environment variable that holds the address a finding is posted to."""
+    every_s: float = Field(default=10.0, ge=0.5)
+
+    @field_validator("stop_on", "notify_on")
+    @classmethod
+    def _can_fire(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if options := instead_of(name):
+                close = nearest(name, options)
+                hint = f"did you mean '{close}'?" if close else f"severities are {_SEVERITIES}"
+                told = "no finding is called {name}; {hint}"
+                raise PydanticCustomError("never_fires", told, {"name": repr(name), "hint": hint})
+        return names
+
+    @field_validator("webhook_variable")
+    @classmethod
+    def _is_masked(cls, name: str | None) -> str | None:
+        if name is None or is_secret_name(name):
+            return name
+        raise PydanticCustomError(
+            "unmasked",
+            "must have WEBHOOK in it, e.g. GUARD_WEBHOOK: by its name a variable is known as a "
+            "secret wherever variables are recorded",
+        )
+
+
+class CommonSections(Section):
+    grubrics: ProjectSection = ProjectSection()
+    supervision: SupervisionSection = SupervisionSection()
+    guard: GuardSection = GuardSection()
+
+
+class GrpoSections(CommonSections):
+    judge: JudgeSettings = JudgeSettings()
+    reward_config: RewardSettings = RewardSettings()
+
+
+class SftSections(CommonSections):
+    model: ModelSection = ModelSection()
+    lora: LoraSection = LoraSection()
+    data: SftDataSection = SftDataSection()
+    training: TrainingSection = TrainingSection()
+    logging: LoggingSection = LoggingSection()
+
+
+def own_sections(kind: Kind) -> type[CommonSections]:
+    """The model that checks our sections of a recipe of this kind."""
+    return GrpoSections if kind == "grpo" else SftSections
+
+
+def own_defaults(kind: Kind) -> dict[str, Any]:
+    """Our sections' defaults as a nested dict."""
+    return own_sections(kind)().model_dump()

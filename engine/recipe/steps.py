@@ -1,0 +1,91 @@
+"""How many optimiser steps a recipe asks for and its data can give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from engine.recipe.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """``asked`` is None when only rows and epochs say how long the run is.
+
+    ``bounded``: whether the run ends with its epochs even when more steps were asked for.
+    ``trains``: False for a run that only validates (``trainer.val_only``).
+    """
+
+    rows: int
+    batch: int
+    epochs: int
+    asked: int | None
+    bounded: bool
+    trains: bool = True
+
+    @property
+    def reachable(self) -> int:
+        """verl drops the last, incomplete batch of every epoch."""
+        return self.rows // self.batch * self.epochs
+
+    @property
+    def total(self) -> int:
+        if not self.trains:
+            return 0
+        if self.asked is None:
+            return self.reachable
+        return min(self.asked, self.reachable) if self.bounded else self.asked
+
+    def arithmetic(self) -> str:
+        """How many steps the epochs give."""
+        per_epoch = self.rows // self.batch
+        return (
+            f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')} an epoch"
+            f" x {count_of(self.epochs, 'epoch')} = {self.reachable}"
+        )
+
+
+def count_of(number: int, what: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def step_plan(recipe: Recipe) -> StepPlan | None:
+    """The plan, or None while the training file is missing or unreadable."""
+    try:
+        return _grpo_plan(recipe) if recipe.kind == "grpo" else _sft_plan(recipe)
+    except (OSError, ValueError, TypeError, ZeroDivisionError):
+        return None
+
+
+def _grpo_plan(recipe: Recipe) -> StepPlan:
+    files = recipe.get("data.train_files")
+    names = files if isinstance(files, list) else [files]
+    rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names)
+    limit = recipe.get("data.train_max_samples")
+    if limit is not None and limit > 0:
+        rows = min(rows, limit)
+    asked = recipe.get("trainer.total_training_steps")
+    return StepPlan(
+        rows=rows,
+        batch=int(recipe.get("data.train_batch_size")),
+        epochs=int(recipe.get("trainer.total_epochs")),
+        asked=None if asked is None else int(asked),
+        bounded=True,
+        trains=not recipe.get("trainer.val_only"),
+    )
+
+
+def _sft_plan(recipe: Recipe) -> StepPlan:
+    with Path(recipe.get("data.train_file")).expanduser().open("rb") as handle:
+        rows = sum(1 for line in handle if line.strip())
+    batch = (
+        recipe.get("training.per_device_train_batch_size")
+        * recipe.get("training.gradient_accumulation_steps")
+        * recipe.get("training.n_gpus")
+    )
+    asked = recipe.get("training.max_steps")
+    epochs = recipe.get("training.num_train_epochs")
+    return StepPlan(rows, batch, epochs, asked if asked > 0 else None, bounded=False)

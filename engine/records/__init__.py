@@ -1,1 +1,0 @@
-"""What stays after a run: experiment-log entries."""

@@ -1,0 +1,1 @@
+"""What stays after runs: comparisons and experiment-log entries."""

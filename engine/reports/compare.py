@@ -1,0 +1,186 @@
+"""Two to eight runs side by side: how they did, and what differs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import UsageError, unknown_name
+from engine.doctor.health import Health
+from engine.doctor.metrics.ablation import ablation_findings
+from engine.findings.finding import Finding
+from engine.history.metrics import canonical
+from engine.reports.differences import (
+    Difference,
+    config_differences,
+    environment_differences,
+)
+from engine.reports.kinds import different_kinds, shared_metrics
+from engine.reports.measures import Found, Measure, findings, measures
+from engine.reports.reward_scale import reward_differences
+from engine.reports.run_record import RunRecord, common_step, trained_values
+from engine.runs.rundir import RunDir
+
+FEWEST, MOST = 2, 8
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """A run that should differ from the baseline and does not, and how that shows."""
+
+    run: str
+    finding: Finding
+
+    def to_json(self) -> dict[str, Any]:
+        one = self.finding
+        told = {"id": one.id, "severity": str(one.severity), "title": one.title, "cause": one.cause}
+        return {"run": self.run, **told, "remedies": [cure.title for cure in one.remedies]}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``baseline`` is the place of the run that deltas are to. ``until`` is the step at which all
+    runs are compared, None: each at its own end."""
+
+    ids: tuple[str, ...]
+    baseline: int
+    common: int | None
+    until: int | None
+    summary: tuple[Measure, ...]
+    config: tuple[Difference, ...]
+    environment: tuple[Difference, ...]
+    no_effect: tuple[NoEffect, ...] = ()
+    reward_keys: tuple[str, ...] = ()
+    """What makes the runs' rewards different quantities."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of recipes, where they are not all of one."""
+    shared: tuple[str, ...] = ()
+    """The metrics that every run has logged."""
+    health: tuple[Health | None, ...] = ()
+    """Of each run; None for one that has not finished."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": list(self.ids),
+            "baseline": self.ids[self.baseline],
+            "common_step": self.common,
+            "compared_at": self.until,
+            "summary": [row.to_json(self.ids, self.baseline) for row in self.summary],
+            "config": [self._difference(one) for one in self.config],
+            "environment": [self._difference(one) for one in self.environment],
+            "no_effect": [one.to_json() for one in self.no_effect],
+            "reward_scale": list(self.reward_keys),
+            "different_kinds": list(self.kinds),
+            "shared_metrics": list(self.shared),
+            "health": {
+                run: None if health is None else health.to_json()
+                for run, health in zip(self.ids, self.health, strict=True)
+            },
+        }
+
+    def _difference(self, one: Difference) -> dict[str, Any]:
+        cells = [None if cell is None else cell.to_json() for cell in one.cells]
+        values = dict(zip(self.ids, cells, strict=True))
+        return {"section": one.section, "key": one.key, "values": values}
+
+
+def check_choice(runs: Sequence[RunDir]) -> None:
+    """UsageError unless these are two to eight different runs."""
+    names = [run.id for run in runs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"run '{twice}' is named twice; a comparison needs different runs")
+    if not FEWEST <= len(runs) <= MOST:
+        raise UsageError(f"{len(runs)} run(s) chosen; a comparison takes {FEWEST} to {MOST}")
+
+
+class Comparer:
+    """Compares the same runs again and again; works out anew only what has changed."""
+
+    def __init__(self, records: Sequence[RunRecord]) -> None:
+        self._records = records
+        self._found: dict[str, tuple[object, tuple[Found, ...]]] = {}
+        self._manifests: list[Mapping[str, Any]] = []
+        self._config: tuple[Difference, ...] = ()
+        self._environment: tuple[Difference, ...] = ()
+        self._reward_keys: tuple[str, ...] = ()
+        self._kinds: tuple[str, ...] = ()
+        self._no_effect: tuple[object, tuple[NoEffect, ...]] = (None, ())
+
+    def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
+        """With ``equal_steps`` every run counts up to the last step that all of them have."""
+        self._look_at_manifests()
+        common = common_step(self._records)
+        until = common if equal_steps else None
+        return Comparison(
+            tuple(record.run.id for record in self._records),
+            baseline,
+            common,
+            until,
+            tuple(measures([self._findings(record, until) for record in self._records])),
+            self._config,
+            self._environment,
+            self._without_effect(baseline),
+            self._reward_keys,
+            self._kinds,
+            shared_metrics(record.columns.names for record in self._records),
+            tuple(record.health for record in self._records),
+        )
+
+    def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
+        version = (record.version, until)
+        known = self._found.get(record.run.id)
+        if known is None or known[0] != version:
+            known = self._found[record.run.id] = (version, findings(record, until))
+        return known[1]
+
+    def _without_effect(self, baseline: int) -> tuple[NoEffect, ...]:
+        version = (baseline, *(record.version for record in self._records))
+        if self._no_effect[0] != version:
+            base = self._records[baseline]
+            found = tuple(
+                NoEffect(record.run.id, finding)
+                for record in self._records
+                if record is not base
+                for finding in ablation_findings(
+                    base.columns, record.columns, *trained_values(base, record)
+                )
+            )
+            self._no_effect = (version, found)
+        return self._no_effect[1]
+
+    def _look_at_manifests(self) -> None:
+        manifests = [record.manifest for record in self._records]
+        if manifests != self._manifests:
+            self._manifests = manifests
+            self._config = tuple(config_differences(manifests))
+            self._environment = tuple(environment_differences(manifests))
+            self._reward_keys = reward_differences(manifests)
+            self._kinds = different_kinds(manifests)
+
+
+def metric_names(records: Sequence[RunRecord]) -> list[str]:
+    """Every metric that one of the runs has logged."""
+    return sorted({name for record in records for name in record.columns.names})
+
+
+def at_equal_steps(records: Sequence[RunRecord], metric: str) -> dict[str, Any]:
+    """``{"steps": [...], "values": {id: [...]}}``: null where a run has no value at a step.
+
+    UsageError for a metric that no run has.
+    """
+    name, known = canonical(metric), metric_names(records)
+    if name not in known:
+        raise unknown_name("metric", metric, known)
+    found = [record.columns.get(name) for record in records]
+    steps = np.unique(np.concatenate([column.steps for column in found]))
+    values = {
+        record.run.id: [
+            None if np.isnan(value) else float(value) for value in column.at(steps, np.nan)
+        ]
+        for record, column in zip(records, found, strict=True)
+    }
+    return {"steps": [int(step) for step in steps], "values": values}

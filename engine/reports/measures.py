@@ -1,0 +1,176 @@
+"""How runs did, side by side: the rows of a comparison. Only numbers that the files hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from engine.history import metrics
+from engine.reports.draft import WINDOW
+from engine.reports.run_record import RunRecord
+
+Better = Literal["high", "low"]
+Unit = Literal["number", "seconds", "duration", "count", "text"]
+Value = float | str | None
+Found = tuple[Value, int | None]
+"""A value, and the step it is from where that says something."""
+
+_NOTHING: Found = (None, None)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One quantity of every run. ``better`` says which end of it is good, if one is.
+
+    ``steps`` tells from which step a value is, for those that are of one step.
+    """
+
+    name: str
+    unit: Unit
+    better: Better | None
+    values: tuple[Value, ...]
+    steps: tuple[int | None, ...]
+
+    def best(self) -> frozenset[int]:
+        """Which runs have the best value; none while there is nothing to choose from."""
+        numbers = {i: v for i, v in enumerate(self.values) if isinstance(v, float)}
+        if self.better is None or len(set(numbers.values())) < 2:
+            return frozenset()
+        best = (max if self.better == "high" else min)(numbers.values())
+        return frozenset(i for i, value in numbers.items() if value == best)
+
+    def deltas(self, baseline: int) -> tuple[float | None, ...]:
+        """What each run has more than the run at ``baseline``; None where either has no number."""
+        base = self.values[baseline]
+        return tuple(
+            value - base if isinstance(value, float) and isinstance(base, float) else None
+            for value in self.values
+        )
+
+    def to_json(self, ids: Sequence[str], baseline: int) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "better": self.better,
+            "values": dict(zip(ids, self.values, strict=True)),
+            "steps": {run: s for run, s in zip(ids, self.steps, strict=True) if s is not None},
+            "deltas": dict(zip(ids, self.deltas(baseline), strict=True)),
+            "best": [run for index, run in enumerate(ids) if index in self.best()],
+        }
+
+
+def findings(record: RunRecord, until: int | None = None) -> tuple[Found, ...]:
+    """Everything that is measured of one run; with ``until`` as if it had ended with that step."""
+    return tuple(spec.read(record, until) for spec in _SPECS)
+
+
+def measures(found: Sequence[tuple[Found, ...]]) -> list[Measure]:
+    """The findings of several runs as rows. A row that no run has a value for is left out."""
+    rows = []
+    for spec, cells in zip(_SPECS, zip(*found, strict=True), strict=True):
+        values, steps = zip(*cells, strict=True)
+        if any(value is not None for value in values):
+            rows.append(Measure(spec.name, spec.unit, spec.better, values, steps))
+    return rows
+
+
+@dataclass(frozen=True)
+class _Spec:
+    name: str
+    unit: Unit
+    better: Better | None
+    read: Callable[[RunRecord, int | None], Found]
+
+
+def _last(metric: str) -> Callable[[RunRecord, int | None], Found]:
+    def read(record: RunRecord, until: int | None) -> Found:
+        steps, values = record.values(metric, until)
+        return (float(values[-1]), int(steps[-1])) if values.size else _NOTHING
+
+    return read
+
+
+def _best(metric: str, better: Better) -> Callable[[RunRecord, int | None], Found]:
+    def read(record: RunRecord, until: int | None) -> Found:
+        steps, values = record.values(metric, until)
+        if not values.size:
+            return _NOTHING
+        place = int(np.argmax(values) if better == "high" else np.argmin(values))
+        return float(values[place]), int(steps[place])
+
+    return read
+
+
+def _recent(metric: str) -> Callable[[RunRecord, int | None], Found]:
+    def read(record: RunRecord, until: int | None) -> Found:
+        values = record.values(metric, until)[1][-WINDOW:]
+        return (float(values.mean()) if values.size else None), None
+
+    return read
+
+
+def _sum(metric: str) -> Callable[[RunRecord, int | None], Found]:
+    def read(record: RunRecord, until: int | None) -> Found:
+        values = record.values(metric, until)[1]
+        return (float(values.sum()) if values.size else None), None
+
+    return read
+
+
+def _steps_done(record: RunRecord, until: int | None) -> Found:
+    steps = record.steps()
+    if until is not None:
+        steps = steps[steps <= until]
+    return (float(steps[-1]) if steps.size else None), None
+
+
+def _step_time(record: RunRecord, until: int | None) -> Found:
+    """The median; the first step warms up and counts only while it is alone."""
+    times = record.step_times(until)
+    times = times[1:] if times.size > 1 else times
+    return (float(np.median(times)) if times.size else None), None
+
+
+def _state(record: RunRecord, until: int | None) -> Found:
+    return record.state.word, None
+
+
+def _health(record: RunRecord, until: int | None) -> Found:
+    """Of a finished run; the state of another one says what is wrong."""
+    return (record.health.phrase or "healthy") if record.health else None, None
+
+
+def _checkpoint(record: RunRecord, until: int | None) -> Found:
+    report = record.checkpoint
+    if report is None or not report.complete:
+        return (None if report is None else "moved aside" if report.moved else "none"), None
+    return (f"step {report.step}" if report.step is not None else "final model"), None
+
+
+def _wall(record: RunRecord, until: int | None) -> Found:
+    return record.seconds(until), None
+
+
+_SPECS = (
+    _Spec("state", "text", None, _state),
+    _Spec("health", "text", None, _health),
+    _Spec("steps done", "count", None, _steps_done),
+    _Spec("reward, last", "number", "high", _last(metrics.REWARD_MEAN)),
+    _Spec("reward, best", "number", "high", _best(metrics.REWARD_MEAN, "high")),
+    _Spec(f"reward, last {WINDOW}", "number", "high", _recent(metrics.REWARD_MEAN)),
+    _Spec(f"std in group, last {WINDOW}", "number", None, _recent(metrics.REWARD_STD)),
+    _Spec("validation, last", "number", "high", _last(metrics.VALIDATION_REWARD)),
+    _Spec("validation, best", "number", "high", _best(metrics.VALIDATION_REWARD, "high")),
+    _Spec("loss, last", "number", "low", _last(metrics.TRAIN_LOSS)),
+    _Spec("loss, best", "number", "low", _best(metrics.TRAIN_LOSS, "low")),
+    _Spec(f"loss, last {WINDOW}", "number", "low", _recent(metrics.TRAIN_LOSS)),
+    _Spec("validation loss, last", "number", "low", _last("val/loss")),
+    _Spec("validation loss, best", "number", "low", _best("val/loss", "low")),
+    _Spec("step time, median", "seconds", "low", _step_time),
+    _Spec("wall time", "duration", None, _wall),
+    _Spec("judge calls", "count", None, _sum(metrics.JUDGE_CALLS)),
+    _Spec("checkpoint", "text", None, _checkpoint),
+)

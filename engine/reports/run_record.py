@@ -1,0 +1,220 @@
+"""What a comparison knows of one run, read from its files as they grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.base import jsonl
+from engine.checkpoints.find import CheckpointReport, check_checkpoint
+from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
+from engine.history import metrics
+from engine.history.columns import Columns, Floats
+from engine.history.live import RunWatch, Update
+from engine.own_reward.kept_code import code_values, data_values
+from engine.reports.derived import derived_keys
+from engine.runs.rundir import RunDir
+from engine.runs.state import UNREADABLE, RunState
+
+_AT_ONCE_S = 0.01
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look brought; ``checkpoint`` and ``manifest`` are None when they are as before.
+    ``health`` is None until the run has finished and was examined."""
+
+    update: Update
+    checkpoint: CheckpointReport | None = None
+    manifest: Mapping[str, Any] | None = None
+    health: Health | None = None
+
+    @property
+    def is_news(self) -> bool:
+        news = self.update.batch or self.update.events or self.update.anew
+        return bool(news) or self.manifest is not None or self.health is not None
+
+
+class RunReader:
+    """Looks at a run's files again and again. For a thread of its own."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._watch = RunWatch(run, columns=True)
+        self._before: tuple[str, int] | None = None
+        self._examined: tuple[str, int] | None = None
+        self._step: int | None = None
+        self._at = 0.0
+
+    def look(self) -> Look:
+        update = self._watch.poll()
+        now = (update.state.state, update.state.attempt)
+        health = None
+        if update.read_share >= 1 and self._is_due(now, update.state):
+            health = health_of(self._run, update.state)
+            self._examined, self._step, self._at = now, update.state.step, time.monotonic()
+        # A checkpoint is looked for when something happened: its files are many.
+        if now == self._before and not update.events:
+            return Look(update, health=health)
+        self._before = now
+        return Look(update, check_checkpoint(self._run), self._run.read_manifest(), health)
+
+    def _is_due(self, now: tuple[str, int], state: RunState) -> bool:
+        """Whether the doctor's verdict may be another than when it was last asked."""
+        if now != self._examined:
+            return True
+        has_steps = state.state == "running" and state.step != self._step
+        return has_steps and time.monotonic() - self._at >= EXAMINE_AGAIN_S
+
+
+class RunRecord:
+    """One run of a comparison: its steps as one history, and what happened to it."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run = run
+        self.manifest: Mapping[str, Any] = {}
+        self.state: RunState = UNREADABLE
+        self.columns = Columns()
+        self.checkpoint: CheckpointReport | None = None
+        self.health: Health | None = None
+        self.version = 0
+        """Grows with everything that ``add`` takes over."""
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        self._last_line = 0.0
+
+    @classmethod
+    def read(cls, run: RunDir) -> RunRecord:
+        """All that the files hold now."""
+        record, reader, share = cls(run), RunReader(run), 0.0
+        while share < 1:
+            look = reader.look()
+            record.add(look)
+            share = look.update.read_share
+        return record
+
+    def add(self, look: Look) -> None:
+        self.version += 1
+        self.state = look.update.state
+        self.checkpoint = look.checkpoint or self.checkpoint
+        self.manifest = look.manifest if look.manifest is not None else self.manifest
+        if look.update.state.state != "finished":
+            self.health = None
+        elif look.health is not None:
+            self.health = look.health
+        for event in look.update.events:
+            self._note(event)
+        if look.update.anew:
+            self.columns.forget()
+        if look.update.batch:
+            self._last_line = max(self._last_line, float(look.update.batch.times.max()))
+            self.columns.merge(look.update.batch)
+
+    @property
+    def kind(self) -> str:
+        return jsonl.line(self.manifest.get("kind")) or "?"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Effective values by dotted key, and the hashes of the data and of an own reward
+        function."""
+        config = self.manifest.get("config", {})
+        values = {key: entry["value"] for key, entry in config.items()}
+        return {**values, **data_values(self.manifest), **code_values(self.manifest)}
+
+    def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
+        """``(steps, values)`` without NaN, up to and including step ``until``."""
+        column = self.columns.get(metric)
+        kept = ~np.isnan(column.values)
+        if until is not None:
+            kept &= column.steps <= until
+        return column.steps[kept], column.values[kept]
+
+    def steps(self) -> Floats:
+        """The steps that were trained; before step 1 there is only validation."""
+        steps = self.columns.times.steps
+        return steps[steps > 0]
+
+    def step_times(self, until: float | None = None) -> Floats:
+        """Seconds of each step: as measured, else the time between two steps' lines.
+
+        Lines that were written in one go tell nothing about time.
+        """
+        measured = self.values(metrics.STEP_TIME, until)[1]
+        if measured.size:
+            return measured
+        steps, moments = self.columns.times.steps, self.columns.times.values
+        gaps = np.diff(moments) / np.maximum(1, np.diff(steps))
+        known = (gaps > _AT_ONCE_S) & (moments[:-1] > 0)
+        if until is not None:
+            known &= steps[1:] <= until
+        found: Floats = gaps[known]
+        return found
+
+    def seconds(self, until: float | None = None) -> float | None:
+        """Wall time of all attempts, up to when step ``until`` was logged; None: not known."""
+        spans = self._spans()
+        if until is not None:
+            steps, moments = self.columns.times.steps, self.columns.times.values
+            place = int(np.searchsorted(steps, until, side="right")) - 1
+            if place < 0 or moments[place] <= 0:
+                return None
+            spans = [(start, min(end, float(moments[place]))) for start, end in spans]
+        return sum(max(0.0, end - start) for start, end in spans) if spans else None
+
+    def _spans(self) -> list[tuple[float, float]]:
+        """When the run was running. An attempt whose end nobody saw ends with its last line."""
+        state = self.state
+        if not self._starts:
+            end = state.ended or state.heartbeat
+            return [] if state.started is None or end is None else [(state.started, end)]
+        now = state.ended if state.has_ended else state.heartbeat
+        until = [*self._starts[1:], max(filter(None, (now, self._last_line, self._starts[-1])))]
+        return [
+            (start, self._end(start, limit))
+            for start, limit in zip(self._starts, until, strict=True)
+        ]
+
+    def _end(self, start: float, limit: float) -> float:
+        ends = [end for end in self._ends if start <= end <= limit]
+        if ends or limit not in self._starts:
+            return ends[-1] if ends else limit
+        lines = self.columns.times.values
+        lines = lines[(lines >= start) & (lines <= limit)]
+        return float(lines.max()) if lines.size else start
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        moment = jsonl.moment(event.get("t"))
+        if moment is None:
+            return
+        self.columns.times.note(event)
+        if event.get("event") == "start":
+            self._starts.append(moment)
+        elif event.get("event") == "end":
+            self._ends.append(moment)
+
+
+def trained_values(*records: RunRecord) -> list[dict[str, Any]]:
+    """The effective values of each run, without those that follow from others in one of them."""
+    derived = frozenset[str]().union(
+        *(derived_keys(record.manifest.get("config", {})) for record in records)
+    )
+    return [
+        {key: value for key, value in record.recipe.items() if key not in derived}
+        for record in records
+    ]
+
+
+def common_step(records: Sequence[RunRecord]) -> int | None:
+    """The last step that every run with steps has; None when there is none."""
+    found = [record.steps() for record in records if record.steps().size]
+    if not found:
+        return None
+    shared = found[0]
+    for steps in found[1:]:
+        shared = np.intersect1d(shared, steps, assume_unique=True)
+    return int(shared[-1]) if shared.size else None

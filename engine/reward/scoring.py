@@ -1,0 +1,118 @@
+"""From one rubric text to one reward: ask the judge, apply the formula, keep the evidence."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from engine.judge.base import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
+from engine.reward.reward import RewardParts, reward_parts, total_reward
+from engine.rubrics.gold import gold_problem
+from engine.rubrics.settings import RewardSettings
+from engine.rubrics.thoughts import without_thoughts
+
+VERIFIABLE_SOURCES = frozenset({"gsm8k", "math", "medqa", "medmcqa"})
+
+
+@dataclass(frozen=True)
+class RewardItem:
+    """What a rubric is tested on: a question, its answers and their gold scores."""
+
+    question_id: str
+    question: str
+    answers: tuple[str, ...]
+    gold_scores: tuple[float, ...]
+    data_source: str = ""
+
+    @classmethod
+    def from_extra_info(cls, data_source: str, extra: Mapping[str, Any]) -> RewardItem:
+        """The item of one dataset row; absent lists become empty and fail in ``problem``."""
+        return cls(
+            question_id=str(extra.get("question_id", "")),
+            question=str(extra.get("question", "")),
+            answers=tuple(extra["answers"]) if extra.get("answers") is not None else (),
+            gold_scores=(
+                tuple(math.nan if score is None else float(score) for score in extra["gold_scores"])
+                if extra.get("gold_scores") is not None
+                else ()
+            ),
+            data_source=data_source,
+        )
+
+    def problem(self) -> str | None:
+        """Why this row cannot be scored, or None. Precomputed gold is required, never assumed."""
+        if not self.answers or not self.gold_scores:
+            domain = "verifiable" if self.data_source in VERIFIABLE_SOURCES else "open-domain"
+            return (
+                f"Missing precomputed answers/gold_scores for {domain} question "
+                f"'{self.question_id}'. Run precompute before training. "
+                "All rows must have precomputed data."
+            )
+        problem = gold_problem(self.answers, self.gold_scores)
+        return None if problem is None else f"question '{self.question_id}' has {problem}"
+
+
+@dataclass(frozen=True)
+class RolloutScore:
+    """The reward of one rubric with everything that led to it. ``reward`` is None on error."""
+
+    question_id: str
+    rubric: str
+    gold_scores: tuple[float, ...]
+    reward: float | None = None
+    parts: RewardParts | None = None
+    judge_scores: tuple[float, ...] | None = None
+    judge_latency_s: float | None = None
+    semaphore_wait_s: float | None = None
+    attempts: int = 0
+    failed_attempts: tuple[ErrorKind, ...] = ()
+    tokens: Tokens | None = None
+    duration_s: float = 0.0
+    error: ScoringError | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields of a reward.jsonl line that depend on the rubric alone."""
+        return {**asdict(self), "n_chars": len(self.rubric)}
+
+
+async def score_rollout(
+    rubric: str, item: RewardItem, judge: Judge, settings: RewardSettings
+) -> RolloutScore:
+    """Score one rubric. Never raises for bad data or a failing judge: the error is in the result.
+
+    An empty rubric names nothing to look for, so every answer scores 0 without a judge call. What
+    the model thought before the rubric is no part of it; thoughts that never end leave none.
+    """
+    started = time.perf_counter()
+    rubric = without_thoughts(rubric)
+    blank = RolloutScore(item.question_id, rubric, item.gold_scores)
+    if (problem := item.problem()) is not None:
+        return replace(blank, error=ScoringError("data", problem))
+    if rubric.strip():
+        result = await judge.evaluate_answers_batched(item.question, item.answers, rubric)
+    else:
+        result = JudgeResult((0.0,) * len(item.answers), None, None, None, 0)
+    score = _scored(blank, result, settings)
+    return replace(score, duration_s=time.perf_counter() - started)
+
+
+def _scored(blank: RolloutScore, result: JudgeResult, settings: RewardSettings) -> RolloutScore:
+    timed = replace(
+        blank,
+        judge_scores=result.scores,
+        judge_latency_s=result.latency_s,
+        semaphore_wait_s=result.semaphore_wait_s,
+        attempts=result.attempts,
+        failed_attempts=result.failed_attempts,
+        tokens=result.tokens,
+        error=result.error,
+    )
+    if result.scores is None:
+        return timed
+    parts = reward_parts(
+        result.scores, blank.gold_scores, len(blank.rubric), settings.char_threshold
+    )
+    return replace(timed, parts=parts, reward=total_reward(parts, settings))

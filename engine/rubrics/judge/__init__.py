@@ -1,6 +1,0 @@
-"""Judges: who scores the answers with a rubric."""
-
-from engine.rubrics.judge.base import ErrorKind, Judge, JudgeResult, ScoringError
-from engine.rubrics.judge.factory import make_judge
-
-__all__ = ["ErrorKind", "Judge", "JudgeResult", "ScoringError", "make_judge"]

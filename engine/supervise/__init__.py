@@ -1,0 +1,1 @@
+"""What keeps a run going and ends it: supervisor, queue, Ray, housekeeping."""

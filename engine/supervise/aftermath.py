@@ -1,0 +1,60 @@
+"""What a supervisor that died could not write any more is written by who acts on the run next."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.history.train_log import Step, StepJoiner, read_steps
+from engine.runs.events import log_event
+from engine.runs.processes import members
+from engine.runs.rundir import Attempt, RunDir
+from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.supervise.custody import custody
+
+
+def settle_if_lost(run: RunDir, noticed_by: str) -> None:
+    """``settle``, unless somebody else is at it or the run cannot be written."""
+    with contextlib.suppress(UsageError, OSError), custody(run):
+        settle(run, noticed_by)
+
+
+def settle(run: RunDir, noticed_by: str) -> None:
+    """Close the books of a lost run, whose trainer may have gone on alone for long.
+
+    Its remaining steps join the history, and event and state say who noticed the loss and when.
+    Nothing is done for a run that is not lost or has processes left. Needs the run's custody.
+    """
+    recorded = recorded_state(run)
+    lost = observed_state(run)
+    if recorded is None or recorded.has_ended or lost.state != "lost" or members(run):
+        return
+    last, heard_of = lost.step, lost.heartbeat
+    for step in _unwritten(run, run.attempt(lost.attempt)):
+        jsonl.append(run.train_log, step.to_json())
+        last, heard_of = step.step, max(step.time, heard_of or 0.0)
+    log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last)
+    write_state(run, _closed(lost, last, noticed_by, heard_of))
+
+
+def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
+    """The steps that the trainer logged and nobody carried over, dated by its last line."""
+    written = list(read_steps(run.train_log))
+    own = {step.step for step in written if step.attempt == attempt.number}
+    before = max((step.step for step in written if step.attempt < attempt.number), default=-1)
+    for step in StepJoiner(attempt).new_steps():
+        if step.step not in own:
+            logged = attempt.metrics.stat().st_mtime
+            yield replace(step, time=logged, redone=step.step <= before)
+
+
+def _closed(lost: RunState, last: int | None, noticed_by: str, heard_of: float | None) -> RunState:
+    """It ended with its last sign of life, as far as anybody can tell."""
+    now = time.time()
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
+    return lost.evolve(reason=reason, waiting_for=None, step=last, ended=heard_of or now)

@@ -1,0 +1,71 @@
+"""Everything about one run in one place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.checkpoints.disposal import bytes_of
+from engine.runs.drift import CodeWatch
+from engine.runs.manifest import changed_values
+from engine.runs.notes import read_notes
+from engine.runs.processes import members
+from engine.runs.rundir import RunDir
+from engine.runs.state import describe, observed_state, with_first_start
+from engine.runs.trust import exposures
+from engine.supervise.ray_job import read_job
+
+
+def details(run: RunDir) -> dict[str, Any]:
+    """State, processes and files of a run."""
+    manifest = run.read_manifest()
+    state = with_first_start(observed_state(run), manifest)
+    notes = read_notes(run)
+    job = read_job(run.attempt(state.attempt).path)
+    exposed = exposures(run)
+    return {
+        "id": run.id,
+        "state": state.state,
+        "phrase": describe(state),
+        "reason": state.reason,
+        "waiting_for": state.waiting_for,
+        "step": state.step,
+        "total_steps": state.total_steps,
+        "exit_code": state.exit_code,
+        "signal": state.signal,
+        "queue": manifest.get("queue"),
+        "gpus": state.gpus,
+        "started": state.first_start,
+        "attempt_started": state.started,
+        "ended": state.ended,
+        "elapsed_s": state.elapsed(time.time()),
+        "attempts": len(manifest.get("attempts", [])),
+        "pids": [process.pid for process in members(run)],
+        "parent": manifest.get("parent"),
+        "ray": manifest.get("ray"),
+        "ray_job": job.submission_id if job else None,
+        "recipe": manifest.get("recipe"),
+        "kind": manifest.get("kind"),
+        "argv": manifest.get("argv"),
+        "changes": changed_values(manifest),
+        "edited": [] if exposed else _edited(manifest),
+        "exposed_because": exposed,
+        "tags": list(notes.tags),
+        "note": notes.text,
+        "dir": str(run.path),
+        "bytes": bytes_of(run.path),
+        "manifest": str(run.manifest),
+        "console": str(run.attempt(state.attempt).console),
+        "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
+    }
+
+
+def _edited(manifest: Mapping[str, Any]) -> list[str]:
+    """The files of the run's own reward function that are not what they were at its launch."""
+    cwd = Path(str(manifest.get("cwd") or ""))
+    if not cwd.is_absolute() or not cwd.is_dir():
+        return []
+    return [str(path) for path in CodeWatch(manifest, cwd).changes()]

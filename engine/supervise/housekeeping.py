@@ -1,0 +1,202 @@
+"""Putting runs away: kept in the archive, or deleted for good.
+
+Only a run that has ended and has no process left is touched, and a symbolic link is never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError, unknown_name
+from engine.checkpoints.disposal import (
+    OwnCheckpoints,
+    bytes_of,
+    own_checkpoints,
+    remove_checkpoints,
+)
+from engine.runs.processes import members
+from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
+from engine.runs.staging import remove_abandoned
+from engine.runs.state import describe, recorded_state, settled_state, this_host
+from engine.runs.trust import is_neighbor, require
+from engine.supervise import private_ray
+from engine.supervise.custody import custody
+from engine.supervise.ray_job import left_on_cluster
+
+_TRASH = ".trash-"
+_SILENCE_S = 300.0
+"""A supervisor on another machine that was heard of more recently may still be there."""
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What deleting a run would free, in bytes; nothing is gone yet."""
+
+    run: RunDir
+    root: Path
+    files_bytes: int
+    checkpoints: OwnCheckpoints = field(default_factory=OwnCheckpoints)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run.id,
+            "files_bytes": self.files_bytes,
+            "checkpoints": str(self.checkpoints.folder) if self.checkpoints.folder else None,
+            "checkpoint_bytes": self.checkpoints.bytes,
+            "checkpoints_kept_because": self.checkpoints.kept_because,
+            "checkpoints_moved_to": str(self.checkpoints.moved) if self.checkpoints.moved else None,
+        }
+
+
+def exact_run(root: Path, run_id: str) -> RunDir:
+    """The run of exactly this id. UsageError otherwise: what deletes takes no abbreviations."""
+    run = RunDir(root / check_id(run_id))
+    if not run.manifest.exists() and not run.state.exists():
+        raise unknown_name("run", run_id, run_ids(root))
+    return run
+
+
+def archive(run: RunDir) -> RunDir:
+    """Move an ended run out of the list; its files stay as they are."""
+    with _settled(run):
+        private_ray.remove_all(run)  # It is found by the path that the run has now.
+        return _move(run, archive_root(run.path.parent))
+
+
+def unarchive(run: RunDir) -> RunDir:
+    """Move an archived run back into the list; UsageError for one that was resumed where it is."""
+    with _settled(run):
+        return _move(run, run.path.parent.parent)
+
+
+def plan_deletion(run: RunDir, root: Path) -> Deletion:
+    """What can go with a run below ``root``. UsageError when the run must not be touched."""
+    require_settled(run)
+    return Deletion(run, root, bytes_of(run.path), own_checkpoints(run, _others(run, root)))
+
+
+def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
+    """Delete a run, its checkpoints too when asked; returns the bytes that were freed.
+
+    The checkpoints go first, so that an interruption leaves a run that can be deleted again. The
+    run then leaves the list with one rename; ``finish_deletions`` removes what is left of it.
+    """
+    run, freed = deletion.run, deletion.files_bytes
+    _require_apart(deletion, checkpoints)
+    trash = run.path.with_name(f"{_TRASH}{run.id}-{time.time_ns()}")
+    with _settled(run):
+        if checkpoints:
+            _require_unchanged(deletion)
+            remove_checkpoints(deletion.checkpoints)
+            freed += deletion.checkpoints.freed
+        private_ray.remove_all(run)
+        run.path.rename(trash)
+    with suppress(FileNotFoundError):  # Another deletion finishes what it finds half done.
+        shutil.rmtree(trash)
+    return freed
+
+
+def finish_deletions(root: Path) -> None:
+    """Remove what interrupted deletions, and launches, left behind."""
+    remove_abandoned(root)
+    for folder in (root, archive_root(root)):
+        for left in list(_trash(folder)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def require_settled(run: RunDir) -> None:
+    """UsageError, in one line, unless the run is over and nothing of it is left running."""
+    require(run)
+    if run.path.is_symlink():
+        raise UsageError(f"{run.path} is a symbolic link; only real run folders are put away")
+    state = settled_state(run)
+    if not state.has_ended:
+        raise UsageError(f"run '{run.id}' has not ended ({describe(state)}); stop it first")
+    left = [process.pid for process in members(run)]
+    if left:
+        raise UsageError(f"run '{run.id}' has processes left {left}; reap first: grubrics-tui reap")
+    if (elsewhere := left_on_cluster(run)) is not None:
+        raise UsageError(f"run '{run.id}': {elsewhere}; stop it first")
+    if (silent := _silent_elsewhere(run)) is not None:
+        raise UsageError(
+            f"run '{run.id}' gave a sign of life on another machine {silent:.0f} s ago; "
+            f"try again when it has been silent for {_SILENCE_S:.0f} s"
+        )
+
+
+@contextmanager
+def _settled(run: RunDir) -> Iterator[None]:
+    """Hold a settled run, so that nobody resumes it meanwhile."""
+    require_settled(run)
+    with custody(run):
+        require_settled(run)
+        yield
+
+
+def _require_apart(deletion: Deletion, checkpoints: bool) -> None:
+    """Checkpoints that stay must not lie in the directory that goes."""
+    run, own = deletion.run, deletion.checkpoints
+    if own.folder is None or not own.bytes or (checkpoints and own.entries):
+        return
+    if Path(os.path.realpath(own.folder)).is_relative_to(os.path.realpath(run.path)):
+        why = own.kept_because or "--checkpoints deletes both"
+        raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {own.folder}: {why}")
+
+
+def _require_unchanged(deletion: Deletion) -> None:
+    """Somebody may have come to need the checkpoints while a person made up their mind."""
+    run = deletion.run
+    if own_checkpoints(run, _others(run, deletion.root)) != deletion.checkpoints:
+        raise UsageError(f"the checkpoints of run '{run.id}' have changed; nothing was deleted")
+
+
+def _silent_elsewhere(run: RunDir) -> float | None:
+    """Seconds since the last heartbeat of a lost run, while its machine may still be at it."""
+    state = recorded_state(run)
+    if state is None or state.has_ended or state.host in (None, this_host()):
+        return None
+    silent = time.time() - (state.heartbeat or 0.0)
+    return silent if silent < _SILENCE_S else None
+
+
+def _move(run: RunDir, folder: Path) -> RunDir:
+    if run.path.is_symlink() or folder.is_symlink():
+        raise UsageError(f"{run.path}: symbolic links are not followed; nothing was moved")
+    if folder.exists() and not is_neighbor(str(folder)):
+        raise UsageError(f"{folder} is somebody else's; nothing was moved")
+    target = folder / run.id
+    if os.path.lexists(target):
+        raise UsageError(f"{target} exists already; nothing was moved")
+    if not folder.exists():
+        folder.mkdir()
+        # Whoever may add runs to a shared folder may archive theirs.
+        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
+    run.path.rename(target)
+    return RunDir(target)
+
+
+def _others(run: RunDir, root: Path) -> Iterator[RunDir]:
+    """Every run but this one, those in the archive included."""
+    for folder in (root, archive_root(root)):
+        runs = (RunDir(folder / name) for name in run_ids(folder))
+        yield from (other for other in runs if other.path != run.path)
+
+
+def _trash(folder: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                mine = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                is_trash = entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False)
+                if is_trash and mine:
+                    yield Path(entry.path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,103 @@
+"""The directory of an attempt's private Ray instance: sockets, logs and Ray's own session files.
+
+Ray wants a short path, because that of a Unix socket may have 107 bytes, so it cannot lie in the
+run directory. The attempt records where it is, and it carries a marker with the mark of the run:
+whoever tidies up after a killed run finds exactly its directory and removes no other.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from engine.base import files
+from engine.runs.marks import Mark
+from engine.runs.processes import members
+from engine.runs.rundir import MARK_VARIABLE, RunDir, folder_names
+from engine.runs.trust import objection
+
+PREFIX = "gr-"
+RECORD = "ray_dir.txt"
+MARKER = "grubrics_attempt.txt"
+_LONGEST = 4096
+# Of a socket's path Ray takes some 70 bytes below its directory.
+LONGEST_BASE = 30
+
+
+def create(attempt: Path) -> Path:
+    """A new directory for ``attempt``'s Ray, for this user alone. Recorded before it exists."""
+    base = tempfile.gettempdir()
+    if len(base) >= LONGEST_BASE:
+        base = "/tmp"
+    made = Path(base, PREFIX + secrets.token_hex(4))
+    files.write_atomic(attempt / RECORD, f"{made}\n")
+    made.mkdir(mode=0o700)
+    mark = os.environ.get(MARK_VARIABLE, "")
+    files.write_atomic(made / MARKER, f"{attempt.resolve()}\n{mark}\n")
+    return made
+
+
+def remove(attempt: Path) -> Path | None:
+    """Remove what ``create`` made for ``attempt``; the directory, or None when there was none.
+
+    Only when nothing of the attempt runs any more. A directory without our marker stays.
+    """
+    found = directory(attempt)
+    if found is not None:
+        shutil.rmtree(found, ignore_errors=True)
+    return found
+
+
+def remove_all(run: RunDir) -> None:
+    """Remove those of every attempt of a run of which no process is left."""
+    for attempt in run.attempts():
+        remove(attempt.path)
+
+
+def leftovers(root: Path) -> list[Path]:
+    """Attempts below ``root`` that still have such a directory, and no process of their run.
+
+    Not those of a run that nothing may be done with.
+    """
+    found = []
+    for run in (RunDir(root / name) for name in folder_names(root)):
+        # Looked at before the processes: an attempt that starts meanwhile is not among them.
+        holding = [attempt.path for attempt in run.attempts() if directory(attempt.path)]
+        if holding and not members(run) and objection(run) is None:
+            found += holding
+    return found
+
+
+def directory(attempt: Path) -> Path | None:
+    """Where ``attempt``'s private Ray is or was; None when nothing of it is left."""
+    recorded = _recorded(attempt)
+    return recorded if recorded is not None and _carries_marker(recorded, attempt) else None
+
+
+def _recorded(attempt: Path) -> Path | None:
+    try:
+        return None if attempt.is_symlink() else Path(_text(attempt / RECORD).strip())
+    except (OSError, ValueError):
+        return None
+
+
+def _carries_marker(path: Path, attempt: Path) -> bool:
+    """Whether it is a real directory of this user, made for ``attempt``. Follows no link."""
+    try:
+        found = path.lstat()
+        named, _, text = _text(path / MARKER).partition("\n")
+    except (OSError, ValueError):
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    mark = Mark(Path(named), text.strip())
+    is_its = mark.attempt.name == attempt.name and mark.is_of(RunDir(attempt.parent))
+    return ours and path.name.startswith(PREFIX) and is_its
+
+
+def _text(path: Path) -> str:
+    with os.fdopen(files.open_descriptor(path, links=False), "rb") as handle:
+        return os.fsdecode(handle.read(_LONGEST))

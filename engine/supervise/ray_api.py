@@ -1,0 +1,218 @@
+"""A Ray cluster's job server, spoken to over Ray's Jobs REST API.
+
+Plain HTTP rather than ``JobSubmissionClient``: that one imports all of ray, and its requests have
+no timeout, so a silent network would hang a stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
+
+from engine.base import jsonl
+from engine.base.addresses import cleartext_complaint
+from engine.base.errors import UsageError
+
+DEFAULT_PORT = 8265
+TIMEOUT_S = 15.0
+_NO_AGENT_YET = "No available agent"
+"""What the job server answers with status 500 until the nodes' agents run, seconds after itself."""
+_EXAMPLE = f"http://HEAD:{DEFAULT_PORT}"
+
+
+class UnreachableError(Exception):
+    """The job server does not answer now; it may later."""
+
+
+class RefusedError(Exception):
+    """The job server answered that it will not do what was asked."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the cluster sees it. ``status`` is Ray's, e.g. ``RUNNING``."""
+
+    status: str
+    message: str
+    exit_code: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("STOPPED", "SUCCEEDED", "FAILED")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A live node and what it offers in all, in Ray's logical units."""
+
+    address: str
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``address`` is the job server's, e.g. ``http://head:8265``."""
+
+    address: str
+
+    def version(self) -> str:
+        """The cluster's Ray version. Raises UnreachableError or RefusedError."""
+        version = self._ask("GET", "/api/version").get("ray_version")
+        if not isinstance(version, str):
+            raise RefusedError("it does not answer as Ray's job server does")
+        return version
+
+    def nodes(self) -> list[Node]:
+        """The live nodes."""
+        answer = self._ask("GET", "/api/v0/nodes?detail=1&limit=10000")
+        try:
+            rows = answer["data"]["result"]["result"]
+            return [_node(row) for row in rows if row["state"] == "ALIVE"]
+        except (KeyError, TypeError) as error:
+            raise RefusedError("it does not list its nodes as Ray does") from error
+
+    def submit(self, submission_id: str, entrypoint: str, variables: Mapping[str, str]) -> None:
+        """Start a job. ``variables`` show in Ray's dashboard: no secrets."""
+        body = {
+            "entrypoint": entrypoint,
+            "submission_id": submission_id,
+            "runtime_env": {"env_vars": dict(variables)},
+        }
+        self._ask("POST", "/api/jobs/", body)
+
+    def job(self, submission_id: str) -> Job | None:
+        """The job, or None when the cluster knows of none."""
+        try:
+            raw = self._ask("GET", f"/api/jobs/{quote(submission_id)}")
+        except FileNotFoundError:
+            return None
+        return Job(
+            status=str(raw.get("status")),
+            message=jsonl.line(raw.get("message")) or "",
+            exit_code=jsonl.integer(raw.get("driver_exit_code")),
+        )
+
+    def logs(self, submission_id: str) -> str:
+        """What the job itself printed, as Ray kept it."""
+        try:
+            return str(self._ask("GET", f"/api/jobs/{quote(submission_id)}/logs").get("logs") or "")
+        except FileNotFoundError:
+            return ""
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for the job's end: SIGTERM, and after a while SIGKILL. Harmless when it is over."""
+        try:
+            self._ask("POST", f"/api/jobs/{quote(submission_id)}/stop")
+        except FileNotFoundError:
+            return
+
+    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        status, text = self._request(method, path, body)
+        if status == 404:
+            raise FileNotFoundError(path)
+        if status in (401, 403):
+            raise RefusedError(_token_advice(status))
+        if status != 200:
+            reason = _last_line(text)
+            if _NO_AGENT_YET in reason:
+                raise UnreachableError(reason)
+            raise RefusedError(f"HTTP {status}: {reason}")
+        answer = jsonl.parse_line(text)
+        if answer is None:
+            raise RefusedError("it does not answer as Ray's job server does")
+        return answer
+
+    def _request(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+        parts = urlsplit(self.address)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        token = _authorization(os.environ)
+        complaint = cleartext_complaint("Ray's token", self.address, os.environ)
+        if token and complaint:
+            raise RefusedError(complaint)
+        headers = {"Content-Type": "application/json", **token}
+        connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, parts.path.rstrip("/") + path, data, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except OSError as error:
+            why = error.strerror or str(error) or type(error).__name__
+            raise UnreachableError(why) from error
+        except HTTPException as error:
+            what = type(error).__name__
+            raise UnreachableError(
+                f"no HTTP answer ({what}); is it the dashboard's port?"
+            ) from error
+        finally:
+            connection.close()
+
+
+def parse_address(text: str) -> Cluster:
+    """The cluster behind ``--ray TEXT``: ``http(s)://host[:port]`` or ``host:port``."""
+    scheme, found, rest = text.partition("://")
+    if scheme == "ray":
+        host = rest.rsplit(":", 1)[0] or "HEAD"
+        raise UsageError(
+            f"--ray {text}: that is Ray Client's address; a run is submitted to the job server, "
+            f"e.g. http://{host}:{DEFAULT_PORT}"
+        )
+    if text in ("auto", "local"):
+        raise UsageError(f"--ray {text}: name the job server, e.g. http://127.0.0.1:{DEFAULT_PORT}")
+    parts = _split(text if found else f"http://{text}", text)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError("--ray: the address is kept with the run; put no login or key into it")
+    port = parts.port or (DEFAULT_PORT if parts.scheme == "http" else 443)
+    name = parts.hostname or ""
+    host = f"[{name}]" if ":" in name else name
+    return Cluster(f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}")
+
+
+def _split(url: str, text: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = None
+    if not usable or any(not c.isprintable() or c == " " for c in url):
+        raise UsageError(f"--ray {text}: not an address of a job server; it looks like {_EXAMPLE}")
+    return parts
+
+
+def _authorization(env: Mapping[str, str]) -> dict[str, str]:
+    """Ray's token, from where Ray's own clients take it."""
+    if env.get("RAY_AUTH_MODE", "token").lower() != "token":
+        return {}
+    token = env.get("RAY_AUTH_TOKEN") or _read(env.get("RAY_AUTH_TOKEN_PATH"))
+    token = token or _read(str(Path.home() / ".ray" / "auth_token"))
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _read(path: str | None) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip() if path else ""
+    except (OSError, UnicodeError):
+        return ""
+
+
+def _token_advice(status: int) -> str:
+    problem = "it asks for a token" if status == 401 else "the token is not this cluster's"
+    return f"{problem}: put the head's into ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    offered = row["resources_total"]
+    return Node(str(row["node_ip"]), float(offered.get("CPU", 0)), float(offered.get("GPU", 0)))
+
+
+def _last_line(text: bytes) -> str:
+    """Ray answers errors with a traceback, whose last line says what is wrong."""
+    lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
+    return next((line[:300] for line in reversed(lines) if len(line) > 1), "no reason given")

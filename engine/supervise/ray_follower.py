@@ -1,0 +1,216 @@
+"""Stands for a trainer that runs on a Ray cluster: ``... ADDRESS -- COMMAND ...``.
+
+The supervisor treats it like any trainer. It submits the command as a job, copies the job's output
+to its own, turns SIGINT and SIGTERM into the job's stop, and ends as the job ends. While the
+cluster does not answer it says so and keeps asking: the run is not failed by a bad network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from engine.base import files
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
+from engine.supervise.ray_api import Cluster, Job, RefusedError, UnreachableError
+from engine.supervise.ray_job import CARRIED, RayJob, job_log, write_job
+
+ROOT = Path(__file__).resolve().parents[2]
+POLL_S = 1.0
+# Ray kills a job that outlives this; shorter than the supervisor waits before its next signal.
+STOP_WAIT_S = 10
+
+
+def main(arguments: Sequence[str]) -> int:
+    address, _, *argv = arguments
+    attempt = Path(os.environ[ATTEMPT_DIR_VARIABLE])
+    job = RayJob(
+        address=address,
+        submission_id=new_submission_id(os.environ[RUN_ID_VARIABLE], attempt.name),
+        cwd=str(Path.cwd()),
+        argv=tuple(argv),
+        environment=carried(os.environ),
+    )
+    return Follower(attempt, job).follow()
+
+
+def new_submission_id(run_id: str, attempt: str) -> str:
+    """Unique on a cluster that others use too, and safe in a URL and a file name."""
+    return f"grubrics-{re.sub(r'[^A-Za-z0-9_-]', '-', run_id)}-{attempt}-{secrets.token_hex(4)}"
+
+
+def carried(env: Mapping[str, str]) -> dict[str, str]:
+    """What the job must know of this environment. Named one by one: the rest may hold secrets."""
+    return {ON_CLUSTER_VARIABLE: "1", **{name: env[name] for name in CARRIED if name in env}}
+
+
+def entrypoint(attempt: Path, job: RayJob) -> str:
+    """The job's command; Ray hands it to a shell, so every word is quoted."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    driver = (sys.executable, "-m", "engine.train.ray_driver", str(attempt), job.submission_id)
+    return shlex.join(["env", f"PYTHONPATH={path}", *driver])
+
+
+class LogCopy:
+    """Copies what is new in a growing file, each byte once."""
+
+    def __init__(self, path: Path, out: int) -> None:
+        self.path = path
+        self.offset = 0
+        self._out = out
+
+    def copy(self) -> None:
+        """What cannot be read or written now (not there yet, disk full) is for the next time."""
+        # Opened anew each time: only that makes a network file system look for new bytes.
+        with contextlib.suppress(OSError), files.open_regular(self.path) as source:
+            source.seek(self.offset)
+            while block := source.read(1 << 20):
+                self._write(block)
+
+    def _write(self, block: bytes) -> None:
+        while block:
+            written = os.write(self._out, block)
+            self.offset += written
+            block = block[written:]
+
+
+class Contact:
+    """Says once that the cluster stopped answering, and once that it answers again."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._lost: float | None = None
+
+    def lost(self, why: Exception) -> None:
+        if self._lost is None:
+            self._lost = time.monotonic()
+            say(f"no answer from {self._address} ({why}); asking again ...")
+
+    def found(self) -> None:
+        if self._lost is not None:
+            silence = time.monotonic() - self._lost
+            self._lost = None
+            say(f"{self._address} answers again after {silence:.0f} s")
+
+
+class Follower:
+    """One job, from submission to end."""
+
+    def __init__(self, attempt: Path, job: RayJob) -> None:
+        self.attempt = attempt
+        self.job = job
+        self.cluster: Cluster = job.cluster
+        self._log = LogCopy(job_log(attempt), sys.stdout.fileno())
+        self._contact = Contact(job.address)
+        self._signals: list[int] = []
+        self._stop_asked = False
+
+    def follow(self) -> int:
+        """Returns the exit code: the job's own, 128 + n after signal n, 1 for anything else."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+        write_job(self.attempt, self.job)
+        try:
+            self._submit()
+        except RefusedError as error:
+            say(f"RayJobError: {self.job.address}: {error}")
+            return 1
+        return self._conclude(self._until_end())
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.append(number)
+
+    def _submit(self) -> None:
+        """Submit once: an answer that got lost must not start the job twice."""
+        command = entrypoint(self.attempt, self.job)
+        variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
+        while not self._signals:
+            try:
+                if self.cluster.job(self.job.submission_id) is None:
+                    self.cluster.submit(self.job.submission_id, command, variables)
+                self._contact.found()
+                say(f"Ray job {self.job.submission_id} submitted to {self.job.address}")
+                return
+            except UnreachableError as error:
+                self._contact.lost(error)
+                time.sleep(POLL_S)
+
+    def _until_end(self) -> Job | None:
+        """The job once it has ended; None when it cannot be followed any further."""
+        while True:
+            self._log.copy()
+            try:
+                self._stop_if_asked()
+                job = self.cluster.job(self.job.submission_id)
+                self._contact.found()
+                if job is None or job.has_ended:
+                    return job or Job("GONE", "the cluster does not know the job", None)
+            except (UnreachableError, RefusedError) as error:
+                self._contact.lost(error)
+                if len(self._signals) > 1:
+                    return None
+            time.sleep(POLL_S)
+
+    def _stop_if_asked(self) -> None:
+        """Each time anew: Ray forgets a stop that comes before the job has quite started."""
+        if not self._signals:
+            return
+        self.cluster.stop(self.job.submission_id)
+        if not self._stop_asked:
+            self._stop_asked = True
+            say(f"asked {self.job.address} to stop the job")
+
+    def _conclude(self, job: Job | None) -> int:
+        if job is None:
+            say(f"RayJobError: {self.job.address} does not answer; the job may still run there")
+            return 1
+        self._close(job.status)
+        self._log.copy()
+        if self._log.offset == 0 and job.status == "FAILED":
+            say(self._own_log() or job.message)
+        say(f"Ray job {self.job.submission_id}: {job.status}")
+        if self._stop_asked and job.status != "SUCCEEDED":
+            return 128 + self._signals[0]
+        if job.status in ("STOPPED", "GONE"):
+            say(f"RayJobError: {job.status.lower()} on the cluster, not by this run: {job.message}")
+            return 1
+        return exit_code(job)
+
+    def _own_log(self) -> str:
+        """What kept the job from starting: its own output is empty then."""
+        try:
+            return self.cluster.logs(self.job.submission_id).rstrip()
+        except (UnreachableError, RefusedError):
+            return ""
+
+    def _close(self, status: str) -> None:
+        # Not worth failing for: who asks later asks the cluster.
+        with contextlib.suppress(OSError):
+            write_job(self.attempt, replace(self.job, ended=status))
+
+
+def exit_code(job: Job) -> int:
+    """The job's exit code as a shell shows it."""
+    if job.status == "SUCCEEDED":
+        return 0
+    code = job.exit_code or 1
+    return 128 - code if code < 0 else code
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

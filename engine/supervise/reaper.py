@@ -1,0 +1,117 @@
+"""What runs left behind on this machine: processes of runs that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from engine.host.system import gpu_memory
+from engine.runs.marks import Mark
+from engine.runs.processes import Identity, end, marked
+from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
+from engine.runs.state import observed_state, settled_state
+from engine.runs.trust import objection
+from engine.supervise.aftermath import settle_if_lost
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A process whose run is over. Bytes; ``ports`` are those it listens on."""
+
+    process: Identity
+    directory: Path
+    run: str
+    reason: str
+    command: str
+    rss: int
+    gpu_bytes: int
+    ports: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pid": self.process.pid,
+            "run": self.run,
+            "reason": self.reason,
+            "command": self.command,
+            "rss": self.rss,
+            "gpu_bytes": self.gpu_bytes,
+            "ports": list(self.ports),
+        }
+
+
+def leftovers(root: Path) -> list[Leftover]:
+    """Processes started for runs below ``root`` that have ended, were lost, or are deleted.
+
+    They are known by the mark their run gave them, never by name. Those of a run that was moved
+    here since are found too.
+    """
+    held = gpu_memory()
+    processes = list(marked())
+    runs = {mark: _run_of(mark, root) for mark in {mark for _, mark in processes}}
+    reasons = {mark: _why_over(run, mark) for mark, run in runs.items() if run is not None}
+    return [
+        _describe(process, run, reason, held.get(process.pid, 0))
+        for process, mark in processes
+        if (run := runs[mark]) is not None and (reason := reasons[mark])
+    ]
+
+
+def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
+    """End exactly these processes; returns the pids that were still there to be ended.
+
+    The books of runs that were lost are closed. A run that nothing may be done with is left alone.
+    """
+    trusted = [left for left in found if objection(RunDir(left.directory)) is None]
+    ended = end([left.process for left in trusted], patience_s)
+    for directory in {left.directory for left in trusted}:
+        settle_if_lost(RunDir(directory), "reap")
+    return [process.pid for process in ended]
+
+
+def _run_of(mark: Mark, root: Path) -> RunDir | None:
+    """The run below ``root`` that a process belongs to; one that is gone was where it started."""
+    if mark.is_in_place() or not mark.text:
+        return RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+    moved = (run for run in _candidates(mark, root) if run.read_mark() == mark.text)
+    gone = RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+    return next(moved, gone)
+
+
+def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
+    """The runs of ``root`` and its archive, those of the name that the run had first."""
+    folders = (root, archive_root(root))
+    runs = [RunDir(folder / name) for folder in folders for name in folder_names(folder)]
+    yield from sorted(runs, key=lambda run: run.path.name != mark.directory.name)
+
+
+def _why_over(run: RunDir, mark: Mark) -> str | None:
+    if not run.manifest.exists() or not mark.is_of(run):
+        return "its run directory is gone"
+    if (case := objection(run)) is not None:
+        return f"{observed_state(run).state} as its files say; not ended: {case.reasons[0]}"
+    state = settled_state(run)
+    if state.has_ended:
+        return f"its run is {state.state}"
+    if Attempt(mark.attempt).number < state.attempt:
+        return "it belongs to an earlier attempt"
+    return None
+
+
+def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Leftover:
+    try:
+        details = psutil.Process(process.pid)
+        command = " ".join(details.cmdline())[:200]
+        rss, ports = details.memory_info().rss, tuple(sorted(_listening(details)))
+    except psutil.Error:
+        command, rss, ports = "?", 0, ()
+    return Leftover(process, run.path, run.id, reason, command, rss, gpu_bytes, ports)
+
+
+def _listening(process: psutil.Process) -> Iterator[int]:
+    for connection in process.net_connections("inet"):
+        if connection.status == psutil.CONN_LISTEN:
+            yield connection.laddr.port

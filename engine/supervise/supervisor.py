@@ -1,0 +1,443 @@
+"""One small process per run: starts the trainer, keeps the books, takes requests, leaves nothing.
+
+``python -m engine.supervise.supervisor RUN_DIR``. It lives in a session of its own, so neither the
+screen nor the SSH connection takes it along, and it is the subreaper of everything below it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from engine.base import files
+from engine.base.errors import UsageError
+from engine.base.tail import Tail
+from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
+from engine.checkpoints.step_folders import tracked_step
+from engine.history.phases import waiting_for
+from engine.history.train_log import StepJoiner, last_validation, read_steps
+from engine.host.detached import detach
+from engine.host.gpus import ALL
+from engine.host.system import SystemSampler
+from engine.runs import processes, requests
+from engine.runs.drift import CodeWatch
+from engine.runs.home import Home
+from engine.runs.rundir import RunDir
+from engine.runs.state import (
+    UNREADABLE,
+    RunState,
+    StateName,
+    recorded_state,
+    this_host,
+    write_state,
+)
+from engine.supervise import predecessor, private_ray, stacks
+from engine.supervise.books import Books
+from engine.supervise.escalation import Escalation
+from engine.supervise.hang import Hang, find_hang, find_stopped, look_at
+from engine.supervise.queue import Never, Place, Start, Ticket, Wait
+from engine.supervise.queue_log import end_record
+from engine.supervise.settings import Supervision
+from engine.supervise.stall import StallWatch
+from engine.supervise.trainer import Trainer
+from engine.supervise.verdict import Evidence, Exit, judge
+
+TICK_S = 0.25
+HEARTBEAT_S = 2.0
+CODE_LOOK_S = 5.0
+SAMPLE_S = 2.0
+QUEUE_LOOK_S = 1.0
+GRACE_S = 2.0
+LAST_WORDS_S = 600.0
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""torch's own variable: no load of the process unpickles anything but tensors and plain values."""
+
+T = TypeVar("T")
+
+
+class Supervisor:
+    """Runs one attempt from start to verdict."""
+
+    def __init__(self, run: RunDir) -> None:
+        manifest = run.read_manifest()
+        current = manifest["attempts"][-1]
+        self.run = run
+        self.attempt = run.attempt(current["number"])
+        files.make_folder(self.attempt.path)
+        self.cwd = Path(manifest["cwd"])
+        self.supervision = Supervision.from_manifest(manifest)
+        self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
+        self.books = Books(run, self.attempt)
+        self._home = Home(run)
+        # A resumed run was started by hand, now.
+        self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
+        self.state = _first_state(run, manifest, queued=self._ticket is not None)
+        device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
+        self._on_gpu = device == "cuda" and not manifest.get("ray")
+        self._argv: list[str] = current["argv"]
+        self._variables: dict[str, str] = manifest.get("variables") or {}
+        self._code = CodeWatch(manifest, self.cwd)
+        self._joiner = StepJoiner(self.attempt)
+        self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
+        self._console = Tail(self.attempt.console)
+        self._sampler = SystemSampler(run.path)
+        self._stopping: Escalation | None = None
+        self._checkpoint_when_asked: int | None = None
+        self._asked = False
+        self._told_to_end = False
+        self._held = False
+        self._before_stall: StateName = "starting"
+        self._troubles: set[str] = set()
+
+    def supervise(self) -> int:
+        """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
+        processes.become_subreaper()
+        if self.run.path.stat().st_mode & 0o070:
+            # The group that may read the run must not write what the trainer's libraries create.
+            os.umask(os.umask(0o077) | 0o022)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        start = Start() if self._ticket is None else self._await_turn(self._ticket)
+        if start is not None and self._ticket is not None and self._ticket.after is not None:
+            self._note_predecessor(self._ticket.after)
+        if start is None or not self._claim_checkpoints():
+            self.books.flush_until(LAST_WORDS_S)
+            return 0
+        self._begin(start)
+        sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
+        look_at_code = Every(CODE_LOOK_S, self._look_at_code)
+        while self.trainer.exit is None:
+            time.sleep(TICK_S)
+            self.trainer.reap()
+            self._follow()
+            if self.trainer.exit is None:
+                self._obey()
+            sample()
+            self._look_for_stall()
+            look_at_code()
+            beat()
+            if self._home.is_gone():
+                return self._abandon()
+            self.books.flush()
+        self._look_at_code()
+        self._clear_away()
+        self._follow()
+        self._conclude(self.trainer.exit)
+        self.books.flush_until(LAST_WORDS_S)
+        return self.trainer.exit.code or 0
+
+    def _await_turn(self, ticket: Ticket) -> Start | None:
+        """Wait in the queue for as long as it takes; None when the run is not to start."""
+        place = Place(self.run, ticket)
+        self.books.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
+        beat, due = Every(HEARTBEAT_S, self._set), 0.0
+        while not self._told_to_end and requests.pending_stop(self.run) is None:
+            now = time.monotonic()
+            if now >= due:
+                decision = place.look()
+                if isinstance(decision, Start):
+                    return decision
+                if isinstance(decision, Never):
+                    self._never_start("failed", decision.reason)
+                    return None
+                self._note_wait(decision)
+                # A look takes longer in a folder of very many runs, and must still cost nothing.
+                due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
+            beat()
+            if self._home.is_gone():
+                return None
+            self.books.flush()
+            time.sleep(TICK_S)
+        self._never_start("finished", f"stopped by {self._stopper()} before it started")
+        return None
+
+    def _note_predecessor(self, name: str) -> None:
+        """Say so where the run before this one finished with numbers that are worth nothing."""
+        before = RunDir(self.run.path.parent / name)
+        message = self._careful(lambda: predecessor.complaint(before))
+        if message is not None:
+            self.books.event("warning", message=message)
+
+    def _note_wait(self, wait: Wait) -> None:
+        if (wait.waiting_for, wait.held) != (self.state.waiting_for, self.state.reason):
+            self._set(waiting_for=wait.waiting_for, reason=wait.held)
+
+    def _never_start(self, state: StateName, reason: str) -> None:
+        self.books.event("end", state=state, reason=reason, exit_code=None)
+        self._set(state=state, reason=reason, waiting_for=None, ended=time.time())
+
+    def _claim_checkpoints(self) -> bool:
+        """Make the checkpoint folder the run's own; False when the run cannot start for it."""
+        try:
+            moved = claim(self.run)
+        except UsageError as error:
+            self._never_start("failed", str(error))
+            return False
+        if moved is not None:
+            self.books.event("warning", message=moved)
+        return True
+
+    def _loading(self) -> dict[str, str]:
+        """What keeps torch from executing what is in a checkpoint of unknown origin."""
+        checkpoint = loaded_checkpoint(self.run.read_manifest())
+        if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
+            return {}
+        message = f"{checkpoint}: not known to be saved by a run of yours; loaded as weights only"
+        self.books.event("warning", message=message)
+        return {WEIGHTS_ONLY: "1"}
+
+    def _begin(self, start: Start) -> None:
+        """Say that the run has started, and with which GPUs, before anything of it runs."""
+        added = {**self._variables, **start.environment, **(self._careful(self._loading) or {})}
+        environment = {**os.environ, **added}
+        gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
+        waiting_for = "trainer process"
+        self._set(
+            state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
+        )
+        self.books.event("start", attempt=self.attempt.number, argv=self._argv, gpus=gpus)
+        self.books.flush()
+        self._began = time.monotonic()
+        self._stall = StallWatch(self.supervision)
+        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
+        self._set(trainer=self.trainer.identity)
+        self.books.flush()
+
+    def _follow(self) -> None:
+        """Carry new steps over to the run's one history and note how far the start has come."""
+        scored = self._joiner.scored
+        steps = self._joiner.new_steps()
+        if self._joiner.scored > scored:
+            self._stall.rollout()
+        for step in steps:
+            self.books.step(replace(step, redone=step.step <= self._last_before))
+            if step.step >= 1:
+                self._stall.step()
+                self._note_step(step.step)
+        if self.state.waiting_for is not None:
+            now = waiting_for(self._console.lines(), self.state.waiting_for)
+            if now != self.state.waiting_for:
+                self._set(waiting_for=now)
+
+    def _note_step(self, step: int) -> None:
+        if self.state.state in ("starting", "stalled"):
+            self._set(state="running", reason=None, waiting_for=None, step=step)
+        else:
+            self._set(step=step)
+
+    def _obey(self) -> None:
+        if self._stopping is None and self._should_stop():
+            self.books.event("stop", step=self.state.step, asked_by=self._stopper())
+            self._set(state="stopping", reason=None, waiting_for=None)
+            self._stopping = Escalation(self._signal, self.supervision)
+        if self._stopping is not None:
+            self._stopping.tick()
+
+    def _should_stop(self) -> bool:
+        if self._told_to_end:
+            return True
+        request = requests.pending_stop(self.run)
+        return request is not None and (not request.after_checkpoint or self._new_checkpoint())
+
+    def _stopper(self) -> str:
+        if self._told_to_end:
+            return "SIGTERM to its supervisor"
+        request = requests.pending_stop(self.run)
+        return "user" if request is None else request.by
+
+    def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
+        """What a machine sends before it goes down: the run is stopped while there is time."""
+        self._told_to_end = True
+
+    def _new_checkpoint(self) -> bool:
+        """Whether a checkpoint was completed since the stop was asked for.
+
+        verl writes its tracker file last, so a change of it means a whole checkpoint.
+        """
+        now = tracked_step(self.checkpoints)
+        if not self._asked:
+            self._asked = True
+            self._checkpoint_when_asked = now
+            self._set(reason="stops after the next checkpoint")
+        return now != self._checkpoint_when_asked
+
+    def _signal(self, number: signal.Signals) -> None:
+        self.books.event("signal", signal=number.name, pids=self.trainer.signal(number))
+
+    def _look_for_stall(self) -> None:
+        if self.state.state == "stalled" and self._held and not self._stall.is_stopped:
+            self._note_continued()
+        if self.state.state not in ("starting", "running"):
+            return
+        if (complaint := self._stall.complaint()) is None:
+            return
+        name = f"stacks-{time.strftime('%H%M%S')}.txt"
+        hang = self._careful(lambda: self._find_hang(self.attempt.path / name))
+        reason = f"{complaint}; {hang.text}" if hang else complaint
+        seen = {**hang.to_json(), "stacks": name} if hang else {}
+        self._held = hang is not None and hang.kind == "stopped"
+        self._before_stall = self.state.state
+        self.books.event("stall", step=self.state.step, reason=reason, **seen)
+        self._set(state="stalled", reason=reason)
+
+    def _note_continued(self) -> None:
+        """A process that held the run up is no longer stopped: the run is where it was before."""
+        self._stall.continued()
+        self.books.event("continued", step=self.state.step)
+        self._set(state=self._before_stall, reason=None)
+
+    def _find_hang(self, target: Path) -> Hang | None:
+        driver = self.trainer.identity.pid if self.trainer.identity else None
+        members = look_at(self.trainer.members(), driver)
+        dumps = stacks.Dumps() if self.supervision.stack_dumps else None
+        stack_of = dumps.of if dumps else lambda pid: None
+        hang = find_hang(members, stack_of)
+        if dumps is not None:
+            stacks.write(
+                target, ((f"{one.label}, state {one.state}", dumps.of(one.pid)) for one in members)
+            )
+        return hang
+
+    def _clear_away(self) -> None:
+        """End what the trainer left behind, e.g. Ray's agents after a SIGKILL."""
+        deadline = time.monotonic() + GRACE_S
+        while (left := self.trainer.members()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+            self.trainer.reap()
+        if left:
+            pids = [process.pid for process in left]
+            self.books.event("warning", message="ended leftovers", pids=pids)
+            processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+            self.trainer.reap()
+        if not self.trainer.members():
+            private_ray.remove_all(self.run)
+
+    def _conclude(self, exit_: Exit) -> None:
+        self._careful(lambda: files.tighten(self.attempt.path))
+        evidence = Evidence(
+            exit=exit_,
+            stopped_by=self._stopper() if self._stopping is not None else None,
+            step=self.state.step,
+            total_steps=self.state.total_steps,
+            checkpoint_complete=bool(self._careful(lambda: check_checkpoint(self.run).complete)),
+            attempt=self.attempt,
+            checkpoints=self.checkpoints,
+            validation=self._careful(lambda: last_validation(self.run.train_log)),
+        )
+        state, reason = judge(evidence)
+        if state == "failed" and self.books.trouble:
+            reason = f"{reason}; cannot write {self.books.trouble}"
+        self.books.event("end", state=state, reason=reason, exit_code=exit_.code)
+        if self._ticket is not None:
+            self._tell_queue(state)
+        self._set(
+            state=state,
+            reason=reason,
+            waiting_for=None,
+            ended=time.time(),
+            exit_code=exit_.code,
+            signal=exit_.signal,
+        )
+
+    def _tell_queue(self, state: StateName) -> None:
+        ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
+        stepped = self.state.step is not None
+        self.books.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
+
+    def _look_at_code(self) -> None:
+        for path in self._code.changes():
+            self.books.event("warning", message=self._code.describe(path), path=str(path))
+
+    def _sample(self) -> None:
+        members = self.trainer.members()
+        self._stall.see_stopped(find_stopped(members))
+        pids = [process.pid for process in members]
+        record = self._careful(lambda: self._sampler.sample(pids))
+        if record is not None:
+            self.books.sample(record)
+
+    def _careful(self, look: Callable[[], T]) -> T | None:
+        """What an instrument shows, or None: one that breaks must not end the run."""
+        try:
+            return look()
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {error}"
+            if trouble not in self._troubles:
+                self._troubles.add(trouble)
+                self.books.event("warning", message=trouble)
+            return None
+
+    def _abandon(self) -> int:
+        """End a run whose directory is gone: nobody could find, watch or stop it any more."""
+        processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+        self.trainer.reap()
+        return 1
+
+    def _set(self, **changes: object) -> None:
+        now, beat = time.time(), time.monotonic()
+        self.state = self.state.evolve(**changes, heartbeat=now, beat=beat)
+        self.books.state(self.state)
+
+
+class Every:
+    """Calls a function at most once per period."""
+
+    def __init__(self, period_s: float, function: Callable[[], None]) -> None:
+        self._period_s = period_s
+        self._function = function
+        self._due = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._period_s
+            self._function()
+
+
+def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> RunState:
+    """Of the manifest's last attempt, before anything of it runs."""
+    attempt, before = manifest["attempts"][-1], recorded_state(run) or UNREADABLE
+    return RunState(
+        "queued" if queued else "starting",
+        attempt=attempt["number"],
+        waiting_for="its place in the queue" if queued else "trainer process",
+        supervisor=processes.identify(os.getpid()),
+        host=this_host(),
+        started=None if queued else time.time(),
+        step=attempt.get("from_step") or None,
+        total_steps=manifest.get("total_steps"),
+        ran_before=before.ran_before,
+        began=before.began,
+    )
+
+
+def main() -> int:
+    run = RunDir(Path(sys.argv[1]))
+    detach()
+    if (recorded_state(run) or UNREADABLE).state in ("failed", "finished"):
+        return 1  # Who started this process has given it up and said so.
+    try:
+        return Supervisor(run).supervise()
+    except Exception as error:
+        give_up(run, error)
+        raise
+
+
+def give_up(run: RunDir, error: Exception) -> None:
+    """End the run and say in its state what went wrong: nobody sees this process's output."""
+    processes.end_members(run, patience_s=5.0, roots=[os.getpid()])
+    known = recorded_state(run) or RunState("failed")
+    reason = f"supervisor: {type(error).__name__}: {error}"
+    write_state(
+        run, known.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

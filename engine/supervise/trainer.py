@@ -1,0 +1,99 @@
+"""The trainer process of an attempt, and everything that descends from it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.base import files
+from engine.runs import processes
+from engine.runs.processes import Identity
+from engine.runs.rundir import (
+    ATTEMPT_DIR_VARIABLE,
+    MARK_VARIABLE,
+    MARKS,
+    RUN_ID_VARIABLE,
+    Attempt,
+    RunDir,
+)
+from engine.supervise.verdict import Exit
+
+
+class Trainer:
+    """Starts the trainer, finds its processes, and collects every child that ends."""
+
+    def __init__(
+        self,
+        run: RunDir,
+        attempt: Attempt,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._run = run
+        self.exit: Exit | None = None
+        with os.fdopen(files.open_to_append(attempt.console), "ab") as console:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={
+                    **_unmarked(),
+                    **_environment(run, attempt),
+                    **environment,
+                    **_marks(run, attempt),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        # Reaped by waitpid(-1) below, together with the orphans this process adopts.
+        self._pid = process.pid
+        process.returncode = 0
+        self.identity = processes.identify(process.pid)
+
+    def reap(self) -> None:
+        """Collect ended children; ``exit`` is set once the trainer is among them."""
+        for pid, status in processes.reap_children():
+            if pid == self._pid:
+                self.exit = Exit.from_status(status)
+
+    def members(self) -> list[Identity]:
+        """Every live process of the run except the supervisor."""
+        return processes.members(self._run, roots=[os.getpid()])
+
+    def signal(self, number: signal.Signals) -> list[int]:
+        """SIGINT goes to the trainer alone, which ends its workers; harder ones go to all.
+
+        Returns the pids that were signalled.
+        """
+        own = [self.identity] if self.identity is not None else []
+        targets = own if number == signal.SIGINT else self.members()
+        return [target.pid for target in targets if processes.send(target, number)]
+
+
+def _unmarked() -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in MARKS}
+
+
+def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+    """What the run's processes are known by: no variable of a recipe replaces it."""
+    mark = run.read_mark()
+    return {
+        RUN_ID_VARIABLE: run.id,
+        ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
+        **({MARK_VARIABLE: mark} if mark else {}),
+    }
+
+
+def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+    return {
+        "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
+        "PYTHONUNBUFFERED": "1",
+        # One history in W&B too, whatever the number of attempts.
+        "WANDB_RUN_ID": run.id,
+        "WANDB_RESUME": "allow",
+    }

@@ -1,1 +1,0 @@
-"""Reading what runs write: growing files, metric names, series."""

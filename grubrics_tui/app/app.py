@@ -1,0 +1,239 @@
+"""The app: which screen is open, and where one leads to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+
+from engine.runs.registry import RunInfo, active_run
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from grubrics_tui.app.base_app import Frame, screen_name
+from grubrics_tui.model.navigation import (
+    OpenCompare,
+    OpenFindings,
+    OpenLeftovers,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+    Tell,
+)
+from grubrics_tui.settings.layout import LayoutFile
+from grubrics_tui.settings.settings import Loaded, Settings, panels_for
+from grubrics_tui.text.formats import step_of
+from grubrics_tui.widgets.opening import Opening
+
+if TYPE_CHECKING:
+    from grubrics_tui.model.watched import Watched
+    from grubrics_tui.screens.checklist import ChecklistScreen
+
+
+class GrubricsApp(Frame):
+    """Opens the run that is active, or else the checklist of ``config``.
+
+    It only reads files and asks: quitting it, or losing the terminal, changes nothing for a run.
+    With ``log`` it opens on that file. Screens are imported when they open: a log of gigabytes
+    shall be there at once.
+    """
+
+    class Opened(Message):
+        """The runs folder was read: ``active`` is the newest run that has not ended."""
+
+        def __init__(self, active: RunInfo | None) -> None:
+            super().__init__()
+            self.active = active
+
+    def __init__(
+        self,
+        runs_root: Path,
+        config: str,
+        overrides: tuple[str, ...] = (),
+        log_path: Path = Path("docs/experiment-log.md"),
+        log: Path | None = None,
+        watched: Watched | None = None,
+        loaded: Loaded | None = None,
+    ) -> None:
+        super().__init__(loaded or Loaded(Settings(), {}))
+        self.runs_root, self.config, self.overrides = runs_root, config, overrides
+        self.log_path, self._first_log = log_path, log
+        self._watched = watched
+        self._opening = Opening()
+
+    def compose(self) -> ComposeResult:
+        yield self._opening
+
+    def on_mount(self) -> None:
+        if self._first_log is not None:
+            self._open_log(OpenLog(self._first_log))
+        elif self._watched is not None:
+            self._open_first(self._watched)
+        else:
+            self._find_active()
+
+    @work(thread=True, group="open", exit_on_error=False)
+    def _find_active(self) -> None:
+        try:
+            active = active_run(self.runs_root)
+        except OSError:
+            active = None  # The list of runs says what is wrong with the folder.
+        self.post_message(self.Opened(active))
+
+    @on(Opened)
+    def _open(self, message: Opened) -> None:
+        if len(self.screen_stack) > 1:
+            return  # The person was faster and has gone somewhere already.
+        if message.active is None:
+            self.action_show_checklist()
+        else:
+            self._open_first(RunDir(self.runs_root / message.active.id))
+
+    def _open_first(self, run: Watched) -> None:
+        """The frames of the run's panels come before what draws in them is loaded."""
+        if isinstance(run, RunDir):
+            kind = str(run.read_manifest().get("kind", "grpo"))
+            layout = LayoutFile().load(kind, panels_for(self.settings, kind))
+            self._opening.show(run.id, layout.names)
+        self.call_after_refresh(self._open_live, run)
+
+    def _open_live(self, run: Watched) -> None:
+        if len(self.screen_stack) == 1:
+            self._show(_live(run, self.settings))
+            self._opening.show("", ())
+
+    def action_show_runs(self) -> None:
+        """The list, above the screen that asked for it: ``back`` leads there again."""
+        if not self._return_to_runs():
+            while len(self.screen_stack) > 2:
+                self.pop_screen()
+            self.push_screen(_runs(self.runs_root))
+
+    def action_leave_run(self) -> None:
+        """From a run to the list, which is home when the person did not come from it."""
+        if not self._return_to_runs():
+            self._show(_runs(self.runs_root))
+
+    def action_show_checklist(self) -> None:
+        from grubrics_tui.screens.checklist import ChecklistScreen
+
+        self._show(ChecklistScreen(self.runs_root, self.config, self.overrides))
+
+    def on_checklist_screen_chosen(self, message: ChecklistScreen.Chosen) -> None:
+        self.config, self.overrides = message.config, message.overrides
+
+    @on(OpenRun)
+    def _open_run(self, message: OpenRun) -> None:
+        if self._return_to_runs():
+            self.push_screen(_live(message.run, self.settings))
+        else:
+            self._show(_live(message.run, self.settings))
+
+    @on(OpenRollouts)
+    def _open_rollouts(self, message: OpenRollouts) -> None:
+        from grubrics_tui.screens.rollouts import RolloutsScreen
+
+        self.push_screen(RolloutsScreen(message.run, message.step))
+
+    @on(OpenCompare)
+    def _open_compare(self, message: OpenCompare) -> None:
+        from grubrics_tui.screens.compare import CompareScreen
+
+        self.push_screen(CompareScreen(message.runs, message.marks))
+
+    @on(OpenLog)
+    def _open_log(self, message: OpenLog) -> None:
+        from grubrics_tui.screens.log import LogScreen
+
+        screen = LogScreen(message.path, message.title)
+        self.push_screen(screen)
+        if message.offset is not None:
+            screen.call_after_refresh(screen.go_to_offset, message.offset)
+
+    @on(OpenFindings)
+    def _open_findings(self, message: OpenFindings) -> None:
+        from grubrics_tui.screens.findings import FindingsScreen
+
+        self.push_screen(FindingsScreen(message.run, message.known))
+
+    @on(OpenLeftovers)
+    def _open_leftovers(self) -> None:
+        from grubrics_tui.screens.leftovers import LeftoversScreen
+
+        self.push_screen(LeftoversScreen(self.runs_root))
+
+    @on(Tell)
+    def _tell(self, message: Tell) -> None:
+        severity: SeverityLevel = "error" if message.failed else "information"
+        self.notify(message.text, severity=severity, markup=False)
+
+    @on(OpenVerdict)
+    def _open_verdict(self, message: OpenVerdict) -> None:
+        from grubrics_tui.screens.end import EndScreen
+
+        self.push_screen(EndScreen(message.run))
+
+    @on(OpenLogEntry)
+    def _open_log_entry(self, message: OpenLogEntry) -> None:
+        from grubrics_tui.screens.log_entry import LogEntryScreen
+
+        self.push_screen(LogEntryScreen(message.run, self.log_path))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No screen offers the way to itself, and none leads away from a half-written entry."""
+        here = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
+        name = screen_name(here) if here else ""
+        if action in ("show_runs", "show_checklist") and name == "log_entry":
+            return False
+        shown = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
+        return shown is None or shown != name
+
+    def action_leave(self) -> None:
+        self.exit(message=self._farewell())
+
+    def _show(self, screen: Screen[None]) -> None:
+        """Make ``screen`` the only one above the empty base."""
+        while len(self.screen_stack) > 2:
+            self.pop_screen()
+        if len(self.screen_stack) == 1:
+            self.push_screen(screen)
+        else:
+            self.switch_screen(screen)
+
+    def _return_to_runs(self) -> bool:
+        """Close what is above the list of runs; False when the list is not open."""
+        if not any(screen_name(screen) == "runs" for screen in self.screen_stack):
+            return False
+        while screen_name(self.screen) != "runs":
+            self.pop_screen()
+        return True
+
+    def _farewell(self) -> str | None:
+        """What becomes of the run that was on the screen."""
+        shown = [screen for screen in self.screen_stack if screen_name(screen) == "live"]
+        run: Watched | None = getattr(shown[-1], "run", None) if shown else None
+        if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
+            return None
+        run_id, step = run.id, step_of(state.step, state.total_steps)
+        return (
+            f"{run_id} goes on without the screen ({state.state}, step {step}).\n"
+            f"grubrics-tui opens it again; grubrics-tui stop {run_id} stops it."
+        )
+
+
+def _live(run: Watched, settings: Settings) -> Screen[None]:
+    from grubrics_tui.screens.live import LiveScreen
+
+    return LiveScreen(run, settings)
+
+
+def _runs(root: Path) -> Screen[None]:
+    from grubrics_tui.screens.runs import RunsScreen
+
+    return RunsScreen(root)

@@ -1,0 +1,198 @@
+"""What stands around every screen: colours, keys, help, palette, and what is told to the person."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from textual.actions import ActionParseResult, parse
+from textual.app import App, SystemCommand
+from textual.dom import DOMNode
+from textual.driver import Driver
+from textual.events import Event, Key
+from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+
+from grubrics_tui.settings.actions import (
+    Action,
+    actions_of,
+    bindings,
+    is_changing,
+    keymap,
+    remapped,
+)
+from grubrics_tui.settings.ascii_text import AsciiFilter
+from grubrics_tui.settings.settings import Loaded
+from grubrics_tui.settings.themes import DARK, THEMES
+from grubrics_tui.text.terminal_text import clean_text
+
+_FAULT_S = 20.0
+_SETTLED_S = 3.0
+"""By then the first screen is up, with what was imported for it."""
+_THREADS = 64
+"""Every screen that lies below another keeps a thread or two that watch its files, and asyncio has
+only four more than the machine has cores. They are started as they are needed."""
+
+
+class Frame(App[None]):
+    """Knows the person's settings and no screen but the help."""
+
+    TITLE = "grubrics-tui"
+    BINDINGS = bindings()
+    ENABLE_COMMAND_PALETTE = True
+    NOTIFICATION_TIMEOUT = 4.0
+
+    CSS = """
+    Screen { background: $background; overflow: hidden; }
+    ModalScreen { background: $background 55%; }
+    Footer { background: $background; height: 1; padding: 0 1; }
+    FooterKey {
+        background: $background;
+        color: $quiet;
+        .footer-key--key { color: $primary; background: $background; }
+    }
+    ToastRack { margin-bottom: 0; }
+    Toast {
+        background: $panel; width: auto; max-width: 100%; max-height: 6; margin: 0; padding: 0 1;
+    }
+    OptionList, TextArea, VerticalScroll { scrollbar-size: 1 1; }
+    * {
+        scrollbar-color: $line;
+        scrollbar-color-hover: $line-focus;
+        scrollbar-color-active: $line-focus;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
+        scrollbar-corner-color: $background;
+    }
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        super().__init__()
+        self.loaded, self.settings = loaded, loaded.settings
+        chosen = self.settings.ascii
+        self.ascii_only = not _speaks_unicode() if chosen is None else chosen
+        self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
+        self.animation_level = "none"
+        self._told: set[SeverityLevel] = set()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = self.settings.theme
+        self.set_keymap(keymap(self.settings.keys))
+
+    def on_mount(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        # The garbage collector need not walk again and again through what stays for good.
+        self.set_timer(_SETTLED_S, gc.freeze)
+        for fault in self.loaded.faults:
+            self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colours, for Textual themes that do not know them."""
+        return DARK.variables
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self._ascii_filters]
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; a terminal is written to sparingly."""
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from grubrics_tui.app.driver import SparingDriver
+
+        return SparingDriver
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """What is told may quote a file: it is inert, and never read as markup.
+
+        It stands at the end of the footer's line until the next key, or for a short time: anywhere
+        else it would hide what a person reads. What is longer grows upwards; an information takes
+        the place of the one before.
+        """
+        patience = 1 if severity == "information" else 2
+        if self._told == {severity} == {"information"}:
+            self.clear_notifications()
+        self._told.add(severity)
+        super().notify(
+            clean_text(f"{title}: {message}" if title else message),
+            severity=severity,
+            timeout=self.NOTIFICATION_TIMEOUT * patience if timeout is None else timeout,
+            markup=False,
+        )
+
+    async def on_event(self, event: Event) -> None:
+        """Every key comes by here, one that is typed into a field too."""
+        if isinstance(event, Key) and self._told:
+            self.clear_notifications()
+            self._told.clear()
+        await super().on_event(event)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
+        name = action if isinstance(action, str) else action[1]
+        if self.settings.read_only and is_changing(name):
+            self.notify("the screen is read-only: nothing was done", markup=False)
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def action_show_help(self) -> None:
+        if screen_name(self.screen) != "help":
+            from grubrics_tui.screens.help import HelpScreen
+
+            name, keys = screen_name(self.screen), self.settings.keys or {}
+            self.push_screen(HelpScreen(name, keys, partial(self._offers, self.screen)))
+
+    def _offers(self, screen: Screen[object], action: Action) -> bool:
+        """Whether the key does something there at this moment."""
+        if self.settings.read_only and action.changes:
+            return False
+        _, name, parameters = parse(action.name)
+        return all(one.check_action(name, parameters) is True for one in (screen, self))
+
+    def action_next_theme(self) -> None:
+        names = [theme.name for theme in THEMES]
+        here = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(here + 1) % len(names)]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        for action in actions_of(screen_name(screen)):
+            if action.needs_argument or not self._offers(screen, action):
+                continue
+            own = remapped(action, self.loaded.settings.keys or {})
+            twin = f"   $ {action.twin}" if action.twin else ""
+            about = f"{action.label.capitalize()}: " if action.label else ""
+            yield SystemCommand(
+                f"{about}{action.description}",
+                f"key {own.keys}{twin}",
+                partial(screen.run_action, action.name),
+            )
+        yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
+
+
+def screen_name(screen: Screen[object]) -> str:
+    """The name under which the action registry knows a screen."""
+    return getattr(screen, "WHERE", type(screen).__name__.removesuffix("Screen").lower())
+
+
+def _speaks_unicode() -> bool:
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    return "utf" in encoding.lower()

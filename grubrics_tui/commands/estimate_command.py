@@ -1,0 +1,219 @@
+"""``grubrics-tui estimate``: memory, disk, judge and hours of a recipe before it is launched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.base.times import seconds
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.estimate_cures import MORE_CACHE, lowering
+from grubrics_tui.commands.launch_command import OverridesArgument
+from grubrics_tui.commands.options import JsonOption, RunsOption, answer
+from grubrics_tui.commands.recipe_source import SourceArgument, recipe_of_source
+
+if TYPE_CHECKING:
+    from engine.estimate.breakdown import Breakdown
+    from engine.estimate.report import Estimate, Sizes
+    from engine.recipe.recipe import Recipe
+
+
+def estimate(
+    source: SourceArgument,
+    overrides: OverridesArgument = None,
+    gpu_memory: Annotated[
+        str | None,
+        typer.Option("--gpu-memory", metavar="GIB", help="Memory of one GPU [default: here]"),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(help="Number of GPUs, in place of the config's")
+    ] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a run will need: memory, disk, judge, hours. Exit code 1 when it does not fit."""
+    from engine.estimate.report import estimate as estimated
+
+    card, root, changed = _bytes(gpu_memory), runs_root(runs), list(overrides or [])
+    recipe, run = recipe_of_source(source, changed, root)
+    if gpus is not None:
+        key = "training.n_gpus" if recipe.kind == "sft" else "trainer.n_gpus_per_node"
+        if gpus < 1:
+            raise UsageError(f"--gpus {gpus}: at least 1")
+        recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
+    found = estimated(recipe, os.environ, root, card)
+    _refuse_targets(found, recipe)
+    told = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
+    answer(told, "\n".join(_lines(found, recipe)), as_json)
+    raise typer.Exit(1 if found.fits is False else 0)
+
+
+def _refuse_targets(found: Estimate, recipe: Recipe) -> None:
+    """UsageError for LoRA targets that the model does not have: there is nothing to count."""
+    from engine.preflight.limits import check_targets
+
+    shape = None if found.sizes is None else found.sizes.shape
+    for check in check_targets(recipe, shape):
+        raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
+
+
+def _bytes(gib: str | None) -> int | None:
+    """Of GiB as typed; UsageError for what no GPU has."""
+    from engine.estimate.breakdown import GIB
+
+    if gib is None:
+        return None
+    try:
+        number = float(gib)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 10_000:
+        raise UsageError(f"--gpu-memory {gib}: a bare number of GiB of one GPU, such as 80")
+    return int(number * GIB)
+
+
+def _lines(found: Estimate, recipe: Recipe) -> Iterator[str]:
+    if found.sizes is None:
+        yield "memory: the model's dimensions are not known; they are in its folder's config.json"
+    else:
+        yield from _memory(found, found.sizes, recipe)
+        yield from _disk(found.sizes)
+    yield from _judge(found, recipe)
+    yield from _duration(found)
+
+
+def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
+    yield from _incomplete(found, sizes)
+    training = sizes.training
+    yield from _weights(sizes)
+    for phase in sizes.memory.phases:
+        yield ""
+        where = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
+        where = "the CPU" if found.device == "cpu" else where
+        yield from _parts(f"{phase.name}, on {where}", phase)
+    yield ""
+    yield from _parts("host memory of a node, beyond Python's and Ray's own", sizes.memory.host)
+    yield f"\n{_verdict(found, sizes)}"
+    peak = sizes.memory.peak
+    if found.gpu_bytes is not None and peak.total > found.gpu_bytes:
+        yield f"what lowers '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
+    if sizes.cache is not None:
+        yield (
+            f"vLLM's cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
+            f"{sizes.cache.sequences:.0f} of the longest samples at once"
+        )
+    if not sizes.cache_suffices:
+        yield "that is less than the one sample of max_model_len that vLLM must have room for"
+        yield f"what helps: {', '.join(MORE_CACHE)}"
+
+
+def _weights(sizes: Sizes) -> Iterator[str]:
+    """How many weights there are and, with LoRA, the adapters of each linear map."""
+    every, training = sizes.shape.weights, sizes.training
+    if not training.rank:
+        yield f"model: {every:,} weights, all of them trained"
+        return
+    share = training.trained / (every + training.trained)
+    yield (
+        f"model: {every:,} weights, and {training.trained:,} of LoRA that are trained "
+        f"({share:.4%} of {every + training.trained:,})"
+    )
+    for part in training.adapters:
+        how = f"{part.layers} layers x rank {part.rank} x ({part.rows:,} in + {part.columns:,} out)"
+        yield f"  {part.name:<24} {part.weights:>13,}   {how}"
+
+
+def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
+    """vLLM's share is one of a GPU whose size must be known."""
+    rollout = sizes.training.rollout
+    if found.device == "cpu" or found.gpu_bytes is not None or rollout is None:
+        return
+    if rollout.name == "vllm":
+        names = [phase.name for phase in sizes.memory.phases]
+        stays = rollout.graphs or not rollout.sleeps
+        lacking = ", ".join(names[:-1] if stays else names[:1])
+        why = "no GPU is visible here and --gpu-memory is not given"
+        yield f"{why}: without vLLM's part in {lacking}"
+
+
+def _verdict(found: Estimate, sizes: Sizes) -> str:
+    from engine.estimate.breakdown import size
+    from engine.estimate.memory import certain
+
+    peak = sizes.memory.peak
+    text = f"peak: {size(peak.total)} in '{peak.name}'"
+    if found.device == "cpu":
+        return (
+            f"{text}; on a CPU all of it is host memory, of which there is {size(found.host_bytes)}"
+        )
+    if found.gpu_bytes is None:
+        return f"{text} without vLLM's share; no GPU is visible here, so give --gpu-memory"
+    text = f"{text} of {size(found.gpu_bytes)}"
+    if found.room == "at the limit":
+        share = f"{peak.total / found.gpu_bytes:.0%} of the GPU"
+        return f"{text}: at the limit, {share}; fragmentation and NCCL's buffers are not counted"
+    if found.room == "may not fit":
+        return (
+            f"{text}: may not fit; it is an upper bound, as if every sample had the longest length "
+            f"allowed, and {size(certain(peak))} of it are certain"
+        )
+    return f"{text}: {'fits' if found.fits else 'does NOT fit'}"
+
+
+def _parts(title: str, parts: Breakdown) -> Iterator[str]:
+    from engine.estimate.breakdown import size
+
+    yield f"{title}: {size(parts.total)}"
+    for part in parts.parts:
+        yield f"  {part.name:<24} {size(part.bytes):>10}   {part.how}"
+
+
+def _disk(sizes: Sizes) -> Iterator[str]:
+    from engine.estimate.breakdown import size
+
+    yield ""
+    yield from _parts("checkpoint", sizes.checkpoint)
+    yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on the disk"
+
+
+def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
+    from engine.recipe.scoring import asks_judge, scorer
+    from engine.recipe.steps import step_plan
+
+    use = found.judge
+    if recipe.kind == "grpo" and not asks_judge(recipe):
+        yield f"\njudge: none is asked; {scorer(recipe)}"
+        return
+    if use is None and recipe.kind == "grpo":
+        lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
+        yield f"\njudge: not known, as {recipe.get('data.train_files')} {lacks}"
+        return
+    if use is None:
+        yield "\njudge: none is asked in SFT"
+        return
+    from engine.estimate.concurrency import SLOW_S
+    from engine.preflight.judge import price
+
+    yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"
+    if use.latency is None or use.least_step is None:
+        yield "  latency unknown: no earlier run asked this judge"
+    else:
+        enough = use.concurrency_for(SLOW_S)
+        least = f"{use.rounds} rounds x {seconds(use.latency)} = {seconds(use.least_step)}"
+        yield f"  {least} a step at least (run '{use.basis}')"
+        yield f"  a step within {SLOW_S:.0f} s needs {enough} at once (calls x latency / seconds)"
+    yield f"  {price(use)}"
+
+
+def _duration(found: Estimate) -> Iterator[str]:
+    from grubrics_tui.commands.progress import clock
+
+    took = found.duration
+    if took.seconds is None or took.basis is None:
+        yield "\nduration: no basis; no earlier run of this recipe or size was measured here"
+    else:
+        yield f"\nduration: {took.steps} steps in {clock(took.seconds)}, from {took.basis}"

@@ -1,0 +1,201 @@
+"""``judge-test``: ask the judge of a run or a recipe, and say how it answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.base.times import seconds
+from engine.runs.rundir import RunDir, runs_root
+from grubrics_tui.commands.diagnose_command import finding_json, finding_lines
+from grubrics_tui.commands.launch_command import OverridesArgument
+from grubrics_tui.commands.options import JsonOption, RunsOption, answer
+from grubrics_tui.commands.recipe_source import SourceArgument, recipe_of_source
+from grubrics_tui.commands.trusting import (
+    TrustOption,
+    require_code_trust,
+    require_config_trust,
+    require_trust,
+)
+
+if TYPE_CHECKING:
+    from engine.doctor.judge_test import Advice, JudgeTest
+    from engine.judge.trial import Probe, Trial
+
+_MOST_CALLS = 1000
+
+
+def judge_test(
+    source: SourceArgument,
+    overrides: OverridesArgument = None,
+    calls: Annotated[
+        int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
+    ] = 8,
+    question: Annotated[
+        str, typer.Option(help="Ask this in place of the built-in question on diabetes")
+    ] = "",
+    answers: Annotated[
+        list[str] | None,
+        typer.Option("--answer", help="An answer to it; several from the best to the worst"),
+    ] = None,
+    rubric: Annotated[
+        str, typer.Option(help="Its rubric, one item per line: 'Points: 2, Item: Mentions glucose'")
+    ] = "",
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the judge once with a run's own settings, and then as a step would ask it.
+
+    Exit code 1 when a call fails, or when its scores say nothing.
+    """
+    from engine.doctor.judge_test import run_test
+
+    if not 0 <= calls <= _MOST_CALLS:
+        raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
+    own = _own_probe(question, answers or [], rubric)
+    recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
+    if run is not None:
+        require_trust(run, trust, executes=True)
+    else:
+        require_config_trust(source, trust)
+        require_code_trust(recipe, trust)
+    with quiet():
+        found = run_test(recipe, os.environ, calls, own)
+    note = _moved(run) if run is not None else None
+    told = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
+    text = "\n".join([*_lines(found, own), *([f"note: {note}"] if note else [])])
+    answer({**told, **_json(found, own)}, text, as_json)
+    raise typer.Exit(1 if found.findings else 0)
+
+
+def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
+    from engine.judge.trial import Probe
+
+    given = {"--question": question, "--answer": answers, "--rubric": rubric}
+    missing = [name for name, value in given.items() if not value]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise UsageError(f"{', '.join(missing)} missing: a question of your own needs all three")
+    return Probe(question, tuple(answers), rubric)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What a failed call logs is told in other words; unhandled it would be printed as it is."""
+    logger, handler = logging.getLogger("engine.judge"), logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _moved(run: RunDir) -> str | None:
+    """A run's endpoint may have come from its environment, of which only this shell's is here."""
+    from engine.doctor.judge_test import ENDPOINT_VARIABLES
+    from engine.host.environment import environment_snapshot
+
+    recorded = (run.read_manifest().get("environment") or {}).get("variables") or {}
+    here = environment_snapshot()["variables"]
+    moved = [name for name in ENDPOINT_VARIABLES if recorded.get(name) != here.get(name)]
+    verb = "differs" if len(moved) == 1 else "differ"
+    return f"{' and '.join(moved)} {verb} from what the run was launched with" if moved else None
+
+
+def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
+    settings = found.settings
+    where = f" at {found.endpoint}" if found.endpoint else ""
+    offline = settings.provider == "offline"
+    asked = "offline stand-in" if offline else f"{settings.provider} {settings.model}"
+    yield f"judge: {asked}{where}"
+    yield (
+        f"limits: {settings.max_concurrent} at once, {settings.timeout_s:g} s a call, "
+        f"{settings.max_tokens} tokens"
+    )
+    if found.trial is not None:
+        yield from _measured(found.trial, own)
+    if found.advice is not None:
+        yield _advice(found.advice)
+    if found.findings:
+        yield ""
+        yield from finding_lines(found.findings)
+
+
+def _measured(trial: Trial, own: Probe | None) -> Iterator[str]:
+    first = trial.first
+    if first.scores is None or first.latency_s is None:
+        yield "one call: no scores"
+        return
+    scores = " and ".join(f"{score:.2f}" for score in first.scores)
+    scored = f"a right and a wrong answer get {scores}" if own is None else f"scores {scores}"
+    yield f"one call: {seconds(first.latency_s)}; {scored}"
+    if trial.more:
+        made = f"{len(trial.more)} calls, {trial.at_once} at once: {seconds(trial.seconds)}"
+        kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
+        failed = f"; failed: {', '.join(kinds)}" if kinds else ""
+        yield f"{made}{_latency(trial)}{failed}"
+
+
+def _latency(trial: Trial) -> str:
+    if trial.p50 is None or trial.p95 is None:
+        return "; none was answered"
+    return f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
+
+
+def _advice(advice: Advice) -> str:
+    step = (
+        f"a step has {advice.calls} calls of {seconds(advice.latency)}: with {advice.recommended} "
+        f"at once {seconds(advice.seconds)} at least"
+    )
+    change = f"judge.max_concurrent={advice.recommended}"
+    if advice.allowed is not None:
+        return f"{step}; {change}, as the server let {advice.allowed} at once through"
+    if advice.recommended == advice.limit:
+        return f"{step}; {change} is enough"
+    return f"{step}; {change} in place of {advice.limit}, if the server takes it (--calls)"
+
+
+def _json(found: JudgeTest, own: Probe | None) -> dict[str, Any]:
+    settings = found.settings
+    return {
+        "ok": not found.findings,
+        "provider": settings.provider,
+        "model": settings.model,
+        "endpoint": found.endpoint,
+        "limits": {
+            name: getattr(settings, name)
+            for name in ("max_concurrent", "timeout_s", "max_tokens", "temperature")
+        },
+        "trial": None if found.trial is None else _trial_json(found.trial, own),
+        "advice": None if found.advice is None else asdict(found.advice),
+        "findings": [finding_json(one) for one in found.findings],
+    }
+
+
+def _trial_json(trial: Trial, own: Probe | None) -> dict[str, Any]:
+    from engine.judge.trial import LONG_RIGHT
+
+    first = own or LONG_RIGHT
+    scores = trial.first.scores
+    return {
+        "question": first.question,
+        "answers": list(first.answers),
+        "rubric": first.rubric,
+        "scores": None if scores is None else list(scores),
+        "latency_s": trial.first.latency_s,
+        "calls": len(trial.more),
+        "at_once": trial.at_once,
+        "seconds": trial.seconds,
+        "p50_s": trial.p50,
+        "p95_s": trial.p95,
+        "failed": dict(trial.kinds),
+    }

@@ -1,0 +1,89 @@
+"""What ``diagnose`` has read where it found nothing: silence about no log at all is no health."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+
+from engine.base import files
+from engine.base.errors import UsageError
+from engine.base.holes import chunks
+from engine.runs.rundir import RunDir
+
+_END = 64 * 1024
+_TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
+_MOST_CONTROLS = 0.05
+"""Share of control characters in text; every tenth byte of compressed data is one."""
+
+
+def unusable(path: Path) -> str:
+    """Why a file tells nothing about a training; empty where it may. Raises OSError."""
+    if path.is_dir() or _kind(path):
+        return ""
+    size, ends = _ends(path)
+    if not size:
+        return "is empty"
+    if not any(end.strip() for end in ends):
+        return "holds no text, only white space"
+    if all(map(_is_binary, ends)):
+        return "holds no text that can be read; it is binary, compressed or UTF-16"
+    return ""
+
+
+def of_path(path: Path) -> str:
+    """Its kind and how far it goes. Raises OSError."""
+    from engine.formats.detect import detect
+    from engine.formats.lines import LineReader
+    from engine.formats.watch import read_steps
+
+    kind = _kind(path)
+    if not kind:
+        lines = _lines(path)
+        return f"{lines:,} line{'' if lines == 1 else 's'} of text, of no trainer that is known"
+    reader = detect(path).open()
+    if isinstance(reader, LineReader):
+        last = reader.last_step()
+    else:
+        last = next(iter(deque(read_steps(path), maxlen=1)), None)
+    return f"{kind}, " + ("no step yet" if last is None else f"up to step {last.step}")
+
+
+def of_run(run: RunDir) -> str:
+    from engine.runs.state import describe, observed_state
+
+    state = observed_state(run)
+    done = "no step yet" if state.step is None else f"up to step {state.step}"
+    return f"a run, {describe(state)}, {done}"
+
+
+def _kind(path: Path) -> str:
+    """The name of a known format; empty for any other text."""
+    from engine.formats.watch import open_foreign
+
+    try:
+        return open_foreign(path).format.name
+    except UsageError:
+        return ""
+
+
+def _ends(path: Path) -> tuple[int, tuple[bytes, bytes]]:
+    with files.open_regular(path) as handle:
+        size = handle.seek(0, os.SEEK_END)
+        handle.seek(0)
+        head = handle.read(_END)
+        handle.seek(max(0, size - _END))
+        return size, (head, handle.read(_END))
+
+
+def _is_binary(data: bytes) -> bool:
+    controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in data)
+    return controls > _MOST_CONTROLS * len(data)
+
+
+def _lines(path: Path) -> int:
+    with files.open_regular(path) as handle:
+        count, last = 0, b""
+        for _, block in chunks(handle.fileno(), 0, 1 << 20):
+            count, last = count + block.count(b"\n"), block
+        return count + bool(last and not last.endswith(b"\n"))

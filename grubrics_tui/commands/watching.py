@@ -1,0 +1,134 @@
+"""``grubrics-tui watch``: a run, or what another trainer writes, on the screen or as JSON lines."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.state import observed_state
+from grubrics_tui.commands.options import (
+    FormatOption,
+    JsonOption,
+    RunsOption,
+    on_terminal,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from engine.formats.watch import ForeignRun
+    from engine.history.train_log import Step
+    from grubrics_tui.model.watched import Watched
+
+_POLL_S = 0.3
+
+
+def watch(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|PATH", help="A run's id, or the path of a file or folder")
+    ],
+    as_format: FormatOption = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="On the screen: open the log itself, without charts")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Without a terminal: keep printing while a log grows")
+    ] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a run, another trainer's log or a W&B folder on the screen. Opening changes no file.
+
+    Without a terminal and with --json: one JSON object per new step, until the run ends.
+    """
+    from engine.formats.series import is_foreign
+
+    root = runs_root(runs)
+    on_screen = not as_json and on_terminal()
+    if is_foreign(run):
+        if on_screen and log:
+            _show_log(Path(run), root)
+        elif on_screen:
+            _show_foreign(Path(run), as_format, root)
+        else:
+            _print_foreign(Path(run), as_format, follow)
+        return
+    found = RunDir(Path(run)) if RunDir(Path(run)).is_one() else find_run(root, run)
+    if on_screen and log:
+        _show_log(found.attempt(observed_state(found).attempt).console, root)
+    elif on_screen:
+        _open_screen(root, watched=found)
+    else:
+        _print_run(found)
+
+
+def _show_foreign(path: Path, as_format: str | None, root: Path) -> None:
+    """Its charts; of a log without any step yet, the log itself."""
+    found = _foreign(path, as_format)
+    if found.metrics or not found.format.is_console:
+        _open_screen(root, watched=found)
+    else:
+        _open_screen(root, log=found.path)
+
+
+def _foreign(path: Path, as_format: str | None) -> ForeignRun:
+    """UsageError when it has no charts; of any text it says what can be done with it."""
+    from engine.formats.watch import open_foreign
+
+    try:
+        return open_foreign(path, as_format)
+    except UsageError as error:
+        if as_format is not None or not path.is_file() or not path.stat().st_size:
+            raise
+        name = shlex.quote(str(path))
+        raise UsageError(
+            f"{error}; as text: grubrics-tui watch --log {name}, or grubrics-tui diagnose {name}"
+        ) from error
+
+
+def _show_log(path: Path, root: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; --log opens one file")
+    _open_screen(root, log=path)
+
+
+def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None = None) -> None:
+    from grubrics_tui.app.app import GrubricsApp
+    from grubrics_tui.settings.settings import load_settings
+
+    GrubricsApp(root, "grpo_tiny", watched=watched, log=log, loaded=load_settings()).run()
+
+
+def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
+    from engine.formats.watch import require_steps
+
+    watched = _foreign(path, as_format).watch()
+    if not follow:
+        _print_steps(require_steps(path, as_format))
+        return
+    while True:
+        update = watched.poll()
+        _print_steps(iter(update.steps))
+        if update.read_share == 1.0:
+            time.sleep(_POLL_S)
+
+
+def _print_run(run: RunDir) -> None:
+    from grubrics_tui.commands.progress import parting, updates
+
+    with parting(run):
+        for update in updates(run):
+            _print_steps(iter(update.steps))
+    if not update.state.went_well:
+        raise typer.Exit(1)
+
+
+def _print_steps(steps: Iterator[Step]) -> None:
+    for step in steps:
+        print_json(step.to_json())

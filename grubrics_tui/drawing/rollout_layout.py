@@ -1,0 +1,113 @@
+"""One answer from top to bottom: its numbers, judge beside gold, its text, the whole prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.history.rollouts import Answer, Group
+from engine.history.word_diff import Piece
+from grubrics_tui.drawing.rollouts import (
+    diff_spans,
+    judge_rows,
+    parts_row,
+    score_row,
+    text_spans,
+    truth_row,
+)
+from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.drawing.wrap import wrapped
+from grubrics_tui.text.terminal_text import clean_text
+
+MOST_CHARACTERS = 60_000
+"""What a screen lays out of one text; the command line prints all of it."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer and how to show it. ``text`` is None while it is read.
+
+    ``whole`` adds what explains the numbers, and the prompt.
+    """
+
+    answer: Answer
+    group: Group
+    text: str | None
+    prompt: str = ""
+    truth: str = ""
+    whole: bool = False
+    pieces: tuple[Piece, ...] | None = None
+    weights: Mapping[str, float] | None = None
+    formula: str = ""
+    query: str = ""
+    ascii_only: bool = False
+    colourless: bool = False
+
+
+def answer_rows(shown: Shown, width: int) -> list[Row]:
+    """The rows of an answer for a width in cells."""
+    answer = shown.answer
+    rows = wrapped(score_row(answer, shown.group, width), width)
+    if parts := parts_row(answer, shown.weights, width):
+        rows += wrapped(parts, width)
+    if truth := truth_row(shown.truth, width):
+        rows += wrapped(truth, width)
+    if why := _why(shown):
+        rows += wrapped(why, width)
+    if judged := judge_rows(answer, width, shown.ascii_only):
+        rows += [[], *(row for one in judged for row in wrapped(one, width))]
+    rows += [[], *_text(shown, width)]
+    if shown.whole:
+        rows += [[], *(row for one in _origin(shown) for row in wrapped(one, width))]
+    if shown.whole and shown.prompt:
+        rows += [[], _rule("prompt", width, shown.ascii_only)]
+        rows += wrapped(text_spans(_cut(shown.prompt), shown.query), width)
+    return rows
+
+
+def _why(shown: Shown) -> Row:
+    """Why there is no reward, or no advantage."""
+    answer = shown.answer
+    if answer.error is not None:
+        kind = answer.error.kind.replace("_", " ")
+        return [Span(clean_text(f"{kind}: {answer.error.message}"), "error")]
+    if answer.failed:
+        return [Span("no record says why", "quiet")]
+    if answer.advantage is None and answer.trained and shown.formula.startswith("not computed"):
+        return [Span(f"advantage {shown.formula}", "quiet")]
+    return []
+
+
+def _origin(shown: Shown) -> list[Row]:
+    """Where the answer and its numbers come from."""
+    group = shown.group
+    about = [("advantage", shown.formula), ("group", group.id), ("question", group.question_id)]
+    return [
+        [Span(f"{name:<11}", "quiet"), Span(clean_text(value), "axis")]
+        for name, value in about
+        if value
+    ]
+
+
+def _text(shown: Shown, width: int) -> list[Row]:
+    if shown.text is None:
+        return [[Span("reading ...", "quiet")]]
+    if not shown.text.strip():
+        return [[Span("an empty answer", "quiet")]]
+    if shown.pieces is not None and len(shown.text) <= MOST_CHARACTERS:
+        signs = shown.colourless or shown.ascii_only
+        return wrapped(diff_spans(shown.pieces, shown.query, signs), width)
+    return wrapped(text_spans(_cut(shown.text), shown.query), width)
+
+
+def _cut(text: str) -> str:
+    more = len(text) - MOST_CHARACTERS
+    if more <= 0:
+        return text
+    rest = f"… and {more:,} characters: grubrics-tui rollouts prints them"
+    return f"{text[:MOST_CHARACTERS]}\n{rest}"
+
+
+def _rule(title: str, width: int, ascii_only: bool) -> Row:
+    line = "-" if ascii_only else "─"
+    return [Span(f"{line} {title} ", "quiet"), Span(line * max(0, width - len(title) - 3), "line")]

@@ -1,0 +1,72 @@
+"""A run's samples of the machine as numbers over time: what its chart is drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.base.jsonl import moment, number
+from engine.history.columns import Floats
+
+Sample = dict[str, Any]
+
+_MOST = 4000
+
+
+class Machine:
+    """The last sample, and how busy and full the machine was, for the last samples in order."""
+
+    def __init__(self) -> None:
+        self.last: Sample | None = None
+        self.seen = 0
+        """How many samples came so far, those that are kept no more included."""
+        self._points: deque[tuple[float, float, float]] = deque(maxlen=_MOST)
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        if samples:
+            self.last = samples[-1]
+            self.seen += len(samples)
+            self._points.extend(_point(sample) for sample in samples[-_MOST:])
+
+    def series(self) -> tuple[Floats, Floats, Floats]:
+        """Unix seconds, busy and full in percent; NaN where it was not measured.
+
+        A clock that was set back stands still.
+        """
+        table = np.array(self._points, float).reshape(-1, 3)
+        return np.maximum.accumulate(table[:, 0]), table[:, 1], table[:, 2]
+
+
+def gpus_of(sample: Sample) -> list[Sample]:
+    """The sample's GPUs; what is no object is left out."""
+    found = sample.get("gpus")
+    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
+
+
+def ratio(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else number(value / whole)
+
+
+def _point(sample: Sample) -> tuple[float, float, float]:
+    """Of the GPUs where there are any, else of the host."""
+    gpus = gpus_of(sample)
+    if gpus:
+        busy = _mean(ratio(number(gpu.get("util")), 100) for gpu in gpus)
+        full = _mean(ratio(number(g.get("mem_used")), number(g.get("mem_total"))) for g in gpus)
+    else:
+        busy = ratio(number(sample.get("cpu_percent")), 100)
+        full = ratio(number(sample.get("mem_used")), number(sample.get("mem_total")))
+    return moment(sample.get("t")) or 0.0, _percent(busy), _percent(full)
+
+
+def _mean(shares: Iterable[float | None]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _percent(share: float | None) -> float:
+    return math.nan if share is None else share * 100

@@ -1,0 +1,153 @@
+"""The doctor of the run on the screen, in threads of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from engine.base.errors import UsageError
+from engine.findings.finding import Finding
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from grubrics_tui.model.watched import Watched
+
+if TYPE_CHECKING:
+    from engine.history.columns import Columns
+
+_FIRST_S, _LOOK_S, _LIVE_SHARE, _ASKED_SHARE = 1.0, 5.0, 0.003, 0.02
+"""The first picture comes first. A look that takes longer is taken less often: it may cost this
+share of a core, and more while a person reads the answer. The first look, which reads all that
+there is, is followed by the second as soon as by any other."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Root causes first. ``kin`` is what they say of the run that this one was made from;
+    ``trouble`` why nothing could be looked at."""
+
+    findings: Sequence[Finding] = ()
+    kin: str = ""
+    trouble: str = ""
+
+
+def post_from_thread(
+    source: Callable[[], Iterator[Message]], post: Callable[[Message], bool]
+) -> None:
+    """Post what ``source`` gives. Nobody waits for the thread: the screen must close at once,
+    however many gigabytes are being read."""
+
+    def work() -> None:
+        with suppress(RuntimeError):  # The app has ended meanwhile.
+            for message in source():
+                post(message)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+class RunDoctor:
+    """The live screen tells it what it has read; a thread asks it for findings.
+
+    Of a log that was not launched here it reads itself, from when it is first told: until then the
+    screen reads the history, and two that read at once take each other's time.
+    """
+
+    def __init__(self, run: Watched) -> None:
+        self._run = run
+        self._left = threading.Event()
+        self._called = threading.Event()
+        """Somebody waits for the next look: the run has ended, or the screen closes."""
+        self._has_ended = False
+        self._seen: tuple[RunState, Columns] | None = None
+        self._due = 0.0
+
+    def tell(self, state: RunState, columns: Columns) -> None:
+        """Called by the screen with each update; ``columns`` are its own and go on growing."""
+        now = time.monotonic()
+        if now >= self._due or state.has_ended:
+            self._due = now + _LOOK_S / 2
+            self._seen = (state, columns.frozen())
+        if state.has_ended and not self._has_ended:
+            self._called.set()
+        self._has_ended = state.has_ended
+
+    def leave(self) -> None:
+        self._left.set()
+        self._called.set()
+
+    def findings(self) -> Iterator[Sequence[Finding]]:
+        """Every change, until ``leave``. Blocks: for a thread."""
+        while not self._left.wait(_FIRST_S) and self._seen is None:
+            pass
+        look, before, share = _live_look(self._run), None, 1.0
+        while not self._left.is_set():
+            self._called.clear()
+            started, seen = time.thread_time(), self._seen
+            found = None
+            if seen is not None:
+                with suppress(Exception):  # A folder that is being deleted, a rule that breaks.
+                    found = look(*seen, self._left.is_set)
+            if found is not None and found != before and not self._left.is_set():
+                yield found
+                before = found
+            cost, share = (time.thread_time() - started) / share, _LIVE_SHARE
+            if not self._left.is_set():
+                self._called.wait(max(_LOOK_S, cost))
+
+
+def _live_look(
+    run: Watched,
+) -> Callable[[RunState, Columns, Callable[[], bool]], Sequence[Finding]]:
+    # The doctor's rules are read after the first picture.
+    if isinstance(run, RunDir):
+        from engine.doctor.live import LiveDoctor
+
+        return LiveDoctor(run).look
+    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+
+    log = LogDoctor(source_of_foreign(run))
+    return lambda state, columns, stopped: log.look(stopped)
+
+
+def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
+    """Every change of what the doctor says of a run or a foreign log, until somebody ``left``.
+
+    Blocks: for a thread.
+    """
+    look, before, share = _looker(run, left.is_set), None, 1.0
+    while not left.is_set():
+        started = time.thread_time()
+        try:
+            found = look()
+        except (OSError, UsageError) as error:
+            found = Diagnosis(trouble=str(error))
+        except Exception as error:  # A rule that breaks must not leave the screen waiting.
+            found = Diagnosis(trouble=f"{type(error).__name__}: {error}")
+        if found != before and not left.is_set():
+            yield found
+        before = found
+        cost, share = (time.thread_time() - started) / share, _ASKED_SHARE
+        left.wait(max(_LOOK_S, cost))
+
+
+def _looker(run: Watched, stopped: Callable[[], bool]) -> Callable[[], Diagnosis]:
+    if isinstance(run, RunDir):
+        from engine.doctor.live import RunFollower
+        from engine.launch.kin import Kin
+
+        doctor, kin = RunFollower(run), Kin(run)
+
+        def look() -> Diagnosis:
+            state, found = doctor.look(stopped)
+            return Diagnosis(found, kin.told(state, found, stopped))
+
+        return look
+    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+
+    log = LogDoctor(source_of_foreign(run))
+    return lambda: Diagnosis(log.look(stopped))

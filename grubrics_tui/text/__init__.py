@@ -1,0 +1,1 @@
+"""Texts for terminals: safe, short, sorted by fuzzy match."""

@@ -1,0 +1,73 @@
+"""Numbers as text: one way to write each quantity, with a dash where there is none."""
+
+from __future__ import annotations
+
+import time
+
+from engine.base import times
+
+MISSING = "–"
+
+
+def fixed(value: float | None, decimals: int = 3) -> str:
+    """``0.412``; a dash for a missing value."""
+    return MISSING if value is None else f"{value:.{decimals}f}"
+
+
+def seconds(value: float | None) -> str:
+    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.times`` has it."""
+    return MISSING if value is None else times.seconds(value)
+
+
+def scientific(value: float | None) -> str:
+    """``1.20e-05``."""
+    return MISSING if value is None else f"{value:.2e}"
+
+
+def percent(share: float | None, decimals: int = 0) -> str:
+    """``25 %`` of a share between 0 and 1."""
+    return MISSING if share is None else f"{share * 100:.{decimals}f} %"
+
+
+def thousands(value: float | None) -> str:
+    """``1,234``."""
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def dollars(value: float | None) -> str:
+    """``$0.0042``, ``$1.20``: three digits that say something."""
+    if value is None:
+        return MISSING
+    return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.2g}"
+
+
+def duration(value: float | None) -> str:
+    """``4:07`` or ``1:04:07``."""
+    if value is None:
+        return MISSING
+    minutes, rest = divmod(max(0, round(value)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def memory(value: float | None) -> str:
+    """Bytes as ``61.2 GiB``, ``4.9 MiB`` or ``12 KiB``."""
+    if value is None:
+        return MISSING
+    if 0 < value < 2**20:
+        return f"{max(1, round(value / 2**10))} KiB"
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
+
+
+def clock(moment: float | None) -> str:
+    """``2026-01-31 14:05`` in local time."""
+    if moment is None:
+        return MISSING
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def step_of(step: int | None, total: int | None) -> str:
+    """``12/40``; a run of no steps (``trainer.val_only``) validates only."""
+    if total == 0:
+        return "val only"
+    return f"{MISSING if step is None else step}/{MISSING if total is None else total}"
