@@ -1,1 +1,1 @@
-"""From datasets and cached gold scores to the files that training reads."""
+"""From datasets and gold scores to the files that training reads."""

@@ -1,1 +1,1 @@
-"""The machine that runs execute on: its GPUs, memory, processes that outlive a terminal."""
+"""The machine that runs execute on: GPUs, memory, installed software, detached processes."""

@@ -1,1 +1,1 @@
-"""A recipe and its overrides: read, checked, composed for verl."""
+"""A recipe and its overrides: read, resolved and composed for verl."""

@@ -1,1 +1,1 @@
-"""The GRubrics domain: what a rubric is, how it is judged, and what reward it earns."""
+"""Rubrics: their text, points and prompts, gold scores, and the settings of judge and reward."""

@@ -1,1 +1,1 @@
-"""Runs on this host: their directory, state, supervisor and list."""
+"""The run directory as files: manifest, state, events and list, and who may act on a run."""

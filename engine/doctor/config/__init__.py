@@ -1,1 +1,1 @@
-"""What a recipe and its files alone show: known before the first step, and after the last."""
+"""Findings on the data files that a recipe names."""
