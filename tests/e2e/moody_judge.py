@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.judge.offline import answer_score
 from engine.rubrics.rubric import parse_rubric
-from tests.engine.rubrics.judge.server import JudgeServer, Reply
+from tests.engine.judge.server import JudgeServer, Reply
 from tests.loopback import serving
 
 KEY = "the-right-key"

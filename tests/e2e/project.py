@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 CLI = (sys.executable, "-m", "grubrics_tui")
 
 
@@ -24,7 +25,7 @@ class Project:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"PYTHONPATH": str(REPOSITORY)}
+        return {"PYTHONPATH": str(ROOT)}
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 300
@@ -59,5 +60,5 @@ def copied(project: Project, path: Path) -> Project:
 
 
 def make_project(path: Path) -> Project:
-    shutil.copytree(REPOSITORY / "configs", path / "configs")
+    shutil.copytree(ROOT / "configs", path / "configs")
     return Project(path)

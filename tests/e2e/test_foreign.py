@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import CLI, REPOSITORY
+from tests.e2e.project import CLI, ROOT
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.waits
@@ -26,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_log_that_grows_is_followed_and_left_as_it_was(log: Path) -> None:
-    terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(REPOSITORY)})
+    terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(ROOT)})
     try:
         terminal.wait_for(r"foreign: growing +night\.log")
         with log.open("a") as handle:
@@ -43,7 +43,7 @@ def test_a_log_that_grows_is_followed_and_left_as_it_was(log: Path) -> None:
 
 def test_a_log_without_a_step_opens_in_the_log_view(log: Path) -> None:
     log.write_text(HEAD + "RuntimeError: out of luck\n")
-    terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(REPOSITORY)})
+    terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(ROOT)})
     try:
         terminal.wait_for("RuntimeError: out of luck")
         assert "foreign" not in terminal.text()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.project import Project, make_project
-from tests.engine.rubrics.judge.server import JudgeServer, Reply, judge_server
+from tests.engine.judge.server import JudgeServer, Reply, judge_server
 
 JUDGE_KEY = "sk-marked-judge-0123456789abcdef"
 HUB_TOKEN = "hf_markedhub0123456789abcdefgh"

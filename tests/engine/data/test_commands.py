@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
+
 CHOICE = '{"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}\n'
 
 

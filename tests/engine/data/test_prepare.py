@@ -16,6 +16,7 @@ from engine.data.holdout import write_holdout
 from engine.data.prepare import main
 from engine.data.presets import load_presets
 from engine.rubrics.prompts import HIGH_LABEL
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -355,7 +356,7 @@ def test_the_list_marks_the_active_preset(world: Path, capsys: pytest.CaptureFix
 
 
 def test_the_shipped_presets_are_the_four_documented_ones() -> None:
-    presets = load_presets(Path(__file__).parents[3] / "configs/training_presets.yaml")
+    presets = load_presets(ROOT / "configs/training_presets.yaml")
     assert list(presets.presets) == ["open_only", "verifiable_only", "curriculum", "full_mix"]
     assert presets.active_preset == "open_only"
 

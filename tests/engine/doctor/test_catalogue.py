@@ -23,10 +23,11 @@ from engine.findings.families import FAMILIES, IDS
 from engine.findings.finding import Finding
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
-from tests.engine.records.runs import make_run
+from tests.engine.reports.runs import make_run
+from tests.paths import ROOT
 
 ROWS = tuple(entries())
-TABLE = Path(__file__).parents[3] / "docs" / "symptoms.md"
+TABLE = ROOT / "docs" / "symptoms.md"
 
 RULE = '''
 """Something is odd.

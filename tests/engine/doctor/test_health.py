@@ -9,7 +9,7 @@ import pytest
 
 from engine.doctor.health import HealthBook
 from engine.runs.registry import RunInfo, list_runs
-from tests.engine.records.runs import log_steps, make_run
+from tests.engine.reports.runs import log_steps, make_run
 
 COLLAPSE = 20
 

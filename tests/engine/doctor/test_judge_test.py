@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +10,15 @@ from engine.base.errors import UsageError
 from engine.doctor.judge_test import JudgeTest, run_test
 from engine.judge.trial import Probe
 from engine.recipe.recipe import load_recipe
-from tests.engine.rubrics.judge.server import (
+from tests.engine.judge.server import (
     BY_LENGTH,
     JudgeServer,
     Reply,
     judge_server,
     scores_of,
 )
+from tests.paths import CONFIGS
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 KEY = "sk-test-0123456789abcdef0123456789"
 
 

@@ -15,7 +15,7 @@ from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of, source_of_foreign
 from engine.formats.watch import open_foreign
 from tests.engine.doctor.metrics.curves import alarms, healthy
-from tests.engine.watch.foreign.samples import history, trainer_state, verl_line, wandb_log
+from tests.engine.formats.samples import history, trainer_state, verl_line, wandb_log
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 STEPS = 40

@@ -10,8 +10,8 @@ import pytest
 from engine.doctor.run_end import with_end, with_resume
 from engine.findings.finding import Finding, Severity
 from engine.runs.state import RunState, write_state
-from tests.engine.records.checkpoint_files import save
-from tests.engine.records.runs import make_run
+from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.reports.runs import make_run
 
 INTERRUPTED = Finding("job_cancelled_or_interrupted.keyboard", Severity.ERROR, "stopped", "Ctrl-C")
 

@@ -14,7 +14,7 @@ from engine.findings.finding import Finding
 from engine.runs.events import log_event
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from tests.engine.records.runs import make_run
+from tests.engine.reports.runs import make_run
 
 REASON = "no step for 60 s; WorkerDict 7 is stopped (state T): kill -CONT 7"
 STOPPED = {"kind": "stopped", "process": "WorkerDict", "pid": 7, "process_state": "T"}

@@ -15,8 +15,8 @@ from engine.estimate.rollout import cache_of
 from engine.estimate.training import training_of
 from engine.recipe.effective import effective
 from engine.recipe.recipe import load_recipe
+from tests.paths import CONFIGS
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 CARD = 80 * GIB
 QWEN = known("Qwen/Qwen3-8B")
 DTYPE = "actor_rollout_ref.actor.fsdp_config.model_dtype"

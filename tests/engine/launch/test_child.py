@@ -20,7 +20,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project
-from tests.engine.runs.faults.stage import Stage
+from tests.engine.supervise.faults.stage import Stage
+from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 
 BATCH = Change("config", "data.train_batch_size", 2, 4)
@@ -30,7 +31,6 @@ import os, pathlib
 kept = pathlib.Path(os.environ["GRUBRICS_ATTEMPT_DIR"], "kept")
 kept.write_text(os.environ["CUDA_LAUNCH_BLOCKING"])
 """
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

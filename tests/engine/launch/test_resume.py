@@ -21,10 +21,10 @@ from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import PROOF, is_launched_here, vouch
-from tests.engine.records.checkpoint_files import archive, save, save_step, sft_files, track
+from tests.engine.checkpoints.checkpoint_files import archive, save, save_step, sft_files, track
+from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 
-ROOT = Path(__file__).parents[3]
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
 algorithm: {adv_estimator: grpo}

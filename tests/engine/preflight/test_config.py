@@ -12,8 +12,9 @@ from engine.preflight.config import check
 from engine.recipe.effective import effective
 from engine.recipe.recipe import load_recipe
 from tests.engine.preflight.project import Project
+from tests.paths import CONFIGS
 
-RECIPE = Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml"
+RECIPE = CONFIGS / "grpo_tiny.yaml"
 ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"

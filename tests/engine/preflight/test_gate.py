@@ -19,8 +19,7 @@ from engine.runs.processes import identify
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def run(project: Project) -> RunDir:
 
 def pass_gate(run: RunDir) -> subprocess.CompletedProcess[str]:
     command = [*GATE, sys.executable, "-c", "print('training')"]
-    paths = {"PYTHONPATH": str(REPOSITORY), ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path)}
+    paths = {"PYTHONPATH": str(ROOT), ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path)}
     return subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True)
 
 

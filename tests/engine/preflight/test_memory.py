@@ -10,8 +10,8 @@ from engine.estimate.breakdown import GIB
 from engine.preflight import memory
 from engine.preflight.check import Check, Subject
 from engine.recipe.recipe import load_recipe
+from tests.paths import CONFIGS
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 SHARE = "actor_rollout_ref.rollout.gpu_memory_utilization"
 

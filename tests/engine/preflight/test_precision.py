@@ -9,8 +9,8 @@ import pytest
 from engine.preflight.check import Check
 from engine.preflight.precision import Card, check_precision, read_cpu_flags
 from engine.recipe.recipe import Recipe, load_recipe
+from tests.paths import CONFIGS
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 TURING, AMPERE, HOPPER = Card("Tesla T4", (7, 5)), Card("A100", (8, 0)), Card("H200", (9, 0))
 PLAIN, WITH_UNITS = frozenset({"avx2", "avx512f"}), frozenset({"avx2", "avx512_bf16"})
 TRAINER = "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"

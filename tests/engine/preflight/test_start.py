@@ -18,8 +18,8 @@ from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.preflight.project import Project, write_model
-from tests.engine.records.checkpoint_files import save
 
 GRPO_FOLDER = Path("checkpoints/grpo")
 

@@ -12,8 +12,8 @@ from engine.preflight.trainer import check
 from engine.recipe.compose import verl_config
 from engine.recipe.effective import effective
 from engine.recipe.recipe import load_recipe
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 FILTER = "algorithm.filter_groups.enable=true"
 BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
 ON = f"{BUFFER}.enable=true"

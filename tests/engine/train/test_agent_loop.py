@@ -14,8 +14,9 @@ from verl.utils import tensordict_utils
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import load_recipe
 from engine.train.agent_loop import SPLIT, RecordingAgentLoopManager
+from tests.paths import CONFIGS
 
-CONFIG = Path(__file__).parents[3] / "configs" / "grpo_tiny.yaml"
+CONFIG = CONFIGS / "grpo_tiny.yaml"
 
 
 @pytest.mark.parametrize(("validate", "split"), [(True, "val"), (False, "train"), (None, "train")])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from engine.train import patches
-
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 def test_the_installed_verl_still_looks_as_the_patches_expect() -> None:

@@ -11,6 +11,7 @@ import pytest
 import zmq
 
 from engine.train import queue_key
+from tests.paths import ROOT
 
 PROGRAM = """
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_workers_that_are_not_forked_have_the_key_and_run_the_recipes_hook(tmp_p
     """On a GPU and on a cluster Ray starts TransferQueue's actors, which never import verl."""
     (tmp_path / "attempt").mkdir()
     (tmp_path / "own_hook.py").write_text(OWN_HOOK)
-    root = Path(__file__).parents[3]
+    root = ROOT
     done = subprocess.run(
         [
             sys.executable,

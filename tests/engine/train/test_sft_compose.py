@@ -11,8 +11,8 @@ from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.sft_compose import plan, verl_config
 from engine.train.sft_compose import read_conversations
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 TALK = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
 
 

@@ -9,9 +9,8 @@ import pytest
 from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.train.sft_resume import starting_checkpoint
-from tests.engine.records.checkpoint_files import save_step, sft_files
-
-ROOT = Path(__file__).parents[3]
+from tests.engine.checkpoints.checkpoint_files import save_step, sft_files
+from tests.paths import ROOT
 
 
 def recipe(*overrides: str) -> Recipe:

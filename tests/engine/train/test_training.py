@@ -26,10 +26,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from engine.base import jsonl
 from engine.train.final_checkpoint import export, merged_state
 from tests.engine.train.conftest import SmallWorld
+from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 QUEUE_PROCESSES = ("ray::TransferQu", "ray::SimpleStor")
 TOKEN = "an-opaque-token-of-this-test"
 Listener = tuple[str, str, int]
@@ -80,7 +80,7 @@ def command(
         "trainer.save_freq=2",
         f"trainer.default_local_dir={folder / 'checkpoints'}",
     ]
-    path = ROOT / "configs" / f"{recipe}.yaml"
+    path = CONFIGS / f"{recipe}.yaml"
     start = [sys.executable, "-m", "engine.train.grpo", "--config", str(path)]
     return [*start, *settings, *overrides]
 
@@ -381,7 +381,7 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         "training.max_steps=3",
         "training.learning_rate=0.01",
     ]
-    recipe = ROOT / "configs" / "sft_tiny.yaml"
+    recipe = CONFIGS / "sft_tiny.yaml"
     start = [sys.executable, "-m", "engine.train.sft", "--config", str(recipe)]
     done, listening = watched_run([*start, *settings, *extra], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

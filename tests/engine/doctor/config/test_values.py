@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,8 +13,7 @@ from engine.findings.run_context import Kind
 from engine.preflight.value_rules import value_findings
 from engine.recipe.recipe import load_recipe
 from tests.engine.doctor.metrics.curves import alarms
-
-CONFIGS = Path(__file__).parents[4] / "configs"
+from tests.paths import CONFIGS
 
 
 def context(recipe: str, **changed: Any) -> MetricContext:

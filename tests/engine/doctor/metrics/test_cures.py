@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,7 @@ from engine.findings.finding import Change
 from engine.recipe.recipe import load_recipe
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
-
-CONFIGS = Path(__file__).parents[4] / "configs"
+from tests.paths import CONFIGS
 
 
 def changes(context: MetricContext, id: str) -> list[Change]:

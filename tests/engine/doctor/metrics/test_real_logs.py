@@ -12,8 +12,9 @@ from engine.formats.watch import read_steps
 from engine.history.columns import Columns
 from engine.history.train_log import history
 from tests.engine.doctor.metrics.curves import alarms, find
+from tests.paths import SHARED
 
-LOGS = Path(__file__).parents[5] / "shared" / "logs"
+LOGS = SHARED / "logs"
 SLO = LOGS / "agent-stable-slo"
 VERL = LOGS / "verl-0.9.1"
 SICK = {"fail_reward_nan"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
+from tests.paths import SHARED
 
-SHARED = Path(__file__).resolve().parents[5] / "shared"
 CORPUS = SHARED / "corpus" / "dev.jsonl"
 VERL = SHARED / "logs" / "verl-0.9.1"
 FIRST_RIGHT = 0.95

@@ -1,0 +1,124 @@
+"""Telling formats apart by their content."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.errors import UsageError
+from engine.formats.detect import FORMATS, detect
+from engine.history.train_log import Step
+from tests.engine.formats.samples import (
+    DICTS,
+    FACTORY,
+    SLO,
+    TIMINGS,
+    history,
+    trainer_state,
+    verl_line,
+    wandb_log,
+    write,
+)
+
+VERL = verl_line(1, {"actor/pg_loss": 0.5}, "(TaskRunner pid=1) ")
+CONTENTS = {
+    "verl": ["starting", VERL],
+    "hf": ["Loading", *DICTS],
+    "step-timing": ["starting", *TIMINGS],
+    "verl-jsonl": [json.dumps({"step": 1, "data": {"a": 1}})],
+    "llama-factory": [json.dumps(FACTORY)],
+    "slo": [json.dumps(SLO)],
+    "own": [json.dumps(Step(1, 1, 0.0, {"a": 1.0}).to_json())],
+}
+
+
+@pytest.mark.parametrize("key", CONTENTS)
+@pytest.mark.parametrize("name", ["x.log", "metrics.jsonl", "no_suffix"])
+def test_the_content_tells_the_format_whatever_the_name(
+    tmp_path: Path, key: str, name: str
+) -> None:
+    assert detect(write(tmp_path / name, *CONTENTS[key])).format.key == key
+
+
+def test_binary_and_whole_file_formats(tmp_path: Path) -> None:
+    log = tmp_path / "x"
+    log.write_bytes(wandb_log([history(a=1, _step=1)]))
+    assert detect(log).format.key == "wandb"
+    assert detect(trainer_state(tmp_path / "y", [])).format.key == "hf-state"
+
+
+def test_a_verl_log_with_judge_lines_is_one_of_verl(tmp_path: Path) -> None:
+    assert detect(write(tmp_path / "x", *TIMINGS, VERL)).format.key == "verl"
+
+
+def test_a_verl_log_is_known_before_its_first_step(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", "\x1b[36m(TaskRunnerV1 pid=3734)\x1b[0m {'trainer': 1}")
+    assert detect(path).format.key == "verl"
+
+
+def test_steps_far_behind_a_long_start_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"noise\n" * 1_000_000 + VERL.encode() + b"\n")
+    assert detect(path).format.key == "verl"
+
+
+def test_two_trainers_in_one_log_need_a_choice(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", VERL, *DICTS)
+    with pytest.raises(UsageError, match=r"choose --as verl \(.*\), --as hf \("):
+        detect(path)
+    assert detect(path, "hf").format.key == "hf"
+    with pytest.raises(UsageError, match="format 'verk' does not exist; did you mean 'verl'"):
+        detect(path, "verk")
+
+
+def test_nothing_known_names_what_was_looked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", "hello")
+    with pytest.raises(UsageError) as refused:
+        detect(path)
+    assert all(one.name in str(refused.value) for one in FORMATS)
+    with pytest.raises(UsageError, match="is empty"):
+        detect(write(tmp_path / "y"))
+
+
+def test_a_pipe_is_refused_and_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="not a regular file"):
+        detect(tmp_path / "pipe")
+
+
+def test_a_folder_with_one_run_is_that_run(tmp_path: Path) -> None:
+    log = write(tmp_path / "deep" / "er" / "metrics.jsonl", *CONTENTS["verl-jsonl"])
+    write(tmp_path / "console.log", VERL)
+    write(tmp_path / "notes.txt", "hello")
+    assert detect(tmp_path).path == log
+
+
+def test_a_folder_of_checkpoints_is_followed_as_one(tmp_path: Path) -> None:
+    trainer_state(tmp_path / "checkpoint-2" / "trainer_state.json", [])
+    found = detect(tmp_path)
+    assert (found.format.key, found.path) == ("hf-state", tmp_path)
+
+
+def test_a_folder_with_several_runs_or_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no file of a known format"):
+        detect(tmp_path)
+    for name in ("a", "b"):
+        write(tmp_path / name / "x.log", VERL)
+    with pytest.raises(UsageError, match=r"holds several runs; name one of .*a/x.log, .*b/x.log"):
+        detect(tmp_path)
+
+
+@given(st.binary(max_size=300))
+def test_any_file_is_known_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "x"
+    path.write_bytes(data)
+    with contextlib.suppress(UsageError):
+        detect(path).open().poll(1000)

@@ -1,0 +1,68 @@
+"""Real output of verl, TRL and agent_stable_slo, where it lies beside the checkout."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.formats.series import load_steps, series
+from engine.formats.watch import open_foreign
+from tests.paths import SHARED
+
+LOGS = SHARED / "logs"
+VERL = LOGS / "verl-0.9.1"
+
+pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="no sample logs beside the checkout")
+
+SOURCES = [
+    ("verl-0.9.1/grpo_cpu_20steps_1thread.out", "verl", "grpo", 20, "actor/pg_loss"),
+    ("verl-0.9.1/grpo_cpu_2ranks_kl.out", "verl", "grpo", None, "actor/pg_loss"),
+    ("verl-0.9.1/grpo_cpu_resume_pty.typescript", "verl", "grpo", 2, "actor/pg_loss"),
+    ("verl-0.9.1/sft_cpu_2ranks.out", "verl", "sft", 20, "train/loss"),
+    ("verl-0.9.1/fail_reward_nan.out", "verl", "grpo", 3, "reward/mean"),
+    ("verl-0.9.1/trl_grpo.out", "hf", "grpo", 20, "reward/mean"),
+    ("verl-0.9.1/trl_sft.out", "hf", "sft", 20, "train/loss"),
+    ("verl-0.9.1/trl_grpo.files", "hf-state", "grpo", 20, "reward/mean"),
+    ("verl-0.9.1/trl_sft.files/trainer_state.json", "hf-state", "sft", 20, "train/loss"),
+    ("agent-stable-slo/mistral_7b_250.jsonl", "slo", "grpo", 250, "reward/mean"),
+    ("agent-stable-slo/qwen25_0.5b_grpo_log.jsonl", "slo", "grpo", 25, "reward/mean"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "kind", "count", "metric"), SOURCES)
+def test_every_source_is_known_and_read_whole(
+    name: str, key: str, kind: str, count: int | None, metric: str
+) -> None:
+    run = open_foreign(LOGS / name)
+    assert (run.format.key, run.kind) == (key, kind)
+    steps = load_steps(str(LOGS / name), LOGS)
+    assert count is None or len(steps) == count
+    assert len(series(steps, metric)) == len(steps)
+
+
+def test_the_console_and_the_file_logger_of_one_run_say_the_same() -> None:
+    console = load_steps(str(VERL / "grpo_cpu_20steps_1thread.out"), LOGS)
+    logged = load_steps(str(VERL / "grpo_cpu_20steps_1thread.files" / "tiny"), LOGS)
+    assert [step.step for step in console] == [step.step for step in logged]
+    for one, other in zip(console, logged, strict=True):
+        assert one.metrics == pytest.approx(other.metrics)
+
+
+def test_trl_prints_what_its_state_file_holds_to_four_digits() -> None:
+    printed = load_steps(str(VERL / "trl_grpo.out"), LOGS)
+    kept = load_steps(str(VERL / "trl_grpo.files"), LOGS)
+    for metric in ("reward/mean", "reward/std", "actor/loss", "actor/grad_norm"):
+        for (step, text), (same, value) in zip(
+            series(printed, metric), series(kept, metric), strict=True
+        ):
+            assert step == same
+            assert text == pytest.approx(value, rel=1e-3, abs=1e-9)
+
+
+def test_every_number_of_an_slo_log_is_the_files() -> None:
+    path = LOGS / "agent-stable-slo" / "qwen25_0.5b_grpo_log.jsonl"
+    raw = [json.loads(line) for line in path.read_text().splitlines()]
+    steps = load_steps(str(path), LOGS)
+    assert [v for _, v in series(steps, "reward/mean")] == [r["mean_reward"] for r in raw]
+    assert [v for _, v in series(steps, "timing_s/step")] == [r["step_ms"] / 1000 for r in raw]

@@ -1,0 +1,46 @@
+"""A recipe that opens a run to other hosts has to say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.recipe.exposure import exposure_complaint, require_private
+from engine.recipe.recipe import Recipe, load_recipe
+from tests.paths import CONFIGS
+
+CONFIG = str(CONFIGS / "grpo_tiny.yaml")
+
+
+def load(*overrides: str) -> Recipe:
+    return load_recipe(CONFIG, overrides, {})
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "ray_kwargs.ray_init.dashboard_host=0.0.0.0",
+        "ray_kwargs.ray_init.runtime_env.py_executable=python3.12",
+        "ray_kwargs.ray_init._node_ip_address=10.0.0.1",
+        "ray_kwargs.ray_init.runtime_env.env_vars.GLOO_SOCKET_IFNAME=eth0",
+        "transfer_queue.backend.storage_backend=MooncakeStore",
+        "transfer_queue.metrics.enabled=true",
+    ],
+)
+def test_a_value_that_opens_the_run_is_refused_unless_that_is_meant(override: str) -> None:
+    with pytest.raises(UsageError, match=r"set grubrics\.exposed=true if that is meant") as caught:
+        require_private(load(override))
+    assert override in str(caught.value)
+    assert exposure_complaint(load(override, "grubrics.exposed=true")) is None
+
+
+@pytest.mark.parametrize("recipe", sorted(Path(CONFIG).parent.glob("*.yaml")), ids=lambda p: p.stem)
+def test_no_shipped_recipe_opens_a_run(recipe: Path) -> None:
+    if "kind: grpo" in recipe.read_text():
+        assert exposure_complaint(load_recipe(str(recipe), (), {})) is None
+
+
+def test_loopback_addresses_open_nothing() -> None:
+    assert exposure_complaint(load("ray_kwargs.ray_init.dashboard_host=127.0.0.1")) is None

@@ -1,0 +1,44 @@
+"""A key that does not exist leads to the one that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.recipe.recipe import load_recipe
+from tests.paths import CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "meant"),
+    [
+        ("grpo_tiny", "actor.optim.lr", "actor_rollout_ref.actor.optim.lr"),
+        ("grpo_tiny", "actor.optm.lr", "actor_rollout_ref.actor.optim.lr"),
+        ("grpo_tiny", "lr", "actor_rollout_ref.actor.optim.lr"),
+        ("grpo_tiny", "learning_rate", "actor_rollout_ref.actor.optim.lr"),
+        ("grpo_tiny", "batch_size", "data.train_batch_size"),
+        ("grpo_tiny", "rollout.n", "actor_rollout_ref.rollout.n"),
+        ("grpo_tiny", "trainer.max_steps", "trainer.total_training_steps"),
+        ("sft_tiny", "lr", "training.learning_rate"),
+        ("sft_tiny", "training.learning_rte", "training.learning_rate"),
+    ],
+)
+def test_the_key_that_was_meant_is_suggested(config: str, key: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"unknown key '{key}'; did you mean '{meant}'\?"):
+        load_recipe(str(CONFIGS / f"{config}.yaml"), [f"{key}=1"], {})
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "reward.custom_reward_function.reward_kwargs.k=1",
+        "+reward.custom_reward_function.reward_kwargs.k=1",
+        "+reward.reward_kwargs.overlong_buffer_cfg.len=4",
+        "reward.reward_kwargs.max_resp_len=64",
+        "algorithm.gdpo_reward_keys=[a,b]",
+        "+algorithm.gdpo_reward_weights=[1,2]",
+    ],
+)
+def test_keys_that_verl_reads_though_its_yaml_does_not_list_them_are_taken(override: str) -> None:
+    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), [override], {})
+    assert recipe.is_chosen(override.partition("=")[0].lstrip("+"))

@@ -1,0 +1,82 @@
+"""A draft holds what the run's files hold, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.reports.draft import draft_entry
+from tests.engine.reports.runs import log_steps, make_run
+
+
+def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> None:
+    changes = [
+        {"key": "judge.model", "before": "a", "after": "b", "origin": "cli"},
+        {"key": "data.seed", "before": 1, "after": 1, "origin": "cli"},
+    ]
+    run = make_run(tmp_path, description="GRPO, tiny", changes=changes)
+    log_steps(
+        run,
+        [
+            {"reward/mean": 0.1 * number, "reward/std": 0.2, "judge_api_latency_s": 1.5}
+            for number in range(20)
+        ],
+    )
+    entry = draft_entry(run)
+    assert entry.title == "GRPO, tiny"
+    assert entry.duration == "1 h 02 min"
+    assert entry.config == "- configs/grpo_tiny.yaml\n- judge.model=b (was a, cli)"
+    assert entry.result.splitlines() == [
+        "- finished",
+        "- step 20 of 20",
+        "- reward: 0.45 (first 10 steps), 1.45 (last 10 steps)",
+        "- reward std (population) inside a group: 0.2 (last 10 steps)",
+        "- judge latency: 1.5 s (last 10 steps)",
+    ]
+    assert "no checkpoint was written" in entry.checkpoint
+    assert entry.question == entry.observations == entry.decision == ""
+
+
+def test_a_run_that_cures_another_says_so(tmp_path: Path) -> None:
+    run = make_run(tmp_path, parent={"run": "grpo-hot", "relation": "remedy"})
+    assert draft_entry(run).config == "- remedy of grpo-hot\n- configs/grpo_tiny.yaml"
+
+
+def test_a_quick_judge_is_told_in_milliseconds(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"judge_api_latency_s": 0.00035}])
+    assert "judge latency: 0.35 ms (last 1 steps)" in draft_entry(run).result
+
+
+def test_no_step_is_in_both_means_of_a_short_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"reward/mean": value} for value in (0.0, 0.2, 0.9, 0.4, 0.6)])
+    assert "reward: 0.1 (first 2 steps), 0.5 (last 2 steps)" in draft_entry(run).result
+
+
+def test_validation_is_told_before_and_after(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"val/reward": 0.25}, {"reward/mean": 0.3}, {"val/reward": 0.5}])
+    expected = "validation reward: 0.25 (step 1), 0.5 (step 3)"
+    assert expected in draft_entry(run).result
+
+
+def test_numbers_that_the_files_lack_are_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"reward/mean": None}, {}])
+    assert draft_entry(run).result == "- finished\n- step 2 of 20"
+
+
+def test_a_step_that_was_redone_counts_once(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"reward/mean": 0.0}, {"reward/mean": 0.0}])
+    log_steps(run, [{"reward/mean": 1.0}, {"reward/mean": 3.0}], attempt=2)
+    assert "reward: 1 (first 1 steps), 3 (last 1 steps)" in draft_entry(run).result
+
+
+def test_an_empty_run_directory_still_gives_a_draft(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.manifest.unlink()
+    run.state.unlink()
+    entry = draft_entry(run)
+    assert entry.title == "run (grpo-1)"
+    assert entry.result == "lost: no readable state.json"

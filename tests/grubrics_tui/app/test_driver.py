@@ -1,0 +1,72 @@
+"""The terminal shows what Textual drew, whatever the driver left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyte
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+
+from grubrics_tui.app.app import GrubricsApp
+from grubrics_tui.app.terminal_diff import Shown
+from tests.grubrics_tui.every_screen import settled
+from tests.grubrics_tui.pilots import LARGE, Driver
+from tests.grubrics_tui.sample_run import SampleRun
+
+
+class Terminals(HeadlessDriver):
+    """Two terminals: one gets everything, the other what ``Shown`` lets through."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.shown, self.all, self.some = Shown(), 0, 0
+        self.whole, self.spared = pyte.Screen(*LARGE), pyte.Screen(*LARGE)
+        for screen in (self.whole, self.spared):
+            screen.reset_mode(pyte.modes.DECAWM)
+        self._streams = pyte.Stream(self.whole), pyte.Stream(self.spared)
+
+    @property
+    def is_headless(self) -> bool:
+        return False  # Else nothing is drawn.
+
+    def write(self, data: str) -> None:
+        sent = self.shown.sent(data)
+        self.all, self.some = self.all + len(data), self.some + len(sent)
+        for stream, text in zip(self._streams, (data, sent), strict=True):
+            stream.feed(text)
+
+
+class App(GrubricsApp):
+    """Keeps hold of its driver."""
+
+    def get_driver_class(self) -> type[Terminals]:
+        app = self
+
+        class Kept(Terminals):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                app.terminals = self
+
+        return Kept
+
+    terminals: Terminals
+
+
+@pytest.mark.parametrize(
+    "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["ctrl+t"]]
+)
+async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> None:
+    app = App(run.run.path.parent, "grpo_tiny")
+    async with app.run_test(headless=False, size=LARGE) as pilot:
+        driver = Driver(app, pilot, [])
+        await driver.shows("step 12/40", "reward 0.")
+        for key in [*keys, "tab"]:
+            run.grow(1)
+            run.say("running")
+            await driver.press(key)
+            await settled(driver)
+            assert app.terminals.spared.display == app.terminals.whole.display
+        await driver.shows(f"step {run.step}/40")
+        assert 0 < app.terminals.some < app.terminals.all
+        assert app.terminals.spared.buffer == app.terminals.whole.buffer

@@ -1,0 +1,42 @@
+"""A command that follows a run says, when a signal ends it first, that the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.grubrics_tui.sample_run import SampleRun
+from tests.paths import ROOT
+
+pytestmark = pytest.mark.waits
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_watching_ends_and_the_run_goes_on(
+    run: SampleRun, runs: Path, number: signal.Signals, code: int
+) -> None:
+    command = [sys.executable, "-m", "grubrics_tui", "watch", "grpo-night", "--runs", str(runs)]
+    watching = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that are run in the background inherit that SIGINT is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
+    assert watching.stdout is not None
+    for _ in range(12):
+        watching.stdout.readline()
+    watching.send_signal(number)
+    _, told = watching.communicate(timeout=60)
+    assert watching.returncode == code
+    assert told == (
+        "run grpo-night goes on without this command; grubrics-tui stop grpo-night stops it\n"
+    )

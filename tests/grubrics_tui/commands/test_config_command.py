@@ -1,0 +1,76 @@
+"""The command that prints values with their origins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.base import jsonl
+from engine.launch.launcher import manifest, plan
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import load_recipe
+from engine.runs.rundir import RunDir
+from grubrics_tui.cli import app
+from tests.paths import CONFIGS
+
+TINY = str(CONFIGS / "grpo_tiny.yaml")
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JUDGE_MODEL", "RUBRIC_JUDGE_MODEL", "REWARD_LAMBDA_INFO"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def told(*arguments: str, runs: Path, expect: int = 0) -> str:
+    done = CliRunner().invoke(app, ["config", *arguments, "--runs", str(runs)])
+    assert done.exit_code == expect, done.output
+    return done.stdout
+
+
+def test_every_value_is_printed_with_its_origin(tmp_path: Path) -> None:
+    lines = told(TINY, "data.seed=7", runs=tmp_path).splitlines()
+    words = dict(reversed(line.split(maxsplit=1)) for line in lines)
+    assert words["data.seed=7"] == "cli"
+    assert words["trainer.device=cpu"] == "implied"
+    assert words["grubrics.device=cpu"] == "file"
+    assert words["algorithm.gamma=1.0"] == "default"
+
+
+def test_one_origin_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.5")
+    text = told(TINY, "--origin", "environment", runs=tmp_path)
+    assert text.split() == ["environment", "reward_config.lambda_info=0.5"]
+
+
+def test_what_has_no_effect_is_told_with_the_reason_and_the_way_on(tmp_path: Path) -> None:
+    override = "actor_rollout_ref.actor.kl_loss_coef=0.1"
+    found = json.loads(told(TINY, override, "--unused", "--json", runs=tmp_path))["unused"]
+    assert [(one["key"], one["value"], one["origin"]) for one in found] == [
+        ("actor_rollout_ref.actor.kl_loss_coef", 0.1, "cli")
+    ]
+    assert found[0]["instead"] == "actor_rollout_ref.actor.use_kl_loss=true"
+    assert told(TINY, "--unused", runs=tmp_path) == "every value that was set has an effect\n"
+
+
+def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
+    recipe = load_recipe(TINY, ["data.seed=7", "actor_rollout_ref.actor.grad_clip=0.5"], {})
+    contents = manifest(plan(recipe, "try", tmp_path))
+    run = RunDir(tmp_path / "try")
+    run.path.mkdir()
+    jsonl.write_json(run.manifest, contents)
+    run.recipe.write_text(pinned_recipe(contents["config"]))
+    values = json.loads(told("try", "--json", runs=tmp_path))["values"]
+    assert values == jsonl.read_json(run.manifest)["config"]
+    assert told("try", "--unused", runs=tmp_path).startswith("cli ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nothing",), (TINY, "--origin", "elsewhere"), (TINY, "lr=1")]
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, ["config", *arguments, "--runs", str(tmp_path)])
+    assert type(done.exception).__name__ == "UsageError"

@@ -1,0 +1,135 @@
+"""``diagnose`` answers a person in words, a program in JSON, and a script by its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.base.errors import UsageError
+from engine.findings.finding import Change, Finding, Remedy, Severity
+from grubrics_tui.cli import app
+from grubrics_tui.commands.diagnose_command import finding_lines
+from tests.grubrics_tui.sample_run import SampleRun
+
+Call = Callable[..., tuple[int, str]]
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
+
+
+@pytest.fixture
+def sick(tmp_path: Path) -> Path:
+    log = tmp_path / "sick.log"
+    log.write_text(f"hello\n{OOM}ray.exceptions.ActorDiedError: The actor died unexpectedly\n")
+    return log
+
+
+def test_a_person_is_told_what_where_why_and_what_to_try(sick: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(sick)])
+    assert done.exit_code == 1
+    assert "CRITICAL: GPU out of memory in training  [cuda_oom_training.oom]" in done.stdout
+    assert f"seen: {sick}:2: torch.OutOfMemoryError" in done.stdout
+    assert "try: Smaller micro batches" in done.stdout
+    assert "then: A Ray worker died" in done.stdout
+
+
+def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
+    [found] = json.loads(CliRunner().invoke(app, ["diagnose", "--json", str(sick)]).stdout)[
+        "findings"
+    ]
+    assert (found["id"], found["severity"]) == ("cuda_oom_training.oom", "critical")
+    assert found["evidence"][0]["offset"] == len("hello\n")
+    assert {"onset_step", "cause", "remedies", "confidence", "not_checked"} <= found.keys()
+    assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
+
+
+def test_a_command_is_told_as_it_is_typed_and_a_value_as_it_is_set() -> None:
+    changes = (Change("command", "judge", "grubrics-tui judge-test"), Change("config", "a.b", 2))
+    cure = Remedy("Test the judge", changes)
+    lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", remedies=(cure,))])]
+    assert [line.strip() for line in lines[-2:]] == ["$ grubrics-tui judge-test", "a.b=2"]
+
+
+def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:
+    told = CliRunner().invoke(app, ["diagnose", str(sick)]).stdout
+    assert "try: Smaller micro batches" in told and "apply:" not in told
+
+
+def test_of_many_sources_each_is_told_below_its_name(sick: Path, tmp_path: Path) -> None:
+    fine = tmp_path / "fine.log"
+    fine.write_text("all is well\n")
+    lines = CliRunner().invoke(app, ["diagnose", str(sick), str(fine)]).stdout.splitlines()
+    assert lines[0] == f"== {sick}"
+    assert any(line.startswith(f"== {fine}: nothing that the doctor knows") for line in lines)
+
+
+def test_a_healthy_log_ends_with_0(tmp_path: Path) -> None:
+    log = tmp_path / "fine.log"
+    log.write_text("all is well\n")
+    done = CliRunner().invoke(app, ["diagnose", str(log)])
+    read = "read: 1 line of text, of no trainer that is known"
+    nothing = "Nothing that the doctor knows is wrong here."
+    assert (done.exit_code, done.stdout.splitlines()) == (0, [nothing, read])
+
+
+def test_what_was_read_of_a_healthy_training_is_its_kind_and_how_far_it_goes(
+    tmp_path: Path, run: SampleRun, runs: Path
+) -> None:
+    log = tmp_path / "fine.log"
+    log.write_text("".join(f"step:{n} - critic/score/mean:0.{n}\n" for n in range(1, 9)))
+    said = CliRunner().invoke(app, ["diagnose", str(log)]).stdout
+    assert "read: verl console log, up to step 8" in said
+    said = CliRunner().invoke(app, ["diagnose", run.run.id, "--runs", str(runs)]).stdout
+    assert "read: a run, running, up to step 12" in said
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "holds no text, only white space"),
+        (bytes(range(256)) * 40, "holds no text that can be read"),
+        ("all is well".encode("utf-16"), "holds no text that can be read"),
+    ],
+)
+def test_what_holds_no_text_is_unusable(tmp_path: Path, call: Call, data: bytes, told: str) -> None:
+    log = tmp_path / "odd.log"
+    log.write_bytes(data)
+    code, said = call("diagnose", str(log))
+    assert code == 2 and f"odd.log: {told}" in said
+
+
+def test_of_many_an_unusable_one_hides_none_of_the_others(sick: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "fine.log").write_text("all is well\n")
+    empty, fine = str(tmp_path / "empty.log"), str(tmp_path / "fine.log")
+    done = CliRunner().invoke(app, ["diagnose", empty, str(sick)])
+    assert f"== {empty}: is empty" in done.stdout and done.exit_code == 1
+    assert CliRunner().invoke(app, ["diagnose", empty, fine]).exit_code == 2
+
+
+def test_the_end_of_a_log_that_a_crash_filled_with_zeros_hides_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_bytes(b"all is well\n" * 9000 + bytes(100_000))
+    assert CliRunner().invoke(app, ["diagnose", str(log)]).exit_code == 0
+
+
+def test_a_run_is_found_by_its_id(run: SampleRun, runs: Path) -> None:
+    run.say("failed", reason="exit code 1")
+    (runs / "grpo-night" / "attempt_1").mkdir(exist_ok=True)
+    (runs / "grpo-night" / "attempt_1" / "console.log").write_text(OOM)
+    done = CliRunner().invoke(app, ["diagnose", "--json", "grpo-night", "--runs", str(runs)])
+    assert json.loads(done.stdout)["findings"][0]["id"] == "cuda_oom_training.oom"
+
+
+@pytest.mark.parametrize("name", ["missing.log", "no/such/file", "nobody"])
+def test_what_does_not_exist_is_refused(name: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", name, "--runs", str(tmp_path)])
+    assert isinstance(done.exception, UsageError)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(tmp_path)])
+    assert isinstance(done.exception, UsageError)

@@ -1,0 +1,143 @@
+"""Whatever a run's files or a person's words say, a command prints it as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from grubrics_tui.cli import app, main
+from tests.grubrics_tui.hostile_world import FOLDER, foreign_logs, make_hostile_world
+from tests.grubrics_tui.world import standing_clock
+from tests.hostile_text import ALL, HOSTILE, MARKUP, harmful
+
+pytestmark = pytest.mark.waits
+
+WORDS = ALL.replace("\0", "") + " \udcff"
+OVERRIDE = f"grubrics.description={json.dumps(ALL)}"
+"""As much of it as a command line can hold."""
+RECIPE_NAME = f"{FOLDER[:60]}"
+HERE = "day/" + FOLDER
+
+COMMANDS: dict[str, list[list[str]]] = {
+    "config": [["small"], ["small", OVERRIDE, "--unused"], ["broken"], ["grpo-day"]],
+    "check": [["small"], ["small", OVERRIDE], ["small", WORDS], ["broken"], [RECIPE_NAME]],
+    "launch": [
+        ["small", OVERRIDE, "--dry-run"],
+        ["small", WORDS, "--dry-run"],
+        ["small", "--name", WORDS],
+    ],
+    "estimate": [["small"], ["small", OVERRIDE], ["grpo-day"], [WORDS]],
+    "diagnose": [["grpo-day"], [HERE], ["day/night.log"], [WORDS]],
+    "judge-test": [["small"], ["grpo-day"], ["small", OVERRIDE], [WORDS], ["small", WORDS]],
+    "remedy": [["grpo-day", "--dry-run"], [WORDS]],
+    "reproduce": [
+        ["grpo-day", "--dry-run"],
+        ["grpo-day", "--recorded"],
+        ["grpo-day", "--recorded", "--step", "1"],
+        [WORDS],
+    ],
+    "pipeline-check": [["small", "--dry-run"], [WORDS, "--dry-run"]],
+    "queue": [[]],
+    "runs": [[], ["--filter", WORDS], ["--filter", "state:failed"], ["--filter", "[red]"]],
+    "show": [["grpo-night"], ["grpo-day"], [WORDS]],
+    "series": [["grpo-day"], ["grpo-day", *HOSTILE.values()], ["grpo-day", WORDS], [HERE]],
+    "watch": [["grpo-day"], ["sft-warmup"], [HERE], [WORDS], ["sft-warmup", "--as", WORDS]],
+    "stop": [["grpo-day"], [WORDS]],
+    "resume": [["grpo-day", "--dry-run"], ["grpo-day"], ["sft-warmup"], [WORDS]],
+    "reap": [[]],
+    "settings": [[]],
+    "rollouts": [
+        ["grpo-day"],
+        ["grpo-day", "--search", WORDS],
+        ["grpo-day", "--filter", WORDS],
+        ["grpo-day", "--sort", WORDS],
+        ["grpo-day", "--group", "1", "--across-steps"],
+        [HERE],
+    ],
+    "compare": [
+        ["grpo-day", "grpo-night"],
+        ["grpo-day", "sft-warmup", "--metric", MARKUP],
+        ["grpo-day", WORDS],
+        ["grpo-day", "grpo-night", "--metric", WORDS, "--baseline", WORDS],
+    ],
+    "tag": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", WORDS, "--remove"], [WORDS, "x"]],
+    "note": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", MARKUP * 90]],
+    "log": [["grpo-day"], ["grpo-day", "--title", WORDS], ["grpo-day", "--append"], [WORDS]],
+    "archive": [[WORDS], ["sft-warmup"], ["sft-warmup", "--undo"]],
+    "delete": [["grpo-day"], [WORDS], ["grpo-day", "--yes"]],
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with standing_clock(tmp_path):
+        make_hostile_world()
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        settings = tmp_path / "config" / "grubrics-tui" / "settings.yaml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"theme": ALL, "keys": {ALL: ALL}, ALL: 1}))
+        yield
+
+
+class Shell:
+    """Runs commands in this process."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
+        self._patch, self._capture = patch, capture
+
+    def run(self, *words: str) -> str:
+        """What a command printed, after a look at it: text, and no traceback."""
+        self._patch.setattr("sys.argv", ["grubrics-tui", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capture.readouterr()
+        assert ended.value.code in (0, 1, 2, None), words
+        assert not harmful(out + err, allowed="\n\t"), words
+        assert "Traceback" not in out + err.replace("Traceback (most recent call last)", "")
+        assert ended.value.code != 2 or len(err.strip().splitlines()) >= 1, words
+        return out
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)
+
+
+def test_no_command_is_left_out() -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert set(known) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_text(command: str, world: None, shell: Shell) -> None:
+    for words in COMMANDS[command]:
+        shell.run(command, *words)
+    for words in COMMANDS[command]:
+        for line in shell.run(command, *words, "--json").splitlines():
+            json.loads(line)
+
+
+@pytest.mark.parametrize(
+    "words", [[WORDS], ["--config", WORDS], [f"--{WORDS}"], ["show", f"-{WORDS}"]]
+)
+def test_what_is_no_command_is_told_as_text(words: list[str], world: None, shell: Shell) -> None:
+    shell.run(*words)
+
+
+def test_what_another_trainer_wrote_is_printed_as_text(world: None, shell: Shell) -> None:
+    for kind, path in foreign_logs().items():
+        for options in ([], ["--json"]):
+            shell.run("watch", str(path), "--as", kind, *options)
+            shell.run("series", str(path), *options)
+            shell.run("series", str(path), MARKUP, ALL, *options)
+
+
+def test_markup_is_printed_as_it_stands(world: None, shell: Shell) -> None:
+    assert MARKUP in shell.run("note", "grpo-day")
+    assert "[red]no colour[/red]" in shell.run("show", "grpo-day")
+    assert "[red]no colour[/red]" in shell.run("rollouts", "grpo-day")
+    assert MARKUP in shell.run("series", "grpo-day")

@@ -1,0 +1,102 @@
+"""Remedies by command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.base import jsonl
+from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
+from tests.grubrics_tui.sample_run import OOM, SampleRun
+
+pytestmark = pytest.mark.waits
+
+TITLE = "GPU out of memory in training"
+
+Call = Callable[..., tuple[int, str]]
+
+
+def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")
+    assert code == 0
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
+    assert said.endswith("dry run: nothing was launched\n")
+    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+
+
+def test_remedy_launches_the_child_and_says_so_in_json(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
+    told = json.loads(said)
+    assert code == 0
+    assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-remedy")
+    assert told["changes"][0] == {
+        "kind": "config",
+        "key": "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "before": 0.5,
+        "after": 0.4,
+        "why": "",
+    }
+    assert (runs / "grpo-sick-remedy" / "manifest.json").is_file()
+
+
+def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    first = call("remedy", "grpo-sick", "--runs", str(runs))
+    assert first[0] == 0 and "note:" not in first[1]
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs))
+    assert code == 0
+    assert "note: grpo-sick-remedy has these changes already (starting)" in said
+    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    assert told["applied_before"] == ["grpo-sick-remedy", "grpo-sick-remedy-2"]
+
+
+@pytest.mark.parametrize("number", ["0", "9"])
+def test_remedy_lists_them_for_a_number_that_is_none(
+    curable: RunDir, runs: Path, call: Call, number: str
+) -> None:
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
+    assert code == 2
+    assert "the remedies of 'grpo-sick' are: 1 Smaller micro batches; 2 " in said
+
+
+def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
+    code, said = call("remedy", run.run.id, "--runs", str(runs))
+    assert code == 2
+    assert "no finding has a remedy that changes its recipe" in said
+
+
+def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
+    sample = SampleRun.create(runs, "grpo-sick")
+    sample.print(OOM + b" \x1b[2J\x1b]0;owned\x07")
+    sample.say("failed")
+    code, said = call("diagnose", "grpo-sick", "--runs", str(runs))
+    assert code == 1
+    assert "\x1b" not in said and "CRITICAL: GPU out of memory in training" in said
+
+
+def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
+    assert "new run: grpo-sick-remedy\nweights: checkpoints/grpo-sick-remedy\n" in said
+    assert "the checklist passes" in said
+    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_dry_run_refuses_what_the_launch_refuses(
+    curable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
+) -> None:
+    jsonl.write_json(curable.manifest, {**curable.read_manifest(), "cwd": "/elsewhere"})
+    vouch(curable)
+    code, said = call("remedy", "grpo-sick", "--runs", str(runs), *dry)
+    assert code == 2
+    assert "was launched in /elsewhere; apply the remedy there" in said

@@ -1,0 +1,116 @@
+"""What the command line tells about runs, to a person and to a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.base import jsonl
+from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
+from grubrics_tui.cli import app
+from tests.grubrics_tui.sample_run import SampleRun
+
+
+def told(*arguments: str, runs: Path) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--runs", str(runs)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_times_durations_and_sizes_are_told_in_words(run: SampleRun, runs: Path) -> None:
+    run.say("finished", started=1e9, ended=1e9 + 3725)
+    text = told("show", "grpo-night", runs=runs)
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9))
+    assert re.search(rf"(?m)^time +{began} to .*, elapsed 1:02:05$", text)
+    assert re.search(r"(?m)^dir +.* \d+ KiB$", text)
+    assert re.search(r"(?m)^step +12/40$", text)
+    assert "None" not in text and "1000000000" not in text
+
+
+def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, runs: Path) -> None:
+    changes = [
+        {"key": "data.seed", "before": 1, "after": 1, "origin": "cli"},
+        {"key": "judge.model", "before": "a", "after": "b", "origin": "cli"},
+    ]
+    jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "changes": changes})
+    vouch(run.run)
+    text = told("show", "grpo-night", runs=runs)
+    assert re.findall(r"(?m)^changed +(.*)$", text) == ["judge.model: a -> b (cli)"]
+
+
+def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
+    manifest = run.run.read_manifest()
+    attempts = [*manifest["attempts"], {**manifest["attempts"][0], "number": 2, "started": 2e9}]
+    jsonl.write_json(run.run.manifest, {**manifest, "attempts": attempts})
+    vouch(run.run)
+    run.say("finished", attempt=2, started=1e9 + 500, ended=1e9 + 560, ran_before=40, began=1e9)
+    text = told("show", "grpo-night", runs=runs)
+    first, last, end = (
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9 + after)) for after in (0, 500, 560)
+    )
+    assert f"{first} to {end}, elapsed 1:40 without the pauses" in text
+    assert re.search(rf"(?m)^attempts +2, the last since {last}$", text)
+    (row,) = json.loads(told("runs", "--json", runs=runs))["runs"]
+    assert row["started"] == 1e9
+
+
+def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
+    run.say("finished", started=1e9, ended=1e9 + 60, ran_before=40)
+    found = json.loads(told("show", "grpo-night", "--json", runs=runs))
+    assert (found["started"], found["ended"], found["elapsed_s"]) == (1e9, 1e9 + 60, 100)
+    assert found["signal"] is None
+
+
+def test_a_stopped_run_is_told_from_a_finished_one(run: SampleRun, runs: Path) -> None:
+    run.say("finished", reason="stopped by user at step 12 of 40")
+    assert "12/40 stopped by user at step 12 of 40" in told("runs", runs=runs)
+    assert told("runs", "--filter", "state:finished", runs=runs) == "no run passes the filter\n"
+    assert "grpo-night" in told("runs", "--filter", "state:stopped", runs=runs)
+    (only,) = json.loads(told("runs", "--json", runs=runs))["runs"]
+    assert only["state"] == "finished"
+
+
+def test_a_run_without_a_step_has_a_dash_where_the_screen_has_one(runs: Path) -> None:
+    SampleRun.create(runs, "new")
+    assert " –/40 starting" in told("runs", runs=runs)
+
+
+def test_a_folder_without_configs_is_not_told_to_launch_one_of_them(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "grubrics-tui launch CONFIG starts one" in told("runs", runs=runs)
+
+
+def test_an_empty_folder_says_how_to_begin(runs: Path) -> None:
+    assert told("runs", runs=runs) == (
+        f"no runs in {runs} yet; grubrics-tui launch grpo_tiny starts one\n"
+    )
+    assert told("runs", "--archived", runs=runs) == "no run is archived\n"
+    assert json.loads(told("runs", "--json", runs=runs)) == {"runs": []}
+
+
+def test_a_text_that_no_reader_understands_is_refused_in_one_line(tmp_path: Path) -> None:
+    notes = tmp_path / "README.md"
+    notes.write_text("Set actor_rollout_ref.model.path, then start verl.trainer.\n")
+    done = CliRunner().invoke(app, ["watch", str(notes)])
+    assert done.stdout == ""
+    assert str(done.exception).startswith(f"{notes}: holds no step yet; looked for offline W&B run")
+
+
+@pytest.mark.parametrize("name", ["show", "runs"])
+def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
+    sample = SampleRun.create(runs, "odd")
+    sample.say("failed", reason="\x1b]0;owned\x07\x1b[31mred")
+    arguments = ("show", RunDir(sample.run.path).id) if name == "show" else ("runs",)
+    assert "\x1b" not in told(*arguments, runs=runs)
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("grubrics-tui ")

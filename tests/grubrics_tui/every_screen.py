@@ -1,0 +1,361 @@
+"""Every screen of the package, and how a person comes to it: for tests that go through all.
+
+A new screen has a ``Way`` here, or ``test_every_screen.py`` fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from textual.screen import Screen
+
+import grubrics_tui
+from engine.findings.finding import Change, Remedy
+from engine.launch.launcher import plan
+from engine.preflight.check import ok
+from engine.recipe.recipe import load_recipe
+from engine.recipe.steps import step_plan
+from engine.runs.rundir import RunDir
+from engine.runs.trust import Case
+from grubrics_tui.model.navigation import (
+    OpenCompare,
+    OpenFindings,
+    OpenLeftovers,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+)
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.checklist import ChecklistScreen
+from grubrics_tui.screens.choose_metric import ChooseMetric
+from grubrics_tui.screens.compare import CompareScreen
+from grubrics_tui.screens.configs import ConfigsScreen
+from grubrics_tui.screens.confirm import Confirm
+from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.confirm_removal import ConfirmRemoval
+from grubrics_tui.screens.confirm_resume import ConfirmResume
+from grubrics_tui.screens.confirm_stop import ConfirmStop
+from grubrics_tui.screens.confirm_trust import ConfirmTrust
+from grubrics_tui.screens.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.dialog import Dialog
+from grubrics_tui.screens.end import EndScreen
+from grubrics_tui.screens.findings import FindingsScreen
+from grubrics_tui.screens.help import HelpScreen
+from grubrics_tui.screens.launch import LaunchScreen
+from grubrics_tui.screens.leftovers import LeftoversScreen
+from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.screens.log import LogScreen
+from grubrics_tui.screens.log_entry import LogEntryScreen
+from grubrics_tui.screens.metrics import MetricFinder
+from grubrics_tui.screens.notes import NotesScreen
+from grubrics_tui.screens.overrides import OverridesScreen
+from grubrics_tui.screens.pick_one import PickOne
+from grubrics_tui.screens.rollout_reading import RolloutReading
+from grubrics_tui.screens.rollout_searching import RolloutSearching
+from grubrics_tui.screens.rollouts import RolloutsScreen
+from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.screens.scrolled import ScrolledScreen
+from grubrics_tui.screens.sources import SourcesScreen
+from grubrics_tui.screens.whole_values import WholeValues
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.widgets.check_list import CheckList
+from tests.grubrics_tui.pilots import Driver
+from tests.grubrics_tui.world import RUNS, World
+
+_BASES = (
+    CockpitScreen,
+    ChartScreen,
+    Dialog,
+    PickOne,
+    RolloutReading,
+    RolloutSearching,
+    ScrolledScreen,
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """``go`` leads from the first screen to ``screen`` and returns when all of it is there."""
+
+    screen: type[Screen[object]]
+    go: Callable[[Driver, World], Awaitable[None]]
+
+
+def package_screens() -> set[type[Screen[object]]]:
+    """Every screen that the package defines, the bases of others left out."""
+    modules = pkgutil.walk_packages(grubrics_tui.__path__, "grubrics_tui.")
+    members = [
+        member
+        for module in modules
+        if not module.name.endswith("__main__")
+        for member in vars(importlib.import_module(module.name)).values()
+    ]
+    return {
+        member
+        for member in members
+        if inspect.isclass(member)
+        and issubclass(member, Screen)
+        and member.__module__.startswith("grubrics_tui.")
+        and member not in _BASES
+    }
+
+
+async def arrive(driver: Driver, screen: type[Screen[object]], *texts: str) -> None:
+    """Wait until ``screen`` is in front and shows the texts."""
+    await driver.until(lambda: type(driver.app.screen) is screen, screen.__name__)
+    await driver.shows(*texts)
+
+
+async def settled(driver: Driver, looks: int = 5) -> str:
+    """The screen once it was the same at so many looks in a row."""
+    seen = [""]
+
+    def is_still() -> bool:
+        seen.append(driver.screen)
+        return len(seen) > looks and len(set(seen[-looks:])) == 1
+
+    await driver.until(is_still, "a still screen")
+    return seen[-1]
+
+
+async def _live(driver: Driver, run: RunDir, *texts: str) -> None:
+    """The app may show this run already: its screen is another one than the one asked for."""
+    before = driver.app.screen
+    driver.app.post_message(OpenRun(run))
+    await driver.until(lambda: driver.app.screen is not before, run.id)
+    await arrive(driver, LiveScreen, *texts)
+
+
+async def live(driver: Driver, world: World) -> None:
+    await _live(driver, world.night, "step 12/40", "reward 0.")
+
+
+async def live_sft(driver: Driver, world: World) -> None:
+    await _live(driver, world.warmup, "step 60/60", "loss ")
+
+
+async def live_failed(driver: Driver, world: World) -> None:
+    await _live(driver, world.day, "step 9/40", "✗ failed")
+
+
+async def metrics(driver: Driver, world: World) -> None:
+    await live(driver, world)
+    await driver.press("slash")
+    await arrive(driver, MetricFinder, "find a metric", "actor/entropy")
+
+
+async def confirm_stop(driver: Driver, world: World) -> None:
+    await live(driver, world)
+    await driver.press("s")
+    await arrive(driver, ConfirmStop, "stop now")
+
+
+async def help_(driver: Driver, world: World) -> None:
+    await live(driver, world)
+    await driver.press("question_mark")
+    await arrive(driver, HelpScreen, "keys: live")
+
+
+async def runs(driver: Driver, world: World) -> None:
+    await driver.press("r")
+    await arrive(driver, RunsScreen, "grpo-night", "grpo-day", "sft-warmup")
+
+
+async def notes(driver: Driver, world: World) -> None:
+    await runs(driver, world)
+    await driver.press("j", "j", "n")
+    await arrive(driver, NotesScreen, "notes on")
+
+
+async def confirm(driver: Driver, world: World) -> None:
+    """The list is the first screen: escape leads out."""
+    await live(driver, world)
+    await driver.press("escape")
+    await arrive(driver, RunsScreen, "grpo-night")
+    await driver.press("escape")
+    await arrive(driver, Confirm, "quit?")
+
+
+async def confirm_resume(driver: Driver, world: World) -> None:
+    await runs(driver, world)
+    await driver.press("j", "u")
+    await arrive(driver, ConfirmResume, "cannot be resumed")
+
+
+async def confirm_removal(driver: Driver, world: World) -> None:
+    await runs(driver, world)
+    await driver.press("j", "d")
+    await arrive(driver, ConfirmRemoval, "archive it")
+
+
+async def leftovers(driver: Driver, world: World) -> None:
+    await runs(driver, world)
+    driver.app.post_message(OpenLeftovers())
+    await arrive(driver, LeftoversScreen, "left behind")
+    await driver.until(lambda: "looking through" not in driver.screen)
+
+
+async def checklist(driver: Driver, world: World) -> None:
+    """The answers of this machine make way for the world's own."""
+    await driver.press("c")
+    await driver.until(lambda: type(driver.app.screen) is ChecklistScreen)
+    checks = driver.app.screen.query_one(CheckList)
+    await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "all answers")
+    driver.app.screen.query_one(CheckList).start([check.id for check in world.checks])
+    for check in world.checks:
+        driver.app.screen.post_message(ChecklistScreen.Answered(check))
+    await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "the answers")
+    await driver.shows("checklist", "fail")
+
+
+async def configs(driver: Driver, world: World) -> None:
+    await checklist(driver, world)
+    await driver.press("o")
+    await arrive(driver, ConfigsScreen, "other")
+
+
+async def overrides(driver: Driver, world: World) -> None:
+    await checklist(driver, world)
+    await driver.press("v", *"training.max=3", "enter")
+    await arrive(driver, OverridesScreen, "overrides of", "training.max")
+
+
+async def launch(driver: Driver, world: World) -> None:
+    """A plan tells when and with which Python it was made: here it tells the same everywhere."""
+    recipe = load_recipe(world.config, world.overrides)
+    screen = LaunchScreen(recipe, RUNS)
+    driver.app.push_screen(screen)
+    await arrive(driver, LaunchScreen, "max_steps=9")
+    made = plan(recipe, "small-20260102", RUNS)
+    made = replace(made, argv=("python", *made.argv[1:]))
+    screen.post_message(
+        LaunchScreen.Planned(made, step_plan(recipe), ok("machine", "no other run is active here"))
+    )
+    await settled(driver)
+
+
+async def findings(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenFindings(world.day))
+    await arrive(driver, FindingsScreen)
+    await driver.until(lambda: "the doctor reads" not in driver.screen)
+
+
+async def confirm_remedy(driver: Driver, world: World) -> None:
+    fewer = Change("config", "actor_rollout_ref.rollout.n", 4, 8)
+    remedies = {1: Remedy("Fewer rollouts of a prompt", (fewer,), "half the memory")}
+    driver.app.push_screen(ConfirmRemedy(world.day, remedies))
+    await arrive(driver, ConfirmRemedy, "Fewer rollouts of a prompt")
+
+
+async def confirm_trust(driver: Driver, world: World) -> None:
+    facts = (("owner", "'ada'"), ("command", "python -m engine.train.grpo"), ("code", "steal.py"))
+    reasons = ("runs/grpo-day is owned by 'ada'", "it was not launched here by you")
+    subject = f"run '{world.day.id}'"
+    driver.app.push_screen(ConfirmTrust(Case(subject, world.day.path, reasons, facts, "")))
+    await arrive(driver, ConfirmTrust, "trust the run?")
+
+
+async def confirm_twin(driver: Driver, world: World) -> None:
+    driver.app.push_screen(ConfirmTwin(world.day))
+    await arrive(driver, ConfirmTwin)
+    await driver.until(lambda: "Planning" not in driver.screen)
+
+
+async def end(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenVerdict(world.day))
+    await arrive(driver, EndScreen, "✗ failed", "not usable")
+
+
+async def log_entry(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenLogEntry(world.day))
+    await arrive(driver, LogEntryScreen, "ID", "appends it to")
+
+
+async def rollouts(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenRollouts(world.day))
+    await arrive(driver, RolloutsScreen, "group 1 of ", "answers   mean 0.")
+
+
+async def rollout_text(driver: Driver, world: World) -> None:
+    await rollouts(driver, world)
+    await driver.press("enter")
+    await driver.shows("prompt", "answer")
+
+
+async def rollout_diff(driver: Driver, world: World) -> None:
+    await rollouts(driver, world)
+    await driver.press("d", "j")
+    await driver.shows("answer")
+
+
+async def log(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenLog(world.log))
+    await arrive(driver, LogScreen, " lines")
+
+
+async def sources(driver: Driver, world: World) -> None:
+    await log(driver, world)
+    await driver.press("s")
+    await arrive(driver, SourcesScreen, "whose lines", "TaskRunnerV1")
+
+
+async def compare(driver: Driver, world: World) -> None:
+    chosen = (world.night, world.day)
+    marks = Marks()
+    for run in chosen:
+        marks.toggle(run.id)
+    driver.app.post_message(OpenCompare([RunDir(run.path) for run in chosen], marks))
+    await arrive(driver, CompareScreen, "reward/mean", "each run to its own end")
+
+
+async def choose_metric(driver: Driver, world: World) -> None:
+    await compare(driver, world)
+    await driver.press("slash")
+    await arrive(driver, ChooseMetric, "compare which metric")
+
+
+async def whole_values(driver: Driver, world: World) -> None:
+    await compare(driver, world)
+    await driver.press("tab", "j", "enter")
+    await arrive(driver, WholeValues)
+
+
+WAYS: dict[str, Way] = {
+    "live": Way(LiveScreen, live),
+    "live-sft": Way(LiveScreen, live_sft),
+    "live-failed": Way(LiveScreen, live_failed),
+    "metrics": Way(MetricFinder, metrics),
+    "confirm-stop": Way(ConfirmStop, confirm_stop),
+    "help": Way(HelpScreen, help_),
+    "runs": Way(RunsScreen, runs),
+    "notes": Way(NotesScreen, notes),
+    "confirm": Way(Confirm, confirm),
+    "confirm-resume": Way(ConfirmResume, confirm_resume),
+    "confirm-trust": Way(ConfirmTrust, confirm_trust),
+    "confirm-removal": Way(ConfirmRemoval, confirm_removal),
+    "leftovers": Way(LeftoversScreen, leftovers),
+    "checklist": Way(ChecklistScreen, checklist),
+    "configs": Way(ConfigsScreen, configs),
+    "overrides": Way(OverridesScreen, overrides),
+    "launch": Way(LaunchScreen, launch),
+    "findings": Way(FindingsScreen, findings),
+    "confirm-remedy": Way(ConfirmRemedy, confirm_remedy),
+    "confirm-twin": Way(ConfirmTwin, confirm_twin),
+    "end": Way(EndScreen, end),
+    "log-entry": Way(LogEntryScreen, log_entry),
+    "rollouts": Way(RolloutsScreen, rollouts),
+    "rollouts-text": Way(RolloutsScreen, rollout_text),
+    "rollouts-diff": Way(RolloutsScreen, rollout_diff),
+    "log": Way(LogScreen, log),
+    "sources": Way(SourcesScreen, sources),
+    "compare": Way(CompareScreen, compare),
+    "choose-metric": Way(ChooseMetric, choose_metric),
+    "whole-values": Way(WholeValues, whole_values),
+}

@@ -1,0 +1,133 @@
+"""The world of ``world.py`` with hostile text wherever a run, a recipe or a log holds text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.preflight.check import Check
+from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
+from tests.engine.history.rollout_files import record, row, write_dump, write_records
+from tests.grubrics_tui.world import NOW, World, make_world
+from tests.hostile_text import ALL, HOSTILE, LINE, LINES, LONE_SURROGATE, LONG, MARKUP
+
+FOLDER = f"[red]{MARKUP}\x1b[2J\x1b]0;owned\x07\u202e\u200b\udcff".replace("/", "_")
+"""As hostile as the name of a folder can be: everything but a slash and NUL."""
+
+
+def make_hostile_world() -> World:
+    """The runs keep ids that the list accepts; they are also reached by way of ``FOLDER``."""
+    world = make_world()
+    _spoil(world.night)
+    _spoil(world.day, LONG.encode())
+    _spoil(world.warmup)
+    _spoil_rollouts(world.day)
+    _spoil_recipes()
+    return replace(
+        world,
+        night=_elsewhere(world.night, "night"),
+        day=_elsewhere(world.day, "day"),
+        warmup=_elsewhere(world.warmup, "warmup"),
+        overrides=(*world.overrides, f"grubrics.description={json.dumps(ALL)}"),
+        checks=tuple(Check(check.id, check.status, ALL, ALL) for check in world.checks),
+    )
+
+
+def _elsewhere(run: RunDir, place: str) -> RunDir:
+    path = Path(place) / FOLDER
+    path.parent.mkdir()
+    path.symlink_to(run.path.resolve())
+    return RunDir(path)
+
+
+def _spoil(run: RunDir, *long: bytes) -> None:
+    state = json.loads(run.state.read_text())
+    told = {"reason": ALL, "signal": ALL} if state["ended"] else {"waiting_for": ALL}
+    jsonl.write_json(run.state, {**state, **told, "host": ALL})
+    _spoil_manifest(run)
+    for n, name in enumerate((*HOSTILE.values(), ALL, LONE_SURROGATE)):
+        _log(run, 1 + n % 5, {name: 0.5, f"val-core/{name}/reward/mean@1": 0.25})
+    _log(run, 12, {MARKUP: 0.75, "reward/max": float("inf")})
+    told = run.attempt(1).console.read_bytes()
+    spoilt = told.replace(b"out of memory", b"out of memory. " + MARKUP.encode() + LINE.encode())
+    run.attempt(1).console.write_bytes(spoilt)
+    with run.attempt(1).console.open("ab") as console:
+        console.writelines(line + b"\n" for line in (*LINES, *long))
+    for event in ("warning", "checkpoint", "stall", "finding", "stop"):
+        jsonl.append(run.events, {"v": 1, "t": NOW, "event": event, "step": 5, "message": ALL})
+    gpu = {"index": 0, "name": ALL, "util": 50, "mem_used": 1, "mem_total": 2}
+    jsonl.append(run.attempt(1).system, {"v": 1, "t": NOW, "gpus": [gpu]})
+    jsonl.write_json(run.notes, {"v": 1, "tags": ["ok", ALL], "text": f"{MARKUP}\n{ALL}"})
+    vouch(run)
+
+
+def _log(run: RunDir, step: int, metrics: dict[str, float]) -> None:
+    line = {"v": 1, "step": step, "attempt": 1, "t": NOW, "metrics": metrics}
+    with run.train_log.open("a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def _spoil_manifest(run: RunDir) -> None:
+    manifest: dict[str, Any] = json.loads(run.manifest.read_text())
+    entry = {"value": f"{run.id} {ALL}", "origin": ALL}
+    config = {**manifest["config"], "trainer.experiment_name": entry, f"algorithm.{ALL}": entry}
+    texts = dict.fromkeys(
+        ("recipe", "name", "description", "config_path", "fingerprint", "git", "python"), ALL
+    )
+    change = {"key": ALL, "before": ALL, "after": ALL, "origin": ALL}
+    environment = {"variables": {ALL: f"{run.id}{ALL}"}, "packages": {ALL: f"{run.id}{ALL}"}}
+    jsonl.write_json(
+        run.manifest,
+        {
+            **manifest,
+            **texts,
+            "config": config,
+            "changes": [change],
+            "environment": environment,
+            "argv": ["python", ALL],
+            "data": {ALL: {"sha256": f"{run.id}{ALL}"}},
+        },
+    )
+
+
+def _spoil_rollouts(run: RunDir) -> None:
+    attempt = run.attempt(1).path
+    group = f"0 {LINE}"
+    error = {"kind": ALL, "message": ALL}
+    texts = {"question_id": ALL, "rubric": ALL}
+    write_records(attempt, [record(group, n, 0.1 * n, 10, **texts) for n in (1, 2)])
+    write_records(attempt, [record(group, 3, None, 10, **{**texts, "error": error})])
+    write_dump(attempt, 10, [row(group, 1, 0.1) | {"input": ALL, "output": ALL}])
+    write_dump(attempt, 10, [row(group, 2, 0.2) | {"input": ALL, "output": LONG}])
+
+
+def _spoil_recipes() -> None:
+    """A recipe of hostile values and name, and one that cannot be read."""
+    text = Path("configs/small.yaml").read_text().replace("a small warm-up", json.dumps(ALL))
+    Path("configs/small.yaml").write_text(text)
+    name = FOLDER[:60].encode(errors="surrogateescape").decode(errors="ignore")
+    Path(f"configs/{name}.yaml").write_text(text)
+    Path("configs/broken.yaml").write_bytes(b"grubrics: {kind: sft, " + ALL.encode())
+
+
+def foreign_logs() -> dict[str, Path]:
+    """What other trainers write, with hostile names of metrics and of files."""
+    folder = Path("foreign")
+    folder.mkdir()
+    words = [name.replace(" ", "_") for name in (*HOSTILE.values(), ALL)]
+    values = [f"{name}:0.5" for name in words if "\n" not in name]
+    lines = [f"step:{n} - actor/pg_loss:0.5 - {' - '.join(values)}\n{ALL}\n" for n in (1, 2, 3)]
+    console = folder / f"{FOLDER}.log"
+    console.write_text("".join(lines), errors="surrogateescape")
+    records = [{"step": n, "data": {ALL: 0.5, MARKUP: 0.5, "actor/loss": 1.0}} for n in (1, 2, 3)]
+    metrics = folder / f"{FOLDER}.jsonl"
+    metrics.write_text("".join(json.dumps(one) + "\n" for one in records))
+    hf = folder / "trainer_state.json"
+    entries = [{"step": n, "loss": 0.5, ALL: 0.5} for n in (1, 2)]
+    model = {"_name_or_path": ALL}
+    hf.write_text(json.dumps({"global_step": 2, "max_steps": 9, "log_history": entries, **model}))
+    return {"verl": console, "verl-jsonl": metrics, "hf-state": hf}

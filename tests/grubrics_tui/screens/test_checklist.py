@@ -1,0 +1,187 @@
+"""The checklist and the launch screen, on a small project in a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.preflight.check import ok, warn
+from grubrics_tui.screens.checklist import ChecklistScreen
+from grubrics_tui.screens.launch import LaunchScreen
+from grubrics_tui.screens.overrides import OverridesScreen
+from grubrics_tui.widgets.check_list import CheckList
+from tests.grubrics_tui.pilots import LARGE, SMALL, running
+from tests.grubrics_tui.sample_run import SampleRun
+
+SFT = """
+grubrics: {kind: sft, device: cpu, description: a small warm-up}
+model: {path: model}
+data: {train_file: train.jsonl, max_seq_length: 64}
+training: {output_dir: checkpoints/small, max_steps: 3}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two recipes and no data: its checks cannot all pass."""
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "small.yaml").write_text(SFT)
+    (tmp_path / "configs" / "other.yaml").write_text(SFT.replace("a small", "another"))
+    (tmp_path / "configs" / "notes.yaml").write_text("presets: [a, b]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_answers_appear_with_words_and_a_summary(
+    project: Path, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size, "small") as driver:
+        screen = await driver.shows("small", "sft on cpu", "a small warm-up", "✓ ok", "✗ fail")
+        await driver.until(lambda: driver.app.screen.query_one(CheckList).unanswered == 0)
+        assert "environment" in screen
+
+
+async def test_without_a_config_the_recipes_of_the_folder_are_offered(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="") as driver:
+        screen = await driver.shows("small", "a small warm-up", "other")
+        assert "error" not in screen
+        await driver.press("escape")
+        await driver.shows("none is chosen yet: o chooses one")
+        await driver.press("l")
+        await driver.shows("No config is chosen yet")
+        await driver.press("o")
+        await driver.shows("a small warm-up")
+        await driver.press("j", "enter")
+        await driver.shows("sft on cpu")
+
+
+async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.shows("✗ fail")
+        selected = driver.app.screen.query_one(CheckList).selected
+        assert selected is not None
+        assert selected.status == "fail"
+        assert selected.fix is not None
+        await driver.shows("fix", selected.fix.split()[0])
+
+
+async def test_a_warning_is_told_in_full_beside_the_way_on(project: Path, runs: Path) -> None:
+    async with running(runs, SMALL, "small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
+        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        checks.highlighted = None
+        warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
+        for check in [*(ok(id, "fine") for id in list(checks.checks)), warned]:
+            driver.app.screen.post_message(ChecklistScreen.Answered(check))
+        await driver.shows("1 warning; enter or l opens the launch screen", "end", "mend=it")
+
+
+async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
+        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        for id in list(checks.checks):
+            driver.app.screen.post_message(ChecklistScreen.Answered(ok(id, "fine")))
+        checks.highlighted = None
+        await driver.shows("no check failed: enter or l opens the launch screen")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
+
+
+async def test_launching_is_refused_with_the_reason_while_a_check_fails(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
+        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        await driver.press("l")
+        await driver.shows("not launched", f"{checks.failures[0].id} fails")
+        assert not isinstance(driver.app.screen, LaunchScreen)
+    assert not runs.exists()
+
+
+async def test_a_missing_config_is_said_in_one_line(project: Path, runs: Path) -> None:
+    async with running(runs, config="smal") as driver:
+        await driver.message(ChecklistScreen.Refused)
+        await driver.shows("config 'smal' does not exist; did you mean 'small'?")
+
+
+async def test_another_config_is_chosen_from_the_recipes_of_the_folder(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("o")
+        screen = await driver.shows("another warm-up")
+        assert "notes" not in screen
+        await driver.press("k", "enter")
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.shows("another warm-up")
+        assert driver.app.config == "other"
+
+
+async def test_a_recipe_in_the_folder_of_the_command_can_be_chosen_too(
+    project: Path, runs: Path
+) -> None:
+    recipe = (project / "configs" / "small.yaml").read_text()
+    (project / "mine.yaml").write_text(recipe)
+    (project / "compose.yaml").write_text("services: {}")
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("o")
+        screen = await driver.shows("mine.yaml")
+        assert "compose" not in screen
+        await driver.press("j", "enter")
+        await driver.message(ChecklistScreen.Loaded)
+        assert driver.app.config == "mine.yaml"
+
+
+async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("v")
+        await driver.press(*"training.max_step=5", "enter")
+        await driver.message(OverridesScreen.Refused)
+        await driver.shows("unknown key 'training.max_step'", "'training.max_steps'?")
+        await driver.press(*["backspace"] * 2, *"s=5", "enter")
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.shows("training.max_steps=5 (cli)")
+        assert driver.app.overrides == ("training.max_steps=5",)
+
+
+async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
+    from engine.recipe.recipe import load_recipe
+
+    (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
+    recipe = load_recipe("small", ["training.max_steps=5"])
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.app.push_screen(LaunchScreen(recipe, runs))
+        screen = await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
+        assert "training.max_steps=5" in screen
+        await driver.shows("(5 asked for; 40 rows", "small-", "enter launch now")
+        await driver.press("escape")
+        await driver.shows("before the launch")
+    assert not runs.exists()
+
+
+async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
+    project: Path, runs: Path
+) -> None:
+    from engine.recipe.recipe import load_recipe
+
+    (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        SampleRun.create(runs, "busy").say("running")
+        await driver.app.push_screen(LaunchScreen(load_recipe("small", []), runs))
+        await driver.shows("run 'busy' is running", "w puts this run in the queue", "w queue")

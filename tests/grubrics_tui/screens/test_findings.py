@@ -1,0 +1,350 @@
+"""What the doctor found: on the findings screen, and the keys that cure it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base import jsonl
+from engine.doctor.diagnose import diagnose_run
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
+from engine.formats.watch import open_foreign
+from engine.launch.child import launch_child, recipe_of
+from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
+from grubrics_tui.commands.diagnose_command import finding_json
+from grubrics_tui.model.navigation import OpenFindings
+from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.findings import FindingsScreen
+from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.screens.log import LogScreen
+from grubrics_tui.settings.settings import Loaded, Settings
+from grubrics_tui.widgets.finding_list import FindingList
+from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
+from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun
+
+pytestmark = pytest.mark.waits
+
+TITLE = "GPU out of memory in training"
+
+Call = Callable[..., tuple[int, str]]
+
+
+async def findings(driver: Driver, run: Any, *texts: str) -> str:
+    driver.app.post_message(OpenFindings(run))
+    await driver.until(lambda: isinstance(driver.app.screen, FindingsScreen))
+    return await driver.shows(*texts)
+
+
+def on(driver: Driver, screen: type) -> Any:
+    return lambda: isinstance(driver.app.screen, screen)
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_the_root_is_listed_and_told_with_its_evidence_and_remedies(
+    sick: SampleRun, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size) as driver:
+        await findings(driver, sick.run, TITLE, "cuda_oom_training.oom", "90% sure")
+        await driver.until(lambda: "asked for 2.00 GiB" in " ".join(driver.screen.split()))
+        for _ in range(3):
+            await driver.press("pagedown")
+        await driver.shows("A Ray task ran out of GPU memory", "Shorter responses")
+
+
+async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:
+    sick.print(*[KEY] * 3)
+    jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
+    vouch(sick.run)
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE, "2.00 GiB")
+        listed = driver.app.screen.selected  # type: ignore[attr-defined]
+        await driver.press("j")
+        other = driver.app.screen.selected  # type: ignore[attr-defined]
+        assert listed.id != other.id
+        await driver.shows(other.id)
+        await driver.press("k")
+        await driver.shows(listed.id)
+
+
+def _with_rate(run: RunDir, rate: float) -> dict[str, Any]:
+    config = {"actor_rollout_ref.actor.optim.lr": {"value": rate, "origin": "cli"}}
+    return {**run.read_manifest(), "config": config}
+
+
+async def test_enter_opens_the_log_at_the_line_that_tells_it(sick: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE, "line 21", "l log line")
+        await driver.press("enter")
+        await driver.until(on(driver, LogScreen))
+        await driver.shows("line 21", "torch.OutOfMemoryError: CUDA out of memory.")
+        await driver.press("escape")
+        await driver.until(on(driver, FindingsScreen))
+
+
+async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
+    sick: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run")
+        await driver.press("f")
+        await driver.shows(TITLE)
+        await driver.press("escape")
+        await driver.shows("1 run")
+        await driver.press("enter")
+        await driver.until(on(driver, LiveScreen))
+        await driver.press("f")
+        await driver.shows(TITLE, "cuda_oom_training.oom")
+
+
+async def test_nothing_wrong_is_said(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        screen = await findings(driver, run.run, "Nothing is wrong with what the files show.")
+        assert "a remedy" not in screen and "l log line" not in screen
+
+
+async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> None:
+    run = SampleRun.create(runs, "gone")
+    foreign = tmp_path / "night.log"
+    foreign.write_text("step:1 - critic/score/mean:0.5\n")
+    opened = open_foreign(foreign)
+    foreign.unlink()
+    async with running(runs) as driver:
+        await findings(driver, opened, "Nothing could be looked at", "night.log")
+        assert run.run.path.exists()
+
+
+async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
+    runs: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "night.log"
+    log.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM + b"\n")
+    async with running(runs, watched=open_foreign(log)) as driver:
+        await driver.shows("foreign")
+        await driver.press("f")
+        screen = await driver.shows(TITLE, "night.log line 2", "l log line")
+        assert "a remedy" not in screen and "t reproduce" not in screen
+        await driver.press("a", "t")
+        assert on(driver, FindingsScreen)()
+
+
+async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, runs: Path) -> None:
+    jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
+    vouch(sick.run)
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE)
+        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+            await driver.press("j")
+        assert "l log line" not in await driver.shows("breaks the model")
+        await driver.press("enter")
+        assert on(driver, FindingsScreen)()
+        await driver.press("question_mark")
+        await driver.shows("keys: findings", "if there is one (not now)")
+
+
+async def test_the_question_shows_the_whole_change_and_its_answer_launches(
+    curable: RunDir, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        await driver.until(on(driver, ConfirmRemedy))
+        screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "launch with 1")
+        assert "2  launch" not in screen
+        assert "cannot be applied: run 'grpo-sick' was launched with that already" in screen
+        await driver.press("1")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-remedy")
+    child = RunDir(runs / "grpo-sick-remedy").read_manifest()
+    assert child["parent"] == {"run": "grpo-sick", "relation": "remedy"}
+    key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+    assert child["config"][key]["value"] == 1
+
+
+async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        await driver.shows("y 1  launch with 1", "  3  launch with 3", "  n  leave the run")
+        await driver.press("y")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-remedy")
+
+
+async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it(
+    curable: RunDir, runs: Path
+) -> None:
+    launch_child(curable, _first_remedy(curable).changes)
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        screen = await driver.shows("note: grpo-sick-remedy has these changes already (starting)")
+        assert "launch with 1, once more" in screen and "launch with 3, once more" not in screen
+        await driver.press("1")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-remedy-2")
+
+
+def _first_remedy(run: RunDir) -> Remedy:
+    return launchable(diagnose_run(run))[0]
+
+
+async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "a remedy")
+        await driver.press("a")
+        await driver.shows("launch with 1")
+        await driver.press("n")
+        await driver.until(on(driver, FindingsScreen))
+    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+
+
+async def test_the_twin_is_shown_before_it_is_launched(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        await driver.press("t")
+        await driver.until(on(driver, ConfirmTwin))
+        await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the twin")
+        await driver.press("y")
+        await driver.until(on(driver, LiveScreen))
+        await driver.shows("grpo-sick-twin")
+
+
+async def test_a_run_without_its_recipe_says_why_there_is_no_twin(
+    sick: SampleRun, runs: Path
+) -> None:
+    manifest = {k: v for k, v in sick.run.read_manifest().items() if k != "cwd"}
+    jsonl.write_json(sick.run.manifest, manifest)
+    vouch(sick.run)
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE)
+        await driver.press("t")
+        await driver.shows("There is no twin of it", "the run's recipe is not there")
+
+
+async def test_a_question_whose_thread_dies_says_of_what(
+    curable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(run: RunDir) -> None:
+        raise LookupError("no such rule")
+
+    monkeypatch.setattr("engine.launch.twin.twin_of", broken)
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        await driver.press("t")
+        await driver.shows("could not be read", "LookupError: no such rule")
+        await driver.press("n")
+        await driver.until(on(driver, FindingsScreen))
+
+
+async def test_a_read_only_screen_neither_cures_nor_reproduces(curable: RunDir, runs: Path) -> None:
+    loaded = Loaded(Settings(read_only=True), {})
+    async with running(runs, loaded=loaded) as driver:
+        screen = await findings(driver, curable, TITLE)
+        assert "a remedy" not in screen and "t reproduce" not in screen
+        await driver.press("a", "t", "1", "y")
+        for action in ("apply_remedy", "reproduce"):
+            await driver.app.screen.run_action(action)
+        await driver.shows("read-only")
+        assert on(driver, FindingsScreen)()
+    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+
+
+async def test_what_a_log_says_is_inert(runs: Path) -> None:
+    sample = SampleRun.create(runs, "grpo-sick")
+    sample.print(b"step:1 - critic/score/mean:0.5", OOM + b" [red]x[/] \x1b[2J\x1b]0;owned\x07")
+    sample.say("failed")
+    async with running(runs) as driver:
+        screen = await findings(driver, sample.run, "[red]x[/]")
+        assert "\x1b" not in screen and "owned" not in screen
+
+
+async def test_without_unicode_it_is_told_in_ascii(
+    sick: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(runs, loaded=Loaded(Settings(ascii=True), {})) as driver:
+        screen = await findings(driver, sick.run, "cuda_oom_training.oom", TITLE)
+        assert screen.isascii()
+
+
+async def test_the_screen_says_of_a_log_what_diagnose_says(
+    exploding: Path, runs: Path, quick: list[bool], call: Call
+) -> None:
+    async with running(runs, watched=open_foreign(exploding)) as driver:
+        await driver.shows(TITLE, "f shows why")
+        seen = driver.app.screen.history.findings  # type: ignore[attr-defined]
+        await driver.press("f")
+        await driver.shows("cuda_oom_training.oom", "Gradients grew")
+        listed = driver.app.screen.query_one(FindingList).findings
+    code, said = call("diagnose", "--json", str(exploding))
+    told = json.loads(said)["findings"]
+    assert code == 1
+    assert [finding_json(one) for one in seen] == told
+    assert [finding_json(one) for one in listed] == told
+
+
+async def test_remedies_have_the_numbers_that_the_command_takes(
+    curable: RunDir, runs: Path, call: Call
+) -> None:
+    jsonl.write_json(curable.manifest, _sick_rate(curable))
+    vouch(curable)
+    said = call("diagnose", curable.id, "--runs", str(runs))[1]
+    number = (
+        next(line for line in said.splitlines() if "Set the learning rate to" in line)
+        .split(":")[0]
+        .split()[1]
+    )
+    assert int(number) > 1
+    assert "apply: grubrics-tui remedy grpo-sick --number N" in said
+    dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
+    assert dry.startswith("Set the learning rate to")
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE)
+        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+            await driver.press("j")
+        await driver.shows(f"{number}  Set the learning rate to")
+        await driver.press("a")
+        await driver.shows(f"launch with {number}")
+
+
+def _sick_rate(run: RunDir) -> dict[str, Any]:
+    manifest = run.read_manifest()
+    manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
+    return manifest
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
+    curable: RunDir, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        await driver.press("t")
+        screen = await driver.shows("Made small:", "y  launch the twin", "n  leave it")
+        assert "esc back" not in screen
+        await driver.press(*["j"] * 40)
+        screen = await driver.shows("n  leave it")
+        assert "saves once, at the end" in screen
+        assert ("j k scroll" in screen) == (size == SMALL)
+
+
+async def test_a_twin_that_keeps_the_cause_is_said_to_fail_too(curable: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await findings(driver, curable, TITLE, "t reproduce")
+        length = recipe_of(curable).get("data.max_response_length")
+        await driver.app.push_screen(ConfirmTwin(curable, [_too_long(length)]))
+        await driver.shows(f"It keeps data.max_response_length={length}", "(a) is the cure")
+
+
+def _too_long(length: int) -> Finding:
+    key = "data.max_response_length"
+    cure = Remedy("Another", (Change("config", key, 8, length),))
+    seen = Evidence("it is long", values={key: length})
+    return Finding("slow_step", Severity.WARNING, "long", "because", (seen,), (cure,))

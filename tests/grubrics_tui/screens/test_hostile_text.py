@@ -1,0 +1,157 @@
+"""Whatever a run's files say, the screen shows it as text: nothing of it acts on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.segment import Segment
+from textual.widget import Widget
+
+from engine.formats.watch import open_foreign
+from grubrics_tui.model.navigation import Tell
+from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.settings.layout import DEFAULT_PANELS
+from grubrics_tui.settings.settings import Loaded, Settings
+from tests.grubrics_tui.every_screen import WAYS, settled
+from tests.grubrics_tui.hostile_world import foreign_logs, make_hostile_world
+from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
+from tests.grubrics_tui.world import RUNS, World, standing_clock
+from tests.hostile_text import ALL, harmful, without_colours
+
+pytestmark = pytest.mark.waits
+
+SIGNS = ("[red]", "[@click=")
+"""Markup that was read as markup is gone from the text."""
+
+FORMATS = ("verl", "verl-jsonl", "hf-state")
+
+WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources"})
+"""Screens that show no text of a run."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with standing_clock(tmp_path):
+        yield make_hostile_world()
+
+
+def segments(widget: Widget) -> Iterator[Segment]:
+    """All that a widget draws, what is scrolled out of sight included."""
+    for strip in widget.render_lines(widget.size.region):
+        yield from strip
+
+
+def written(widget: Widget) -> str:
+    """What the terminal would get."""
+    console = Console(color_system="truecolor", force_terminal=True)
+    strips = widget.render_lines(widget.size.region)
+    return without_colours("".join(strip.render(console) for strip in strips))
+
+
+def faults(widget: Widget) -> Iterator[str]:
+    """What a widget writes that a terminal would obey, or that can be clicked."""
+    if found := harmful(written(widget)):
+        yield f"{widget} writes {sorted(found)}"
+    for style in filter(None, (segment.style for segment in segments(widget))):
+        if style.link or any(key.startswith("@") for key in style.meta):
+            yield f"{widget} can be clicked: {style.link} {style.meta}"
+
+
+def assert_inert(driver: Driver) -> str:
+    """Nothing on the screen in front is harmful; returns all of its text."""
+    widgets = [
+        widget
+        for widget in driver.app.screen.walk_children(Widget, with_self=True)
+        if widget.size and widget.is_on_screen
+    ]
+    assert not [fault for widget in widgets for fault in faults(widget)]
+    assert not harmful(driver.screen, allowed="\n")
+    return "".join(segment.text for widget in widgets for segment in segments(widget))
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
+    async with running(RUNS, LARGE, world.config, overrides=world.overrides) as driver:
+        await WAYS[name].go(driver, world)
+        for size in (LARGE, SMALL):
+            await driver.resize(size)
+            await settled(driver)
+            text = assert_inert(driver)
+            assert name in WITHOUT_DATA or any(sign in text for sign in SIGNS), driver.screen
+
+
+@pytest.mark.parametrize("kind", ["grpo", "sft"])
+async def test_every_panel_shows_it_inert(kind: str, world: World) -> None:
+    run = world.warmup if kind == "sft" else world.night
+    async with running(RUNS, LARGE, watched=run) as driver:
+        await settled(driver)
+        await driver.press("z")
+        for place in range(len(DEFAULT_PANELS[kind])):
+            await driver.press(str(place + 1))
+            await settled(driver)
+            assert_inert(driver)
+            await driver.press("t", "left")
+            assert_inert(driver)
+            await driver.press("t")
+
+
+async def test_a_metric_that_is_found_and_pinned_is_text(world: World) -> None:
+    async with running(RUNS, LARGE, watched=world.night) as driver:
+        await settled(driver)
+        await driver.press("slash", *"red")
+        await driver.shows("[red]no colour[/red]")
+        await driver.press("tab", *("down", "tab") * 4)
+        assert_inert(driver)
+        await driver.press("enter", "z", "left")
+        await driver.shows("[red]no colour", "pinned")
+        assert_inert(driver)
+
+
+async def test_a_log_is_searched_and_filtered_for_it(world: World) -> None:
+    async with running(RUNS, LARGE, log=world.log) as driver:
+        await settled(driver)
+        for key in ("slash", "ampersand"):
+            await driver.press(key, *r"\[red\]no.*\[@click", "enter")
+            await driver.shows(r"\[red\]no.*\[@click", "line")
+            await settled(driver)
+            assert_inert(driver)
+        for key in ("w", "f", "right", "g", "G", "e"):
+            await driver.press(key)
+            assert_inert(driver)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_what_another_trainer_wrote_is_text(kind: str, world: World) -> None:
+    async with running(RUNS, watched=open_foreign(foreign_logs()[kind], kind)) as driver:
+        await driver.until(lambda: isinstance(driver.app.screen, LiveScreen))
+        await settled(driver)
+        assert_inert(driver)
+        await driver.press("slash", *"red")
+        await settled(driver)
+        assert_inert(driver)
+        await driver.press("enter", "l")
+        await settled(driver)
+        assert_inert(driver)
+
+
+async def test_what_the_app_tells_is_text(world: World) -> None:
+    loaded = Loaded(Settings(), {}, (ALL,))
+    async with running(RUNS, LARGE, watched=world.night, loaded=loaded) as driver:
+        await settled(driver)
+        driver.app.post_message(Tell(ALL, failed=True))
+        driver.app.screen.notify(ALL, title=ALL)
+        await driver.shows("[red]no colour[/red] [@click=app.quit]no click[/]")
+        assert_inert(driver)
+
+
+async def test_the_farewell_to_a_run_is_text(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with running(RUNS, LARGE, watched=world.night) as driver:
+        await settled(driver)
+        await driver.press("q")
+        await driver.until(lambda: not driver.app.is_running)
+    assert driver.app.return_code == 0

@@ -1,0 +1,102 @@
+"""The verdict and the experiment-log form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.reports.draft import drafted
+from grubrics_tui.screens.log_entry import LogEntryScreen
+from tests.grubrics_tui.pilots import LARGE, SMALL, running
+from tests.grubrics_tui.sample_run import SampleRun
+
+
+@pytest.fixture
+def done(runs: Path) -> SampleRun:
+    sample = SampleRun.create(runs, "grpo-done")
+    sample.grow(40)
+    sample.say("finished")
+    return sample
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_the_verdict_names_state_reward_validation_and_checkpoint(
+    done: SampleRun, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size) as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("v")
+        await driver.shows(
+            "✓ finished", "first 10 steps", "last 10 steps", "validation reward", "✗ not usable"
+        )
+
+
+async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "docs" / "experiment-log.md"
+    async with running(runs, log_path=log) as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("e")
+        await driver.shows("EXP-001", "step 40 of 40", "research question")
+        await driver.press(*"RQ1")
+        assert not log.exists()
+        await driver.press("ctrl+s")
+        await driver.message(LogEntryScreen.Appended)
+        await driver.shows("✓ EXP-001 was appended to")
+    text = log.read_text()
+    assert "### [EXP-001]" in text
+    assert "- **Research question:** RQ1" in text
+    assert "`grpo-done`" in text
+
+
+async def test_what_is_typed_while_the_draft_is_made_stays(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    async with running(runs, log_path=tmp_path / "log.md") as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("e")
+        await driver.until(lambda: isinstance(driver.app.screen, LogEntryScreen))
+        await driver.press(*"RQ1")
+        screen = driver.app.screen
+        assert isinstance(screen, LogEntryScreen)
+        screen.post_message(LogEntryScreen.Drafted(drafted(done.run, None)))
+        await driver.shows("step 40 of 40")
+        entry = screen.entry()
+        assert entry is not None
+        assert entry.question == "RQ1"
+
+
+async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "experiment-log.md"
+    async with running(runs, log_path=log) as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("e")
+        await driver.shows("ctrl+s appends it")
+        await driver.press("ctrl+s")
+        await driver.message(LogEntryScreen.Appended)
+        await driver.press("ctrl+s")
+        await driver.message(LogEntryScreen.Refused)
+        await driver.shows("has an entry already")
+    assert log.read_text().count("### [EXP-") == 1
+
+
+async def test_typed_text_is_not_dropped_by_one_escape(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    async with running(runs, log_path=tmp_path / "log.md") as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("e")
+        await driver.shows("ctrl+s appends it")
+        await driver.press("x", "escape")
+        await driver.shows("esc again drops it")
+        await driver.press("escape")
+        await driver.shows("1 run ")

@@ -1,0 +1,410 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, Stamp
+from engine.runs.registry import list_runs
+from engine.runs.requests import pending_stop
+from engine.runs.rundir import archive_root
+from engine.runs.trust import vouch
+from grubrics_tui.widgets import run_facts
+from grubrics_tui.widgets.run_list import RunList
+from tests.engine.checkpoints.checkpoint_files import save
+from tests.grubrics_tui.pilots import SMALL, running
+from tests.grubrics_tui.sample_run import SampleRun
+
+OUT_OF_MEMORY = "exit code 1 at step 3 of 40: OutOfMemoryError: " + "tried to allocate; " * 8
+
+
+def ended(runs: Path, name: str = "old", **details: str) -> SampleRun:
+    sample = SampleRun.create(runs, name)
+    sample.grow(3)
+    sample.say("failed", **{"reason": "exit code 1", **details})
+    return sample
+
+
+async def test_every_run_is_listed_with_state_step_and_reason(run: SampleRun, runs: Path) -> None:
+    ended(runs, "broken")
+    async with running(runs) as driver:
+        await driver.press("r")
+        screen = await driver.shows("● running", "✗ failed", "exit code 1", "2 runs")
+        assert "12/40" in screen
+        assert "3/40" in screen
+
+
+async def test_a_run_that_was_stopped_does_not_look_finished(run: SampleRun, runs: Path) -> None:
+    run.say("finished", reason="stopped by user at step 12 of 40")
+    async with running(runs) as driver:
+        await driver.press("r")
+        screen = await driver.shows("□ stopped", "stopped by user at step 12 of 40")
+        assert "finished" not in screen
+
+
+async def test_the_elapsed_time_of_the_selected_run_goes_on_between_its_steps(
+    run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [info] = list_runs(runs)
+    started = info.state.first_start or 0.0
+    now = [started + 300]
+    monkeypatch.setattr(run_facts, "time", SimpleNamespace(time=lambda: now[0]))
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("elapsed 5:00")
+        now[0] += 60
+        await driver.shows("elapsed 6:00")
+
+
+async def test_the_keys_for_filters_marks_and_notes_are_told_at_80_columns(
+    run: SampleRun, runs: Path
+) -> None:
+    ended(runs)
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("/ filter", "space mark", "x compare", "n notes")
+
+
+async def test_g_and_shift_g_go_to_both_ends_of_the_list(run: SampleRun, runs: Path) -> None:
+    for name in ("a", "b", "c"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("4 runs")
+        listed = driver.app.screen.query_one(RunList)
+        await driver.press("G")
+        assert listed.selected == listed.runs[-1]
+        await driver.press("g")
+        assert listed.selected == listed.runs[0]
+
+
+async def test_what_a_queued_run_waits_for_is_said(run: SampleRun, runs: Path) -> None:
+    waiting = SampleRun.create(runs, "waiting")
+    waiting.say("queued", waiting_for="GPU 0, which grpo-night holds")
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("◌ queued", "waiting for GPU 0, which grpo-night holds")
+
+
+async def test_a_long_reason_can_be_read_in_full_at_80_columns(runs: Path) -> None:
+    ended(runs, reason=f"{OUT_OF_MEMORY}and gave up")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("✗ failed  exit code 1 at step 3", "gave up")
+
+
+async def test_names_that_are_cut_keep_their_ends(runs: Path) -> None:
+    for number in (1, 2):
+        ended(runs, f"grpo_healthbench-with-a-name-of-a-friday-night-{number}")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("friday-night-1 ", "friday-night-2 ", "grpo_healthbench-w")
+
+
+async def test_the_footer_is_whole_at_80_columns(run: SampleRun, runs: Path) -> None:
+    ended(runs, "broken")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("enter open", "v verdict", "u resume", "p leftovers", "q quit")
+        await driver.press("j")
+        await driver.shows("enter open", "s stop", "p leftovers", "? help", "q quit")
+
+
+async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
+    ended(runs)
+    (only,) = list_runs(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        driver.app.screen.query_one(RunList).show([only] * 10_000)
+        await driver.press("end", "pageup", "down")
+        await driver.shows("10000 runs", "✗ failed")
+
+
+async def test_enter_opens_the_selected_run(run: SampleRun, runs: Path) -> None:
+    other = SampleRun.create(runs, "other")
+    other.grow(5)
+    other.say("finished")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("other", "grpo-night")
+        await driver.press("j", "k", "enter")
+        await driver.shows("1 reward", "step ")
+
+
+async def test_a_run_that_appears_is_listed_without_asking(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        SampleRun.create(runs, "newcomer")
+        await driver.shows("newcomer", "2 runs")
+
+
+async def test_an_empty_folder_says_so(runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        assert "enter open" not in await driver.shows("no runs in")
+
+
+async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("no runs in")
+        below = driver.app.screen
+        offered = {one.binding.action for one in below.active_bindings.values()}
+        needing = {"open_run", "findings", "notes", "mark", "compare", "select(0)", "cursor_down"}
+        assert not offered & needing and {"filter", "back"} <= offered
+        await driver.press("question_mark")
+        await driver.shows("What is wrong, why, and what cures it (not now)")
+        palette = {one.title: one.help for one in driver.app.get_system_commands(below)}
+        assert "Tags and a note on the run" not in palette
+        leftovers = "Leftovers: Processes that ended runs left behind"
+        assert palette[leftovers] == "key p   $ grubrics-tui reap"
+        assert all(help not in title for title, help in palette.items())
+
+
+async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_path: Path) -> None:
+    not_a_folder = tmp_path / "runs"
+    not_a_folder.write_text("")
+    async with running(not_a_folder) as driver:
+        await driver.press("r")
+        await driver.shows("could not be read", "NotADirectoryError")
+        await driver.press("c")
+        await driver.shows("before the launch")
+
+
+# The way back
+
+
+async def test_escape_leads_back_to_the_screen_the_person_came_from(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("step 12/40")
+
+
+async def test_from_a_run_opened_in_the_list_escape_leads_to_the_list(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("c")
+        await driver.shows("before the launch")
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("enter")
+        await driver.shows("step 12/40")
+        await driver.press("escape")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("before the launch")
+
+
+async def test_escape_on_the_first_screen_asks_before_it_quits(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("escape")
+        await driver.shows("1 run ")
+        await driver.press("escape")
+        await driver.shows("quit?", "Runs go on without the screen.")
+        await driver.press("n")
+        assert "quit?" not in driver.screen
+        await driver.press("escape", "y")
+        await driver.until(lambda: driver.app.return_code == 0)
+
+
+# Archive, delete, resume
+
+
+async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("archive or delete?", "archive it", "delete its files")
+        await driver.press("a")
+        await driver.shows("grubrics-tui archive --undo old", "no runs in")
+    assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
+
+
+async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
+    sample = ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("delete its files")
+        await driver.press("d", "enter", "escape")
+        assert sample.run.manifest.exists()
+
+
+async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path) -> None:
+    sample = ended(runs)
+    folder = save_checkpoint(sample)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("checkpoints  3.0 MiB", "delete its checkpoints too", "for good")
+        await driver.press("y")
+        await driver.shows("Deleted old:", "freed", "no runs in")
+    assert (folder / "global_step_3" / "model.pt").exists()
+
+
+async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> None:
+    folder = save_checkpoint(ended(runs))
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("d")
+        await driver.shows("delete its checkpoints too")
+        await driver.press("c")
+        await driver.shows("Deleted old:", "no runs in")
+    assert not folder.exists()
+
+
+def save_checkpoint(sample: SampleRun) -> Path:
+    manifest = {**sample.run.read_manifest(), "checkpoint_dir": "saved"}
+    jsonl.write_json(sample.run.manifest, manifest)
+    vouch(sample.run)
+    folder = sample.run.path.parent / "saved"
+    (folder / "global_step_3").mkdir(parents=True)
+    (folder / "global_step_3" / "model.pt").write_bytes(bytes(3 * 2**20))
+    jsonl.write_json(folder / STAMP, asdict(Stamp.of(sample.run, manifest)))
+    return folder
+
+
+async def test_resuming_asks_first_and_says_from_which_step(runs: Path) -> None:
+    sample = ended(runs)
+    folder = save_checkpoint(sample)
+    shutil.rmtree(folder / "global_step_3")
+    save(folder, 2)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("u")
+        await driver.shows("from the checkpoint of step 2 of 40, as attempt 2", "1 logged step")
+        await driver.press("escape")
+    assert len(sample.run.attempts()) == 1
+
+
+async def test_a_resume_that_cannot_be_says_why(runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("u")
+        await driver.shows("resume the run?", "old cannot be resumed", "n  change nothing")
+        await driver.press("escape")
+        assert "resume the run?" not in driver.screen
+
+
+async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_the_cursor(
+    runs: Path,
+) -> None:
+    for name in ("a", "b", "c"):
+        SampleRun.create(runs, f"run-{name}").say("finished")
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("run-a", "run-c")
+        screen = driver.app.screen
+        screen.action_cursor_down()
+        screen.action_cursor_down()
+        under = screen.query_one(RunList).selected
+        screen.action_remove()
+        await driver.shows("archive or delete", under.id)
+
+
+async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor(
+    runs: Path,
+) -> None:
+    for number, name in enumerate(("third", "second", "first")):
+        SampleRun.create(runs, name, started=1e9 + number).say("failed", started=1e9 + number)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("space", "space")
+        await driver.shows("2 marked: x compares; d, s, u act on them")
+        assert driver.app.screen.query_one(RunList).selected.id == "third"
+        await driver.press("d")
+        screen = await driver.shows("archive or delete 2 runs?", "delete their files")
+        question = screen[screen.index("archive or delete 2") : screen.index("archive all 2")]
+        assert "first" in question and "second" in question and "third" not in question
+        await driver.press("y")
+        await driver.shows("1 run ")
+    assert [info.id for info in list_runs(runs)] == ["third"]
+
+
+async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archived(
+    runs: Path,
+) -> None:
+    for name in ("hidden", "shown"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "slash", *"shown", "enter")
+        await driver.shows("1 of 2 runs")
+        await driver.press("d")
+        await driver.shows("archive or delete 2 runs?", "hidden")
+        await driver.press("a")
+        await driver.shows("no run passes the filter")
+    assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
+
+
+async def test_one_marked_run_in_the_way_keeps_all_of_them(run: SampleRun, runs: Path) -> None:
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "d")
+        await driver.shows("nothing was done", "grpo-night is running: unmark it with space")
+        await driver.press("s")
+        await driver.shows("old is failed: unmark it with space")
+    assert len(list_runs(runs)) == 2
+
+
+async def test_stop_asks_every_marked_run(run: SampleRun, runs: Path) -> None:
+    other = SampleRun.create(runs, "other")
+    other.say("running")
+    ended(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("slash", *"state:running", "enter")
+        await driver.shows("2 of 3 runs")
+        await driver.press("space", "space", "s")
+        await driver.shows("stop 2 runs?", "grpo-night is running", "other is running")
+        await driver.press("y")
+        await driver.shows("Asked ")
+    assert pending_stop(run.run) and pending_stop(other.run)
+
+
+async def test_resume_shows_the_checkpoint_of_every_marked_run(runs: Path) -> None:
+    for name in ("one", "two"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "u")
+        await driver.shows("resume 2 runs?", "cannot be resumed", "n  change nothing")
+
+
+async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) -> None:
+    for number, name in enumerate(("second", "first")):
+        SampleRun.create(runs, name, started=1e9 + number).say("failed", started=1e9 + number)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        await driver.press("space", "space", "escape", "d")
+        await driver.shows("archive or delete?", "second")
