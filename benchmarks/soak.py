@@ -36,7 +36,7 @@ from engine.runs.trust import vouch
 from engine.supervise.reaper import leftovers, reap
 from engine.supervise.stopping import stop_run
 
-STANDIN = Path(__file__).resolve().parents[1] / "tests" / "engine" / "runs" / "standin.py"
+STANDIN = Path(__file__).resolve().parents[1] / "tests" / "engine" / "supervise" / "standin.py"
 STEPS = 40
 SAVE_EVERY = 4
 LONGEST_WAIT_S = 180.0
