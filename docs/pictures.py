@@ -25,7 +25,8 @@ from engine.doctor.diagnose import diagnose_run
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
-from grubrics_tui.model.navigation import (
+from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLog,
@@ -34,7 +35,6 @@ from grubrics_tui.model.navigation import (
     OpenRun,
     OpenVerdict,
 )
-from grubrics_tui.screens.live import LiveScreen
 from grubrics_tui.settings.marks import Marks
 from grubrics_tui.settings.settings import Loaded, Settings
 

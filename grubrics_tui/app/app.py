@@ -15,7 +15,8 @@ from engine.runs.registry import RunInfo, active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
-from grubrics_tui.model.navigation import (
+from grubrics_tui.app.splash import Opening
+from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLeftovers,
@@ -29,11 +30,10 @@ from grubrics_tui.model.navigation import (
 from grubrics_tui.settings.layout import LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
 from grubrics_tui.text.formats import step_of
-from grubrics_tui.widgets.opening import Opening
 
 if TYPE_CHECKING:
-    from grubrics_tui.model.watched import Watched
-    from grubrics_tui.screens.checklist import ChecklistScreen
+    from grubrics_tui.model.run_source import Watched
+    from grubrics_tui.screens.checklist.screen import ChecklistScreen
 
 
 class GrubricsApp(Frame):
@@ -121,7 +121,7 @@ class GrubricsApp(Frame):
             self._show(_runs(self.runs_root))
 
     def action_show_checklist(self) -> None:
-        from grubrics_tui.screens.checklist import ChecklistScreen
+        from grubrics_tui.screens.checklist.screen import ChecklistScreen
 
         self._show(ChecklistScreen(self.runs_root, self.config, self.overrides))
 
@@ -137,19 +137,19 @@ class GrubricsApp(Frame):
 
     @on(OpenRollouts)
     def _open_rollouts(self, message: OpenRollouts) -> None:
-        from grubrics_tui.screens.rollouts import RolloutsScreen
+        from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 
         self.push_screen(RolloutsScreen(message.run, message.step))
 
     @on(OpenCompare)
     def _open_compare(self, message: OpenCompare) -> None:
-        from grubrics_tui.screens.compare import CompareScreen
+        from grubrics_tui.screens.compare.screen import CompareScreen
 
         self.push_screen(CompareScreen(message.runs, message.marks))
 
     @on(OpenLog)
     def _open_log(self, message: OpenLog) -> None:
-        from grubrics_tui.screens.log import LogScreen
+        from grubrics_tui.screens.log.screen import LogScreen
 
         screen = LogScreen(message.path, message.title)
         self.push_screen(screen)
@@ -158,7 +158,7 @@ class GrubricsApp(Frame):
 
     @on(OpenFindings)
     def _open_findings(self, message: OpenFindings) -> None:
-        from grubrics_tui.screens.findings import FindingsScreen
+        from grubrics_tui.screens.findings.screen import FindingsScreen
 
         self.push_screen(FindingsScreen(message.run, message.known))
 
@@ -228,12 +228,12 @@ class GrubricsApp(Frame):
 
 
 def _live(run: Watched, settings: Settings) -> Screen[None]:
-    from grubrics_tui.screens.live import LiveScreen
+    from grubrics_tui.screens.live.screen import LiveScreen
 
     return LiveScreen(run, settings)
 
 
 def _runs(root: Path) -> Screen[None]:
-    from grubrics_tui.screens.runs import RunsScreen
+    from grubrics_tui.screens.runs.screen import RunsScreen
 
     return RunsScreen(root)

@@ -24,7 +24,7 @@ from grubrics_tui.commands.options import (
 if TYPE_CHECKING:
     from engine.formats.watch import ForeignRun
     from engine.history.train_log import Step
-    from grubrics_tui.model.watched import Watched
+    from grubrics_tui.model.run_source import Watched
 
 _POLL_S = 0.3
 

@@ -17,7 +17,7 @@ from engine.history.train_log import Step
 from engine.runs.state import RunState
 from grubrics_tui.drawing.values import Flags
 from grubrics_tui.model.flags import flags_of
-from grubrics_tui.model.machine import Machine
+from grubrics_tui.model.system_history import Machine
 from grubrics_tui.text.terminal_text import clean_line
 
 _CONSOLE_LINES = 400

@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 from engine.findings.finding import Finding
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.model.watched import Watched
+from grubrics_tui.model.run_source import Watched
 
 if TYPE_CHECKING:
     from engine.history.columns import Columns

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from grubrics_tui.drawing.timeline import has_times, places, steps_at
 from grubrics_tui.drawing.view import BANDS, SMOOTHING, X_AXES, View, XAxis
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.widgets.viewed import Viewed
+from grubrics_tui.widgets.chart_base import Viewed
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from engine.base.jsonl import line
 from engine.history.live import RunWatch, Update
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.history import History
-from grubrics_tui.model.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.screens.sizes import HEIGHTS
 from grubrics_tui.settings.actions import bindings

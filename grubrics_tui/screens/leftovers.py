@@ -19,7 +19,7 @@ from engine.base import jsonl
 from engine.runs.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Leftover, leftovers, reap
-from grubrics_tui.screens.confirm import Answer, Confirm
+from grubrics_tui.screens.dialogs.confirm import Answer, Confirm
 from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory

@@ -18,7 +18,7 @@ from grubrics_tui.drawing.timeline import steps_at
 from grubrics_tui.drawing.values import Band, Line, Plot, Writer, short
 from grubrics_tui.drawing.view import View
 from grubrics_tui.model.history import History
-from grubrics_tui.widgets.viewed import Viewed
+from grubrics_tui.widgets.chart_base import Viewed
 
 
 def line_of(

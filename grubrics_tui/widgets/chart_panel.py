@@ -11,9 +11,9 @@ from textual.containers import Grid
 from grubrics_tui.drawing.values import Fact, Plot, Values, Writer
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import MISSING
+from grubrics_tui.widgets.cached_lines import Still
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel, waiting_hint
-from grubrics_tui.widgets.still import Still
 
 _SMALLEST = (16, 5)
 """Cells below which a chart says nothing."""

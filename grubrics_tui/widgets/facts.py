@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grubrics_tui.text.terminal_text import blanked
-from grubrics_tui.widgets.inert import inert
+from grubrics_tui.widgets.no_markup import inert
 
 Fact = tuple[str, str | Content]
 

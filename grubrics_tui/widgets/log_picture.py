@@ -16,7 +16,7 @@ from engine.logs.log_survey import Survey
 from engine.logs.log_window import LogWindow
 from grubrics_tui.drawing.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
-from grubrics_tui.model.log_hunt import Hunt
+from grubrics_tui.model.log_search import Hunt
 from grubrics_tui.widgets.log_scrollbar import scrollbar
 from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
 

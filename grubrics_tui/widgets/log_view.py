@@ -19,8 +19,8 @@ from engine.logs.log_rows import ChosenLines, Rows
 from engine.logs.log_scan import Found, Job
 from engine.logs.log_survey import Survey
 from engine.logs.log_window import LogWindow
-from grubrics_tui.model.log_hunt import Hunt
-from grubrics_tui.model.scanning import Scanning
+from grubrics_tui.model.log_scan_thread import Scanning
+from grubrics_tui.model.log_search import Hunt
 from grubrics_tui.widgets.log_picture import LogPicture
 
 _LOOK_S, _QUIET_LOOK_S = 0.1, 0.25

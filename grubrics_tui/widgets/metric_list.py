@@ -14,7 +14,7 @@ from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.trace import means
 from grubrics_tui.drawing.values import short
 from grubrics_tui.text.formats import thousands
-from grubrics_tui.widgets.drawn import Drawn
+from grubrics_tui.widgets.span_widget import Drawn
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"
 _SPARK, _VALUE, _MARK = 16, 11, 2

@@ -7,7 +7,7 @@ from textual.content import Content
 
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import percent
-from grubrics_tui.widgets.still import Still
+from grubrics_tui.widgets.cached_lines import Still
 
 
 class Panel(Still, Vertical):

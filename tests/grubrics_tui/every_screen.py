@@ -21,7 +21,33 @@ from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case
-from grubrics_tui.model.navigation import (
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.checklist.check_list import CheckList
+from grubrics_tui.screens.checklist.configs import ConfigsScreen
+from grubrics_tui.screens.checklist.launch import LaunchScreen
+from grubrics_tui.screens.checklist.overrides import OverridesScreen
+from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.compare.choose_metric import ChooseMetric
+from grubrics_tui.screens.compare.screen import CompareScreen
+from grubrics_tui.screens.compare.whole_values import WholeValues
+from grubrics_tui.screens.dialogs.confirm import Confirm
+from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
+from grubrics_tui.screens.dialogs.confirm_trust import ConfirmTrust
+from grubrics_tui.screens.dialogs.dialog import Dialog
+from grubrics_tui.screens.dialogs.pick_one import PickOne
+from grubrics_tui.screens.end import EndScreen
+from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.findings.screen import FindingsScreen
+from grubrics_tui.screens.help import HelpScreen
+from grubrics_tui.screens.leftovers import LeftoversScreen
+from grubrics_tui.screens.live.metric_finder import MetricFinder
+from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.log.screen import LogScreen
+from grubrics_tui.screens.log.sources import SourcesScreen
+from grubrics_tui.screens.log_entry import LogEntryScreen
+from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
     OpenLeftovers,
@@ -31,41 +57,15 @@ from grubrics_tui.model.navigation import (
     OpenRun,
     OpenVerdict,
 )
-from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.checklist import ChecklistScreen
-from grubrics_tui.screens.choose_metric import ChooseMetric
-from grubrics_tui.screens.compare import CompareScreen
-from grubrics_tui.screens.configs import ConfigsScreen
-from grubrics_tui.screens.confirm import Confirm
-from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
-from grubrics_tui.screens.confirm_removal import ConfirmRemoval
-from grubrics_tui.screens.confirm_resume import ConfirmResume
-from grubrics_tui.screens.confirm_stop import ConfirmStop
-from grubrics_tui.screens.confirm_trust import ConfirmTrust
-from grubrics_tui.screens.confirm_twin import ConfirmTwin
-from grubrics_tui.screens.dialog import Dialog
-from grubrics_tui.screens.end import EndScreen
-from grubrics_tui.screens.findings import FindingsScreen
-from grubrics_tui.screens.help import HelpScreen
-from grubrics_tui.screens.launch import LaunchScreen
-from grubrics_tui.screens.leftovers import LeftoversScreen
-from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.screens.log import LogScreen
-from grubrics_tui.screens.log_entry import LogEntryScreen
-from grubrics_tui.screens.metrics import MetricFinder
-from grubrics_tui.screens.notes import NotesScreen
-from grubrics_tui.screens.overrides import OverridesScreen
-from grubrics_tui.screens.pick_one import PickOne
-from grubrics_tui.screens.rollout_reading import RolloutReading
-from grubrics_tui.screens.rollout_searching import RolloutSearching
-from grubrics_tui.screens.rollouts import RolloutsScreen
-from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.screens.rollouts.reading import RolloutReading
+from grubrics_tui.screens.rollouts.screen import RolloutsScreen
+from grubrics_tui.screens.rollouts.search import RolloutSearching
+from grubrics_tui.screens.runs.confirm_removal import ConfirmRemoval
+from grubrics_tui.screens.runs.confirm_resume import ConfirmResume
+from grubrics_tui.screens.runs.notes import NotesScreen
+from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.scrolled import ScrolledScreen
-from grubrics_tui.screens.sources import SourcesScreen
-from grubrics_tui.screens.whole_values import WholeValues
 from grubrics_tui.settings.marks import Marks
-from grubrics_tui.widgets.check_list import CheckList
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.world import RUNS, World
 

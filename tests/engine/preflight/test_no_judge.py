@@ -14,8 +14,8 @@ from engine.launch.ray_target import needed_variables
 from engine.preflight.environment import needed_modules
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
-from grubrics_tui.screens.checklist import recipe_facts
-from grubrics_tui.screens.launch import plan_facts
+from grubrics_tui.screens.checklist.launch import plan_facts
+from grubrics_tui.screens.checklist.screen import recipe_facts
 from tests.engine.preflight.project import Project, row
 
 OWN = ("reward.custom_reward_function.path=rw.py", "judge.provider=azure")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grubrics_tui.model.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import ACTIONS, Action, actions_of, bindings
 from grubrics_tui.settings.themes import THEMES
 from tests.grubrics_tui.pilots import LARGE, SMALL, running

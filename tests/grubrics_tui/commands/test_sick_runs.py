@@ -9,9 +9,9 @@ import pytest
 
 from engine.base import jsonl
 from grubrics_tui.commands import show_command
-from grubrics_tui.model.navigation import OpenRun, OpenVerdict
-from grubrics_tui.screens.runs import RunsScreen
-from grubrics_tui.widgets.banner import Banner
+from grubrics_tui.screens.live.banner import Banner
+from grubrics_tui.screens.navigation import OpenRun, OpenVerdict
+from grubrics_tui.screens.runs.screen import RunsScreen
 from tests.grubrics_tui.commands.test_show_command import told
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

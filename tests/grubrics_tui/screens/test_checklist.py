@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.preflight.check import ok, warn
-from grubrics_tui.screens.checklist import ChecklistScreen
-from grubrics_tui.screens.launch import LaunchScreen
-from grubrics_tui.screens.overrides import OverridesScreen
-from grubrics_tui.widgets.check_list import CheckList
+from grubrics_tui.screens.checklist.check_list import CheckList
+from grubrics_tui.screens.checklist.launch import LaunchScreen
+from grubrics_tui.screens.checklist.overrides import OverridesScreen
+from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 

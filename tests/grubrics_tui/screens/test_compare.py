@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from engine.base import jsonl
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
-from grubrics_tui.screens.compare import CompareScreen, labels
-from grubrics_tui.screens.runs import RunsScreen
+from grubrics_tui.screens.compare.screen import CompareScreen, labels
+from grubrics_tui.screens.compare.table import CompareTable
+from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.compare_table import CompareTable
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running, told
 from tests.grubrics_tui.sample_run import SampleRun
 

@@ -17,14 +17,14 @@ from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.commands.diagnose_command import finding_json
-from grubrics_tui.model.navigation import OpenFindings
-from grubrics_tui.screens.confirm_remedy import ConfirmRemedy
-from grubrics_tui.screens.confirm_twin import ConfirmTwin
-from grubrics_tui.screens.findings import FindingsScreen
-from grubrics_tui.screens.live import LiveScreen
-from grubrics_tui.screens.log import LogScreen
+from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.findings.finding_list import FindingList
+from grubrics_tui.screens.findings.screen import FindingsScreen
+from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.log.screen import LogScreen
+from grubrics_tui.screens.navigation import OpenFindings
 from grubrics_tui.settings.settings import Loaded, Settings
-from grubrics_tui.widgets.finding_list import FindingList
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from engine.formats.watch import open_foreign
 from grubrics_tui.cli import app
-from grubrics_tui.model.watched import foreign_layout
-from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.model.run_source import foreign_layout
+from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.paths import ROOT
 

@@ -11,8 +11,8 @@ from rich.segment import Segment
 from textual.widget import Widget
 
 from engine.formats.watch import open_foreign
-from grubrics_tui.model.navigation import Tell
-from grubrics_tui.screens.live import LiveScreen
+from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.navigation import Tell
 from grubrics_tui.settings.layout import DEFAULT_PANELS
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled

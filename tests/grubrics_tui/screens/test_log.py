@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grubrics_tui.screens.log import LogScreen
+from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.widgets.log_view import LogView
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun

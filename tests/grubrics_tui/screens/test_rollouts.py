@@ -20,9 +20,9 @@ from engine.history.rollouts import RolloutStore, StepRollouts
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.commands import rollouts_command
-from grubrics_tui.model.navigation import OpenRollouts
-from grubrics_tui.screens import rollout_reading
-from grubrics_tui.screens.rollouts import RolloutsScreen
+from grubrics_tui.screens.navigation import OpenRollouts
+from grubrics_tui.screens.rollouts import reading as rollout_reading
+from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from tests.engine.history.rollout_files import record, row, write_dump, write_records, write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun

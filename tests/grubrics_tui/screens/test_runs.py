@@ -15,8 +15,8 @@ from engine.runs.registry import list_runs
 from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root
 from engine.runs.trust import vouch
+from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.widgets import run_facts
-from grubrics_tui.widgets.run_list import RunList
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

@@ -8,8 +8,8 @@ import pytest
 
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.screens.confirm_stop import ConfirmStop
-from grubrics_tui.widgets.run_header import _times
+from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
+from grubrics_tui.screens.live.run_header import _times
 
 
 @pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])

@@ -8,7 +8,7 @@ import pytest
 from textual.geometry import Region
 from textual.screen import Screen
 
-from grubrics_tui.model.navigation import OpenCompare, OpenLog, OpenRollouts
+from grubrics_tui.screens.navigation import OpenCompare, OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import actions_of
 from grubrics_tui.settings.hints import HINTS, HintFile, hint, hints_path
 from grubrics_tui.settings.marks import Marks

@@ -12,10 +12,10 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from engine.base import jsonl
+from grubrics_tui.screens.live.panel_grid import BUILT_IN, PanelGrid, room_for
+from grubrics_tui.screens.live.panel_tabs import window
 from grubrics_tui.settings.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.panel_grid import BUILT_IN, PanelGrid, room_for
-from grubrics_tui.widgets.panel_tabs import window
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 

@@ -17,7 +17,7 @@ from engine.runs.state import RunState
 from grubrics_tui.drawing.scale import around
 from grubrics_tui.drawing.values import Plot, Values
 from grubrics_tui.model.history import History
-from grubrics_tui.model.step_split import PARTS, StepSplit
+from grubrics_tui.model.step_phases import PARTS, StepSplit
 from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panel import arranged

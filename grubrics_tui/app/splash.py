@@ -1,0 +1,66 @@
+"""What stands on the screen while the program reads itself in: the frames of the panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.settings.layout import room_for
+from grubrics_tui.widgets.span_widget import Drawn
+
+_HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
+_WORD = Span("  opening", "quiet")
+_TITLES = {"time": "step time"}
+
+
+class Opening(Drawn):
+    """The live screen's first picture, before anything that draws numbers is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run_id, self._names = "", list[str]()
+
+    def show(self, run_id: str, names: Sequence[str]) -> None:
+        """The panels of this run; without a name nothing is shown."""
+        self._run_id, self._names = run_id, list(names)
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if not self._run_id:
+            return []
+        head: list[Row] = [[Span("  "), Span(self._run_id, bold=True), _WORD], [], []]
+        wide, room = width - 2 * _MARGIN, height - _HEADER - _FOOTER
+        columns, rows = room_for(wide, room)
+        if columns * rows < len(self._names):
+            columns, rows = room_for(wide, room - _TABS)
+            head, room = [*head, []], room - _TABS
+        return head + frames(self._names[: columns * rows], columns, wide, room)
+
+
+def frames(names: Sequence[str], columns: int, width: int, height: int) -> list[Row]:
+    """Boxes with these titles, one beside the other."""
+    count = -(-len(names) // columns)
+    lines: list[Row] = []
+    for row in range(count):
+        titles = names[row * columns : (row + 1) * columns]
+        tall = (row + 1) * height // count - row * height // count
+        edges = [place * width // columns for place in range(len(titles))]
+        sizes = [end - start for start, end in zip(edges, [*edges[1:], width], strict=True)]
+        boxes = [
+            _box(row * columns + place + 1, title, size, tall)
+            for place, (title, size) in enumerate(zip(titles, sizes, strict=True))
+        ]
+        lines += [
+            [Span(" "), *(span for part in parts for span in part)]
+            for parts in zip(*boxes, strict=True)
+        ]
+    return lines
+
+
+def _box(number: int, name: str, width: int, height: int) -> list[Row]:
+    title = f" {number} {_TITLES.get(name, name)} "[: max(0, width - 4)]
+    rest = "─" * (width - 3 - len(title))
+    top = [Span("╭─", "line"), Span(title, "quiet"), Span(f"{rest}╮", "line")]
+    side = [Span(f"│{' ' * (width - 2)}│", "line")]
+    bottom = [Span(f"╰{'─' * (width - 2)}╯", "line")]
+    return [top, *([side] * max(0, height - 2)), bottom]

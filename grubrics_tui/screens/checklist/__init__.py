@@ -1,0 +1,1 @@
+"""Preflight checks, and the launch that follows them."""

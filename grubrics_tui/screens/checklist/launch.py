@@ -1,0 +1,194 @@
+"""The last look before a run starts: the command, what differs from the file, what it will cost."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer
+
+from engine.base.errors import UsageError
+from grubrics_tui.screens.navigation import OpenRun
+from grubrics_tui.screens.scrolled import ScrolledScreen
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.facts import Fact, Facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.launch.launcher import LaunchPlan
+    from engine.preflight.check import Check
+    from engine.recipe.recipe import Recipe
+    from engine.recipe.steps import StepPlan
+
+
+class LaunchScreen(ScrolledScreen):
+    """Shows a plan; enter starts it, once."""
+
+    BINDINGS = bindings("launch")
+
+    DEFAULT_CSS = """
+    LaunchScreen {
+        Facts { margin: 0 1; }
+        #command { border: round $line-focus; border-title-color: $primary; padding: 1 2; }
+    }
+    """
+
+    class Planned(Message):
+        def __init__(self, plan: LaunchPlan, steps: StepPlan | None, machine: Check) -> None:
+            super().__init__()
+            self.plan, self.steps, self.machine = plan, steps, machine
+
+    class Refused(Message):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, recipe: Recipe, runs_root: Path) -> None:
+        super().__init__()
+        self._recipe, self._runs_root = recipe, runs_root
+        self._plan: LaunchPlan | None = None
+        self._started = False
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Facts("command", id="command")
+            yield Facts("changed values", id="changes")
+            yield Facts("plan", id="plan")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#changes", Facts).show(change_facts(self._recipe))
+        self._make_plan()
+
+    @work(thread=True, exit_on_error=False)
+    def _make_plan(self) -> None:
+        from engine.launch.launcher import plan
+        from engine.preflight import machine
+        from engine.preflight.check import Subject
+        from engine.recipe.steps import step_plan
+
+        try:
+            made = plan(self._recipe, runs=self._runs_root)
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+            return
+        busy = machine.check(Subject(self._recipe, os.environ, self._runs_root))
+        self.post_message(self.Planned(made, step_plan(self._recipe), busy))
+
+    @on(Planned)
+    def _show_plan(self, message: Planned) -> None:
+        self._plan = message.plan
+        self.refresh_bindings()
+        command = Content("\n").join(Content(line) for line in command_lines(message.plan.argv))
+        self.query_one("#command", Facts).show([("$", command)])
+        facts = plan_facts(message.plan, message.steps)
+        self.query_one("#plan", Facts).show([*facts, *_machine_facts(message.machine)])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is nothing to start or to copy before there is a plan."""
+        return action not in ("start", "queue", "copy_command") or self._plan is not None
+
+    def action_start(self) -> None:
+        if self._plan is not None and not self._started:
+            self._started = True
+            self.notify(f"Starting {self._plan.run_id} ...", markup=False)
+            self._launch(self._plan)
+
+    def action_queue(self) -> None:
+        if self._plan is not None and not self._started:
+            self._started = True
+            self.notify(f"Queueing {self._plan.run_id} ...", markup=False)
+            self._launch(self._plan, queue=True)
+
+    @work(thread=True, exit_on_error=False)
+    def _launch(self, plan: LaunchPlan, queue: bool = False) -> None:
+        from engine.launch.launcher import launch
+        from engine.launch.queueing import ticket
+
+        try:
+            place = ticket(self._recipe, self._runs_root, after=None, turn=queue)
+            run = launch(replace(plan, ticket=place))
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(OpenRun(run))
+
+    @on(Refused)
+    def _show_refusal(self, message: Refused) -> None:
+        self._started = False
+        error = Content.styled(message.reason, "$error")
+        self.query_one("#plan", Facts).show([("error", error)])
+        self.notify(message.reason, title="not launched", severity="error", markup=False)
+
+    def action_copy_command(self) -> None:
+        if self._plan is not None:
+            self.app.copy_to_clipboard(shlex.join(self._plan.argv))
+            self.notify("Copied, if the terminal lets programs copy (OSC 52).")
+
+
+def command_lines(argv: tuple[str, ...]) -> list[str]:
+    """The command as it would be typed: program and module, then an option or override a line."""
+    words = [shlex.quote(word) for word in argv]
+    lines, rest = [" ".join(words[:3])], words[3:]
+    while rest:
+        size = 2 if rest[0].startswith("-") and len(rest) > 1 else 1
+        lines.append("  " + " ".join(rest[:size]))
+        rest = rest[size:]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def change_facts(recipe: Recipe) -> list[Fact]:
+    """Key, the file's value, the new one, and who set it."""
+    if not recipe.changes:
+        return [("", f"none: every value is {recipe.path}'s")]
+    return [
+        (
+            change.key,
+            Content.assemble(
+                (f"{change.before}", "$quiet"),
+                " → ",
+                (f"{change.after}", "bold $primary"),
+                (f"   {change.origin}", "$quiet"),
+            ),
+        )
+        for change in recipe.changes
+    ]
+
+
+def _machine_facts(check: Check) -> list[Fact]:
+    """The runs that this one would share the machine with; nothing where there are none."""
+    if check.status != "warn":
+        return []
+    return [
+        ("machine", Content.styled(check.message, "bold $warning")),
+        ("", "w puts this run in the queue; enter starts it beside the others"),
+    ]
+
+
+def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
+    from engine.recipe.scoring import asks_judge
+
+    facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
+    if steps is None:
+        return [*facts, ("steps", "unknown: the training file cannot be read")]
+    asked = "" if steps.asked is None else f"{steps.asked} asked for; "
+    facts.append(("steps", f"{steps.total}   ({asked}{steps.arithmetic()})"))
+    if plan.recipe.kind == "sft":
+        return [*facts, ("each step", f"{steps.batch} rows")]
+    samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
+    calls = steps.batch * samples
+    judged = asks_judge(plan.recipe)
+    what, retries = ("judge calls", "retries and ") if judged else ("rewards", "")
+    return [
+        *facts,
+        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {what}"),
+        ("in all", f"{steps.total * calls:,} {what} without {retries}validation"),
+    ]

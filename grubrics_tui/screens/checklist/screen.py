@@ -1,0 +1,251 @@
+"""Before a launch: what would go wrong, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer
+from textual.worker import get_current_worker
+
+from engine.base.errors import UsageError
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.checklist.check_list import CheckList
+from grubrics_tui.screens.checklist.configs import ConfigsScreen
+from grubrics_tui.screens.checklist.overrides import OverridesScreen
+from grubrics_tui.screens.sizes import HEIGHTS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.facts import Fact, Facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.preflight.check import Check
+    from engine.recipe.recipe import Recipe
+
+
+class ChecklistScreen(CockpitScreen):
+    """Answers come from a thread one by one; launching is refused while one of them is "fail"."""
+
+    BINDINGS = bindings("checklist")
+    AUTO_FOCUS = "CheckList"
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    DEFAULT_CSS = """
+    ChecklistScreen {
+        #run { margin: 0 1; }
+        CheckList { margin: 0 1; }
+        #detail { margin: 0 1; min-height: 4; max-height: 9; }
+        &.-tall {
+            CheckList { height: auto; }
+            #detail { height: 1fr; max-height: 100%; }
+        }
+    }
+    """
+
+    class Loaded(Message):
+        """The config was read; ``ids`` are the questions that will be answered."""
+
+        def __init__(self, recipe: Recipe, ids: Sequence[str]) -> None:
+            super().__init__()
+            self.recipe, self.ids = recipe, ids
+
+    class Refused(Message):
+        """The config or an override cannot be used."""
+
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    class Answered(Message):
+        """One more answer."""
+
+        def __init__(self, check: Check) -> None:
+            super().__init__()
+            self.check = check
+
+    def __init__(self, runs_root: Path, config: str, overrides: tuple[str, ...]) -> None:
+        super().__init__()
+        self.recipe: Recipe | None = None
+        self._runs_root, self._config, self._overrides = runs_root, config, overrides
+        self._refusal = ""
+
+    def compose(self) -> ComposeResult:
+        yield Facts("before the launch", id="run")
+        yield CheckList()
+        yield Facts("selected", id="detail")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._start()
+
+    def _start(self, tests: bool = False) -> None:
+        self.recipe, self._refusal = None, ""
+        if not self._config:
+            self.query_one("#run", Facts).show([("config", "none is chosen yet: o chooses one")])
+            self.call_after_refresh(self.action_choose_config)
+            return
+        self.query_one("#run", Facts).show([("config", self._config), ("", "reading it ...")])
+        self.query_one(CheckList).start(())
+        self._check(tests)
+
+    @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
+    def _check(self, tests: bool) -> None:
+        # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
+        from engine.preflight.checklist import ITEMS, run_checks
+        from engine.recipe.recipe import load_recipe
+
+        worker = get_current_worker()
+        try:
+            recipe = load_recipe(self._config, self._overrides)
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+            return
+        self.post_message(self.Loaded(recipe, [*(item.id for item in ITEMS), "tests"]))
+        for check in run_checks(recipe, tests=tests, runs=self._runs_root):
+            if worker.is_cancelled:
+                return
+            self.post_message(self.Answered(check))
+
+    @on(Loaded)
+    def _show_recipe(self, message: Loaded) -> None:
+        self.recipe = message.recipe
+        self.query_one("#run", Facts).show(recipe_facts(message.recipe))
+        self.query_one(CheckList).start(message.ids)
+        self._show_detail()
+
+    @on(Refused)
+    def _show_refusal(self, message: Refused) -> None:
+        self._refusal = message.reason
+        self.query_one("#run", Facts).show(
+            [("config", self._config), ("changes", " ".join(self._overrides) or "none")]
+        )
+        self._show_detail()
+
+    @on(Answered)
+    def _show_answer(self, message: Answered) -> None:
+        self.query_one(CheckList).answer(message.check)
+        self._show_detail()
+
+    @on(CheckList.OptionHighlighted)
+    def _show_detail(self) -> None:
+        detail, selected = self.query_one("#detail", Facts), self.query_one(CheckList).selected
+        if self._refusal:
+            refusal = Content.styled(self._refusal, "$error")
+            detail.show([("error", refusal), ("fix", "o chooses a config, v changes values")])
+        elif selected is not None:
+            detail.show(check_facts(selected))
+        elif self._obstacle() is None:
+            detail.show(_ready_facts(self.query_one(CheckList).warnings))
+        else:
+            detail.show([("", "the message and the fix of a line appear here")])
+
+    @on(CheckList.Accepted)
+    @on(CheckList.OptionSelected)
+    def action_launch(self) -> None:
+        obstacle = self._obstacle()
+        if obstacle is not None:
+            self.notify(obstacle, title="not launched", severity="error", markup=False)
+            return
+        from grubrics_tui.screens.checklist.launch import LaunchScreen
+
+        assert self.recipe is not None
+        self.app.push_screen(LaunchScreen(self.recipe, self._runs_root))
+
+    def _obstacle(self) -> str | None:
+        """Why nothing can be launched now, or None."""
+        checks = self.query_one(CheckList)
+        if not self._config:
+            return "No config is chosen yet: o chooses one."
+        if self.recipe is None:
+            return self._refusal or "The config is still being read."
+        if checks.failures:
+            first = checks.failures[0]
+            return f"{first.id} fails: {first.message}"
+        if checks.unanswered:
+            return f"{checks.unanswered} checks are not answered yet."
+        return None
+
+    def action_recheck(self) -> None:
+        self._start()
+
+    def action_run_tests(self) -> None:
+        self._start(tests=True)
+
+    def action_choose_config(self) -> None:
+        self.app.push_screen(ConfigsScreen(self._config), self._take_config)
+
+    def _take_config(self, name: str | None) -> None:
+        if name is not None:
+            self._config = name
+            self.post_message(self.Chosen(self._config, self._overrides))
+            self._start()
+
+    def action_edit_overrides(self) -> None:
+        self.app.push_screen(OverridesScreen(self._config, self._overrides), self._take_overrides)
+
+    def _take_overrides(self, overrides: tuple[str, ...] | None) -> None:
+        if overrides is not None:
+            self._overrides = overrides
+            self.post_message(self.Chosen(self._config, self._overrides))
+            self._start()
+
+    class Chosen(Message):
+        """The person chose another config or other overrides; the app remembers them."""
+
+        def __init__(self, config: str, overrides: tuple[str, ...]) -> None:
+            super().__init__()
+            self.config, self.overrides = config, overrides
+
+    def action_cursor_down(self) -> None:
+        self.query_one(CheckList).action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        self.query_one(CheckList).action_cursor_up()
+
+
+def recipe_facts(recipe: Recipe) -> list[Fact]:
+    """What will be trained, judged by whom, and what differs from the file."""
+    from engine.recipe.scoring import asks_judge, scorer
+
+    model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
+    facts: list[Fact] = [
+        (
+            "config",
+            Content.assemble(
+                (recipe.name, "bold"), f"   {recipe.kind} on {recipe.get('grubrics.device')}"
+            ),
+        ),
+        ("about", str(recipe.get("grubrics.description") or "–")),
+        ("model", str(model)),
+    ]
+    if recipe.kind == "grpo" and not asks_judge(recipe):
+        facts.append(("reward", scorer(recipe)))
+    elif recipe.kind == "grpo":
+        at_once = f"at most {recipe.get('judge.max_concurrent')} calls at once"
+        facts.append(("judge", f"{_judge(recipe)}, {at_once}"))
+    changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)
+    facts.append(("changes", changes or "none: the file's values"))
+    return facts
+
+
+def _judge(recipe: Recipe) -> str:
+    provider = recipe.get("judge.provider")
+    return "offline" if provider == "offline" else f"{provider}, {recipe.get('judge.model')}"
+
+
+def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:
+    """The way on; of what was warned of the first, as its line has no room for it."""
+    if not warnings:
+        return [("", "no check failed: enter or l opens the launch screen")]
+    told = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    return [("", f"{told}; enter or l opens the launch screen"), *check_facts(warnings[0])]
+
+
+def check_facts(check: Check) -> list[Fact]:
+    fix: list[Fact] = [("fix", Content.styled(check.fix, "bold $primary"))] if check.fix else []
+    return [(check.id, check.message), *fix]

@@ -1,0 +1,279 @@
+"""Runs side by side: their curves, how they did, what differs between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Footer
+
+from engine.history import metrics
+from engine.history.columns import Column
+from engine.reports.compare import Comparer, Comparison, metric_names
+from engine.reports.run_record import Look, RunReader, RunRecord
+from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.compare.table import CompareTable
+from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.chart_base import Viewed
+
+_POLL_S = 1.0
+_FIRST_CHOICES = (metrics.REWARD_MEAN, metrics.TRAIN_LOSS)
+_LONGEST_LABEL = 28
+_ALONG = 16
+
+
+class CompareScreen(ChartScreen):
+    """A thread reads the runs' files, those still growing included; widgets are touched here."""
+
+    WHERE = "compare"
+    BINDINGS = bindings("compare")
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    DEFAULT_CSS = """
+    CompareScreen {
+        .box {
+            border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
+            padding: 0 1; margin: 0 1;
+        }
+        #curves { height: 2fr; }
+        #figures { height: 3fr; }
+        .box.-current { border: round $line-focus; border-title-color: $primary; }
+        &.-narrow .box, &.-short .box, &.-zoomed .box { display: none; height: 1fr; }
+        &.-narrow .box.-current, &.-short .box.-current, &.-zoomed .box.-current { display: block; }
+    }
+    """
+
+    metric: reactive[str] = reactive("")
+    baseline: reactive[int] = reactive(0)
+    equal_steps: reactive[bool] = reactive(False)
+    deltas: reactive[bool] = reactive(False)
+    shell: reactive[bool] = reactive(False)
+    current: reactive[str] = reactive("curves")
+
+    class Looked(Message):
+        """The files of the run at ``place`` brought something."""
+
+        def __init__(self, place: int, look: Look) -> None:
+            super().__init__()
+            self.place, self.look = place, look
+
+    class Read(Message):
+        """Every run has been looked at once more, and something was new."""
+
+    def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
+        super().__init__()
+        self.records = [RunRecord(run) for run in runs]
+        self.inks = [marks.colour(run.id) for run in runs]
+        self.comparison: Comparison | None = None
+        self._comparer = Comparer(self.records)
+        self._labels = labels([run.id for run in runs])
+        self._left = threading.Event()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="curves", classes="box -current"):
+            yield Chart()
+        with Vertical(id="figures", classes="box"):
+            yield CompareTable(self.inks)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#figures").border_title = "differences"
+        self.query_one(Chart).show(Plot, None, "reading the runs' files")
+        self._poll()
+
+    def on_unmount(self) -> None:
+        self._left.set()
+
+    @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
+    def _poll(self) -> None:
+        readers = [RunReader(record.run) for record in self.records]
+        seen: list[object] = [None] * len(readers)
+        while not self._left.is_set():
+            news, behind = False, False
+            for place, reader in enumerate(readers):
+                look = reader.look()
+                state = look.update.state.evolve(heartbeat=None, beat=None)
+                if look.is_news or state != seen[place]:
+                    self.post_message(self.Looked(place, look))
+                    news, seen[place] = True, state
+                behind = behind or look.update.read_share < 1
+                if self._left.is_set():
+                    return
+            if news:
+                self.post_message(self.Read())
+            self._left.wait(0.05 if behind else _POLL_S)
+
+    @on(Looked)
+    def _take_over(self, message: Looked) -> None:
+        self.records[message.place].add(message.look)
+
+    @on(Read)
+    def _show(self) -> None:
+        if not self.metric:
+            names = metric_names(self.records)
+            usual = next((name for name in _FIRST_CHOICES if name in names), "")
+            self.set_reactive(CompareScreen.metric, usual or (names[0] if names else ""))
+        self._compare()
+
+    def watch_metric(self) -> None:
+        self._compare()
+
+    def watch_baseline(self) -> None:
+        self._compare()
+
+    def watch_equal_steps(self) -> None:
+        self._compare()
+
+    def watch_deltas(self) -> None:
+        self._compare()
+
+    def watch_shell(self) -> None:
+        self._compare()
+
+    def _compare(self) -> None:
+        if not any(record.version for record in self.records):
+            return
+        found = self._comparer.compare(self.baseline, equal_steps=self.equal_steps)
+        self.comparison = found
+        versions = tuple(record.version for record in self.records)
+        hint = f"no run has a value of {self.metric}" if self.metric else "no run has logged a step"
+        self.query_one(Chart).show(self._plot, (self.metric, found.until, versions), hint)
+        self.query_one(CompareTable).show(found, deltas=self.deltas, shell=self.shell)
+        self._say()
+
+    def _plot(self) -> Plot:
+        until = self.comparison.until if self.comparison else None
+        lines = zip(self.records, self._labels, self.inks, strict=True)
+        return Plot(tuple(_line(*line, self.metric, until) for line in lines))
+
+    @on(CompareTable.Moved)
+    def _say(self) -> None:
+        """What is compared stands in the frames."""
+        found = self.comparison
+        if found is None:
+            return
+        curves, figures = self.query_one("#curves"), self.query_one("#figures")
+        curves.border_title = Content(self.metric or "no metric")
+        ends = "each run to its own end" if found.until is None else f"up to step {found.until}"
+        none = " (no step that all have)" if self.equal_steps and found.common is None else ""
+        kinds = f"different kinds: {', '.join(found.kinds)}; " if found.kinds else ""
+        curves.border_subtitle = Content(f"{kinds}{ends}{none}")
+        what = "more than the baseline" if self.deltas else "baseline"
+        figures.border_title = Content(f"{what} {found.ids[found.baseline]}")
+        figures.border_subtitle = f"{ends}{none}, {self.query_one(CompareTable).place}"
+
+    def current_chart(self) -> Viewed | None:
+        return self.query_one(Chart) if self._both or self.current == "curves" else None
+
+    @property
+    def _both(self) -> bool:
+        return not any(self.has_class(name) for name in ("-narrow", "-short", "-zoomed"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "zoom":
+            return not (self.has_class("-narrow") or self.has_class("-short"))
+        return super().check_action(action, parameters)
+
+    def watch_current(self, current: str) -> None:
+        for box in self.query(".box"):
+            box.set_class(box.id == current, "-current")
+        self.refresh_bindings()
+
+    def action_other_panel(self) -> None:
+        self.current = "figures" if self.current == "curves" else "curves"
+
+    def action_zoom(self) -> None:
+        self.toggle_class("-zoomed")
+
+    def action_table_row(self, rows: int) -> None:
+        if self.view.table and self.current == "curves":
+            self.action_chart_row(rows)
+        else:
+            self.query_one(CompareTable).move(rows)
+
+    def action_table_runs(self, runs: int) -> None:
+        self.query_one(CompareTable).sideways(runs)
+
+    def action_table_along(self, way: int) -> None:
+        self.query_one(CompareTable).along(way * _ALONG)
+
+    def action_next_baseline(self) -> None:
+        self.baseline = (self.baseline + 1) % len(self.records)
+
+    def action_equal_steps(self) -> None:
+        self.equal_steps = not self.equal_steps
+
+    def action_deltas(self) -> None:
+        self.deltas = not self.deltas
+
+    def action_shell(self) -> None:
+        self.shell = not self.shell
+
+    def action_whole_values(self) -> None:
+        from grubrics_tui.screens.compare.whole_values import WholeValues
+
+        row, found = self.query_one(CompareTable).selected, self.comparison
+        if row is not None and row.source is not None and found is not None:
+            self.app.push_screen(WholeValues(row.source, found.ids, self.inks))
+
+    def action_find_metric(self) -> None:
+        from grubrics_tui.screens.compare.choose_metric import ChooseMetric
+
+        known = {name: self._fullest(name) for name in metric_names(self.records)}
+        self.app.push_screen(ChooseMetric(known, self.metric), self._choose)
+
+    def action_metric(self, places: int) -> None:
+        """The next metric in the order of the alphabet."""
+        names = metric_names(self.records)
+        if self.metric in names:
+            self.metric = names[(names.index(self.metric) + places) % len(names)]
+
+    def _choose(self, metric: str | None) -> None:
+        if metric:
+            self.metric = metric
+
+    def _fullest(self, metric: str) -> Column:
+        """The metric of the run that has the most of it."""
+        return max((record.columns.get(metric) for record in self.records), key=len)
+
+    def action_back(self) -> None:
+        if self.clear_view():
+            return
+        if self.has_class("-zoomed"):
+            self.remove_class("-zoomed")
+        else:
+            self.app.pop_screen()
+
+
+def labels(ids: Sequence[str]) -> list[str]:
+    """Names short enough for a legend, each another one: what they have in common goes first."""
+    width = _LONGEST_LABEL
+    while len({_short(name, width) for name in ids}) < len(ids) and width < max(map(len, ids)):
+        width += 8
+    return [_short(name, width) for name in ids]
+
+
+def _short(name: str, width: int) -> str:
+    front = (width - 1) // 3
+    return name if len(name) <= width else f"{name[:front]}…{name[front + 1 - width :]}"
+
+
+def _line(record: RunRecord, label: str, ink: str, metric: str, until: int | None) -> Line:
+    column, clock = record.columns.get(metric), record.columns.times
+    if until is None:
+        return Line(column.steps, column.values, label, clock=clock, ink=ink, source=column)
+    size = int(np.searchsorted(column.steps, until, side="right"))
+    return Line(column.steps[:size], column.values[:size], label, clock=clock, ink=ink)

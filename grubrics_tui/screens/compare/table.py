@@ -1,0 +1,136 @@
+"""How runs did and what differs between them: a table to move in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.message import Message
+
+from engine.reports.compare import Comparison
+from grubrics_tui.drawing.comparison import Grid, TableLine, head, line, table_lines
+from grubrics_tui.drawing.plot import glyph_of
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.widgets.span_widget import Drawn
+
+
+class CompareTable(Drawn):
+    """The runs' names stay above the rows; the cursor stands on rows, never on headings."""
+
+    class Moved(Message):
+        """The cursor, or what is shown, is elsewhere."""
+
+    def __init__(self, inks: Sequence[str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._inks = inks
+        self._comparison: Comparison | None = None
+        self._lines: list[TableLine] = []
+        self._cursor, self._top, self._first_run, self._shift = 1, 0, 0, 0
+        self._looks = (False, False)
+
+    def show(self, comparison: Comparison, *, deltas: bool, shell: bool = False) -> None:
+        """``deltas`` and ``shell`` are as for ``table_lines``."""
+        if (comparison, (deltas, shell)) == (self._comparison, self._looks):
+            return
+        kept = self.selected
+        self._comparison, self._looks = comparison, (deltas, shell)
+        star = "*" if self.ascii_only else "★"
+        self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
+        labels = [None if one.is_heading else one.label for one in self._lines]
+        if kept is not None and kept.label in labels:
+            self._cursor = labels.index(kept.label)
+        self.move(0)
+
+    @property
+    def selected(self) -> TableLine | None:
+        found = self._lines[self._cursor] if self._cursor < len(self._lines) else None
+        return None if found is None or found.is_heading else found
+
+    @property
+    def place(self) -> str:
+        """``row 3 of 40``, and which runs are in sight when not all are."""
+        rows = [number for number, one in enumerate(self._lines) if not one.is_heading]
+        here = sum(number <= self._cursor for number in rows)
+        grid = self._grid(self.size.width)
+        ids = self._comparison.ids if self._comparison else ()
+        runs = "" if grid.shown >= len(ids) else f"runs {grid.first + 1} to {grid.places[-1] + 1}, "
+        along = f"column {grid.shift + 1}, " if grid.shift else ""
+        return f"{runs}{along}row {here} of {len(rows)}"
+
+    def move(self, rows: int) -> None:
+        """The cursor so many rows down; headings are passed over."""
+        last = len(self._lines) - 1
+        target = max(0, min(last, self._cursor + rows))
+        way = 1 if rows >= 0 else -1
+        for step in (way, -way):
+            place = target
+            while 0 <= place <= last and self._lines[place].is_heading:
+                place += step
+            if 0 <= place <= last:
+                self._cursor = place
+                break
+        self._changed()
+
+    def sideways(self, runs: int) -> None:
+        count = len(self._comparison.ids) if self._comparison else 0
+        shown = self._grid(self.size.width).shown
+        self._first_run = max(0, min(self._first_run + runs, count - shown))
+        self._changed()
+
+    def along(self, cells: int) -> None:
+        """See more of values that are wider than their columns, or their start again."""
+        self._shift = max(0, self._grid(self.size.width).shift + cells)
+        self._shift = self._grid(self.size.width).shift
+        self._changed()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if self._comparison is None or height < 2:
+            return []
+        grid, ids = self._grid(width), self._comparison.ids
+        keys = [self._key(number) for number in range(len(ids))]
+        self._scroll(height - 1)
+        shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
+        body = [
+            _filled(line(one, grid, chosen=number == self._cursor), width) for number, one in shown
+        ]
+        return [head(ids, self._inks, keys, grid), *body]
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self.move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self.move(-3)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.redraw()
+        self.post_message(self.Moved())
+
+    def _key(self, number: int) -> str:
+        """What stands for a run beside the colour; the baseline has a diamond."""
+        assert self._comparison is not None
+        if number == self._comparison.baseline:
+            return "=" if self.ascii_only else "◆"
+        return glyph_of(number) if self.colourless else "━"
+
+    def _grid(self, width: int) -> Grid:
+        count = len(self._comparison.ids) if self._comparison else 0
+        return Grid.of(self._lines, count, width, self._first_run, self._shift)
+
+    def _scroll(self, rows: int) -> None:
+        """Keep the cursor in sight, with the heading above it and those that end the table."""
+        above = self._cursor - 1 if self._cursor and self._lines[self._cursor - 1].is_heading else 0
+        first = above or self._cursor
+        self._top = min(self._top, first)
+        below = self._lines[self._cursor + 1 :]
+        last = len(self._lines) - 1 if all(one.is_heading for one in below) else self._cursor
+        self._top = max(self._top, min(last - rows + 1, self._cursor), 0)
+        self._top = min(self._top, max(0, len(self._lines) - rows))
+
+
+def _filled(row: Row, width: int) -> Row:
+    """The cursor's colour goes on to the end of the line."""
+    return [*row, Span(" " * max(0, width - width_of(row)), "", row[-1].paper)]

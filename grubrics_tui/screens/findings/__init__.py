@@ -1,0 +1,1 @@
+"""Findings of a run, and what to do about them."""

@@ -1,0 +1,216 @@
+"""What the doctor found: root causes first, their evidence, and the keys that cure them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Static
+
+from engine.base.errors import UsageError
+from engine.findings.finding import Finding, Remedy, launchable
+from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.findings import detail
+from grubrics_tui.drawing.spans import Span
+from grubrics_tui.drawing.wrap import wrapped
+from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, post_from_thread
+from grubrics_tui.model.run_source import Watched
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
+from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.findings.finding_list import FindingList
+from grubrics_tui.screens.navigation import OpenLog, OpenRun, Tell
+from grubrics_tui.screens.sizes import WIDTHS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.scroll_text import ScrollText
+
+
+class FindingsScreen(CockpitScreen):
+    """A thread asks the doctor again and again; widgets are only touched here."""
+
+    BINDINGS = bindings("findings")
+    AUTO_FOCUS = ""
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+
+    DEFAULT_CSS = """
+    FindingsScreen {
+        #kin { height: auto; max-height: 3; margin: 0 2; color: $accent; }
+        #body { height: 1fr; margin: 0 1; layout: horizontal; }
+        FindingList { width: 46; }
+        &.-narrow #body { layout: vertical; }
+        &.-narrow FindingList { width: 1fr; height: auto; max-height: 7; }
+    }
+    """
+
+    class Found(Message):
+        """The doctor sees something else than before."""
+
+        def __init__(self, diagnosis: Diagnosis) -> None:
+            super().__init__()
+            self.diagnosis = diagnosis
+
+    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
+        """``known`` is what somebody has found already; the screen looks for itself as well."""
+        super().__init__()
+        self.run = run
+        self._known = known
+        self._choices: Sequence[Remedy] = ()
+        self._left = threading.Event()
+        self._described: tuple[Finding | None, Sequence[Remedy]] = (None, ())
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="body"):
+            yield FindingList()
+            yield ScrollText(id="detail")
+        yield Static("", id="kin", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._say("the doctor reads the run's files ...")
+        if self._known:
+            self._fill(self._known)
+        post_from_thread(self._found, self.post_message)
+
+    def on_unmount(self) -> None:
+        self._left.set()
+
+    def _found(self) -> Iterator[Message]:
+        return map(self.Found, diagnoses(self.run, self._left))
+
+    @on(Found)
+    def _show(self, message: Found) -> None:
+        told = message.diagnosis
+        self._fill(told.findings)
+        self.query_one("#kin", Static).update(clean_text(told.kin))
+        self.query_one("#kin").display = bool(told.kin)
+        if told.trouble:
+            self._say(f"Nothing could be looked at: {clean_text(told.trouble)}")
+        elif not told.findings:
+            self._say("Nothing is wrong with what the files show.")
+
+    def _fill(self, findings: Sequence[Finding]) -> None:
+        """A log that was not launched here has no recipe: nothing can be launched with a remedy."""
+        self._choices = launchable(findings) if isinstance(self.run, RunDir) else ()
+        listed = self.query_one(FindingList)
+        listed.border_subtitle = Content(clean_text(self.run.id))
+        listed.fill(findings)
+
+    @on(FindingList.Highlighted)
+    def _describe(self) -> None:
+        finding, choices = self.query_one(FindingList).selected, self._choices
+        before, self._described = self._described, (finding, choices)
+        self.refresh_bindings()
+        if finding is None or (finding, choices) == before:
+            return
+        same = before[0] is not None and before[0].id == finding.id
+        text = self.query_one("#detail", ScrollText)
+        text.show(lambda width: detail(finding, width, choices), keep_place=same)
+
+    def _say(self, text: str) -> None:
+        said = [Span(text, "quiet")]
+        self.query_one("#detail", ScrollText).show(lambda width: wrapped(said, width))
+
+    @property
+    def selected(self) -> Finding | None:
+        return self.query_one(FindingList).selected if self.is_mounted else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what the selected finding offers."""
+        finding = self.selected
+        if action == "apply_remedy":
+            return bool(self._curing(finding))
+        if action == "reproduce":
+            return isinstance(self.run, RunDir)
+        if action == "evidence":
+            return self._place() is not None
+        return super().check_action(action, parameters)
+
+    def action_finding(self, by: int) -> None:
+        self.query_one(FindingList).select(by)
+
+    def action_scroll_text(self, pages: int) -> None:
+        text = self.query_one("#detail", ScrollText)
+        text.move(pages * max(1, text.size.height - 2))
+
+    def action_evidence(self) -> None:
+        if (place := self._place()) is not None:
+            path, offset = place
+            self.post_message(OpenLog(path, path.name, offset=offset))
+
+    def _place(self) -> tuple[Path, int] | None:
+        """The line of the log that tells it; of what numbers show there is none."""
+        for one in self.selected.evidence if self.selected else ():
+            if one.path is not None and one.offset is not None:
+                path = Path(one.path)
+                if path.is_file():
+                    return path, one.offset
+        return None
+
+    def action_apply_remedy(self) -> None:
+        """The first remedy that is a change; the question lets a person choose another."""
+        run, remedies = self.run, self._curing(self.selected)
+        if not isinstance(run, RunDir) or not remedies:
+            return
+
+        def answered(number: str | None) -> None:
+            if number is not None:
+                self.notify(f"Launching {run.id} with the remedy ...", markup=False)
+                self._apply(run, remedies[int(number)])
+
+        def ask() -> None:
+            self.app.push_screen(ConfirmRemedy(run, remedies), answered)
+
+        when_trusted(self, [run], ask, executes=True)
+
+    @work(thread=True, group="deeds", exit_on_error=False)
+    def _apply(self, run: RunDir, remedy: Remedy) -> None:
+        from engine.launch.child import launch_child
+
+        try:
+            child = launch_child(run, remedy.changes)
+        except (UsageError, OSError) as error:
+            self.app.post_message(Tell(str(error), failed=True))
+        else:
+            self.app.post_message(Tell(f"{child.id} runs with the remedy of {run.id}"))
+            self.post_message(OpenRun(child))
+
+    def action_reproduce(self) -> None:
+        if not isinstance(run := self.run, RunDir):
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer is not None:
+                self.notify(f"Launching the twin of {run.id} ...", markup=False)
+                self._reproduce(run)
+
+        def ask() -> None:
+            self.app.push_screen(ConfirmTwin(run, self.query_one(FindingList).findings), answered)
+
+        when_trusted(self, [run], ask, executes=True)
+
+    @work(thread=True, group="deeds", exit_on_error=False)
+    def _reproduce(self, run: RunDir) -> None:
+        from engine.launch.twin import launch_twin
+
+        try:
+            small = launch_twin(run)
+        except (UsageError, OSError) as error:
+            self.app.post_message(Tell(str(error), failed=True))
+        else:
+            self.post_message(OpenRun(small))
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def _curing(self, finding: Finding | None) -> dict[int, Remedy]:
+        """The finding's remedies that can be applied, each under its number."""
+        own = finding.remedies if finding is not None else ()
+        return {n: one for n, one in enumerate(self._choices, start=1) if one in own}

@@ -1,0 +1,145 @@
+"""Find any metric or panel by typing, look at it, and put it on the live screen."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from grubrics_tui.drawing.values import Plot
+from grubrics_tui.model.history import History
+from grubrics_tui.screens.live.panel_grid import BUILT_IN
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.layout import Layout, Slot
+from grubrics_tui.text.fuzzy import ranked
+from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.metric_list import Choice, MetricList
+from grubrics_tui.widgets.validation_panel import INKS, metrics_plot
+
+_REFRESH_S = 1.0
+
+
+class MetricFinder(ModalScreen[Slot | None]):
+    """Answers with the slot to show: a panel, or the metric or metrics to pin."""
+
+    WHERE = "metrics"
+    BINDINGS = bindings("metrics")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012
+
+    DEFAULT_CSS = """
+    MetricFinder {
+        align: center middle;
+        #box {
+            width: 90%; max-width: 150; height: 80%; max-height: 40; padding: 0 1;
+            background: $panel; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet;
+        }
+        Input { border: none; height: 1; padding: 0; background: $panel; margin-bottom: 1; }
+        MetricList { width: 3fr; background: $panel; }
+        Chart { width: 2fr; margin-left: 2; background: $panel; }
+        #keys { height: 1; color: $quiet; text-overflow: ellipsis; }
+        &.-narrow Chart { display: none; }
+        &.-narrow #box, &.-short #box { width: 100%; height: 100%; }
+        &.-short Input { margin-bottom: 0; }
+    }
+    """
+
+    def __init__(self, history: History, layout: Layout) -> None:
+        super().__init__()
+        self._history, self._layout = history, layout
+        self._titles = {panel.TITLE: name for name, panel in BUILT_IN.items()}
+        self._found: list[str] = []
+        self._marked: list[str] = []
+        self._selected = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            yield Input(placeholder="type some letters of a metric or a panel", compact=True)
+            with Horizontal():
+                yield MetricList()
+                yield Chart()
+            yield Static(
+                "enter shows it   tab takes several into one panel   esc closes", id="keys"
+            )
+        box.border_title = "find a metric"
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._find("")
+        self.set_interval(_REFRESH_S, self._look_again)
+
+    @on(Input.Changed)
+    def _type(self, message: Input.Changed) -> None:
+        self._find(message.value)
+
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        if self._marked:
+            self.dismiss(Slot(metrics=tuple(self._marked)))
+        elif self._found:
+            self.dismiss(self._slot(self._found[self._selected]))
+
+    def action_pick(self, rows: int) -> None:
+        self._selected = min(max(0, self._selected + rows), max(0, len(self._found) - 1))
+        self._refresh()
+
+    def action_mark(self) -> None:
+        """Take the selected metric into the panel, or out of it again."""
+        name = self._found[self._selected] if self._found else ""
+        if name in self._marked:
+            self._marked.remove(name)
+        elif name and name not in self._panels and len(self._marked) < len(INKS):
+            self._marked.append(name)
+        self._refresh()
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+    @property
+    def _panels(self) -> dict[str, str]:
+        """Built-in panels of this kind of run: name by title. A metric of that name comes first."""
+        known = {slot.panel for slot in self._layout.slots}
+        metrics = set(self._history.columns.names)
+        return {t: n for t, n in self._titles.items() if n in known and t not in metrics}
+
+    def _slot(self, name: str) -> Slot:
+        panel = self._panels.get(name)
+        return Slot(panel) if panel else Slot(metrics=(name,))
+
+    def _find(self, query: str) -> None:
+        self._found = ranked(query, [*self._panels, *self._history.columns.names])
+        self._selected = 0
+        self._refresh()
+
+    def _look_again(self) -> None:
+        """The run goes on below: metrics may come that were not logged when this was opened."""
+        chosen = self._found[self._selected : self._selected + 1]
+        query = self.query_one(Input).value
+        self._found = ranked(query, [*self._panels, *self._history.columns.names])
+        self._selected = self._found.index(chosen[0]) if chosen and chosen[0] in self._found else 0
+        self._refresh()
+
+    def _refresh(self) -> None:
+        choices = [self._choice(name) for name in self._found]
+        self.query_one(MetricList).show(choices, self._selected, "nothing has these letters")
+        total = len(self._panels) + len(self._history.columns.names)
+        self.query_one("#box").border_subtitle = f"{len(self._found)} of {total}"
+        names = tuple(self._marked) or tuple(self._found[self._selected : self._selected + 1])
+        shown = tuple(name for name in names if name not in self._panels)
+        self.query_one(Chart).show(
+            lambda: metrics_plot(self._history, shown) if shown else Plot(),
+            (shown, self._history.version),
+            "a panel of its own" if names and not shown else "–",
+        )
+
+    def _choice(self, name: str) -> Choice:
+        shown = {slot.name for slot in self._layout.shown}
+        shown |= {metric for slot in self._layout.shown for metric in slot.metrics}
+        panel = self._panels.get(name)
+        if panel is not None:
+            return Choice(name, note="panel" if panel in shown else "hidden", shown=panel in shown)
+        column = self._history.series(name)
+        return Choice(name, column, shown=name in shown, marked=name in self._marked)

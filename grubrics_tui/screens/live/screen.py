@@ -1,0 +1,341 @@
+"""A run as it goes on, or as it went."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.reactive import reactive
+from textual.timer import Timer
+from textual.widgets import Footer
+from textual.worker import get_current_worker
+
+from engine.findings.finding import Finding
+from engine.history.live import Update
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from grubrics_tui.model.history import History
+from grubrics_tui.model.run_doctor import RunDoctor, post_from_thread
+from grubrics_tui.model.run_source import (
+    Watched,
+    console_of,
+    foreign_layout,
+    kind_of,
+    layout_of,
+    source_of,
+    watcher,
+)
+from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
+from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.live.banner import Banner
+from grubrics_tui.screens.live.panel_grid import PanelGrid, room_for
+from grubrics_tui.screens.live.panel_tabs import PanelTabs
+from grubrics_tui.screens.live.run_header import RunHeader
+from grubrics_tui.screens.navigation import (
+    OpenFindings,
+    OpenLog,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenVerdict,
+)
+from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.layout import Layout, LayoutFile, Slot
+from grubrics_tui.settings.settings import Settings, panels_for
+from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.judge_panel import JudgePanel
+from grubrics_tui.widgets.log_view import LogView
+from grubrics_tui.widgets.panel import Panel
+
+_FOOTER_S = 0.3
+_READING_S = 0.25
+"""Between two pictures while a history is read."""
+_FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
+"""What needs a run directory: nothing of a foreign run is ours to stop or to judge."""
+
+
+class LiveScreen(ChartScreen):
+    """The run's panels, as many at a time as there is room for.
+
+    A thread polls the run's files and posts what is new; widgets are only touched here.
+    """
+
+    BINDINGS = bindings("live")
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    panels: reactive[Layout] = reactive(Layout(()))
+    zoomed: reactive[bool] = reactive(False)
+
+    class Updated(Message):
+        """A run's files gained something."""
+
+        def __init__(self, update: Update) -> None:
+            super().__init__()
+            self.update = update
+
+    class Diagnosed(Message):
+        """The doctor sees something else than before."""
+
+        def __init__(self, findings: Sequence[Finding]) -> None:
+            super().__init__()
+            self.findings = findings
+
+    def __init__(
+        self,
+        run: Watched,
+        settings: Settings | None = None,
+        layouts: LayoutFile | None = None,
+    ) -> None:
+        super().__init__()
+        self.run = run
+        self.history = History()
+        self._settings = settings or Settings()
+        self._kind = kind_of(run)
+        self._layout_kind = layout_of(run)
+        self._wanted = panels_for(self._settings, self._kind)
+        self._layouts = layouts or LayoutFile()
+        self._left = threading.Event()
+        self._doctor = RunDoctor(run)
+        self._drawn = 0.0
+        self._was_diagnosed = False
+        self._offers: tuple[object, ...] = ()
+        self._footer_timer: Timer | None = None
+        self.set_reactive(
+            LiveScreen.panels,
+            foreign_layout(run)
+            if not isinstance(run, RunDir)
+            else self._layouts.load(self._layout_kind, self._wanted),
+        )
+        self.set_reactive(LiveScreen.view, replace(self.view, smoothing=self._settings.smoothing))
+
+    def compose(self) -> ComposeResult:
+        yield RunHeader(self.run.id, self._layout_kind, source_of(self.run))
+        yield Banner()
+        yield PanelTabs()
+        yield PanelGrid(self.panels, self._dress)
+        yield Footer(show_command_palette=False)
+
+    def _dress(self, panel: Panel) -> None:
+        if isinstance(panel, JudgePanel):
+            panel.price = self._settings.judge_price
+
+    def on_mount(self) -> None:
+        if isinstance(self.run, RunDir) or not self.run.console:
+            self._poll()
+        else:
+            self.call_after_refresh(self._open_console, self.run.console)
+        post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
+
+    def _open_console(self, console: Path) -> None:
+        """A foreign log's last lines come first; then its history is read."""
+        self.query_one(LogView).open(console)
+        self.call_after_refresh(self._poll)
+
+    def on_unmount(self) -> None:
+        self._left.set()
+        self._doctor.leave()
+
+    @on(Diagnosed)
+    def _show_findings(self, message: Diagnosed) -> None:
+        is_news = self.history.diagnosed(message.findings)
+        self.query_one(RunHeader).show(self.history)
+        self.query_one(Banner).show(self.history)
+        self.query_one(PanelGrid).show(self.history)
+        # What an ended run or somebody else's log shows when it is opened is no news.
+        goes_on = isinstance(self.run, RunDir) and not self._has_ended
+        if is_news and self._settings.bell and (self._was_diagnosed or goes_on):
+            self.app.bell()
+        self._was_diagnosed = True
+
+    @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
+    def _poll(self) -> None:
+        worker, watch = get_current_worker(), watcher(self.run)
+        before: tuple[RunState, float] | None = None
+        while not worker.is_cancelled and not self._left.is_set():
+            update = watch.poll()
+            if _is_news(update, before):
+                self.post_message(self.Updated(update))
+            before = (update.state, update.read_share)
+            if update.read_share >= 1:
+                self._left.wait(self._settings.refresh_s)
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.history.state is not None and self.history.state.has_ended
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer offers what makes sense now: stop a run that runs, judge one that ended."""
+        ended = self._has_ended
+        if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
+            return False
+        if action == "stop":
+            return self.history.state is not None and not ended
+        if action in ("verdict", "log_entry"):
+            return ended
+        if action == "open_rollouts":
+            return self._kind != "sft"
+        if action == "zoom":
+            return self.zoomed or room_for(*self.query_one(PanelGrid).outer_size) != (1, 1)
+        if action == "panel":
+            return all(isinstance(n, int) and n < len(self.panels.names) for n in parameters)
+        if action in ("scroll_log", "follow_log"):
+            return self.current_chart() is None or not super().check_action("chart_row", ())
+        return super().check_action(action, parameters)
+
+    def current_chart(self) -> Viewed | None:
+        """The first chart of the current panel."""
+        panel = self.query_one(PanelGrid).current
+        return next(iter(panel.query(Viewed)), None) if panel is not None else None
+
+    @on(Updated)
+    def _show(self, message: Updated) -> None:
+        before = self.history.state
+        self.history.add(message.update)
+        if before is None or before.has_ended != message.update.state.has_ended:
+            self.refresh_bindings()
+        now = time.monotonic()
+        if message.update.read_share < 1 and now - self._drawn < _READING_S:
+            return  # A long history comes in many parts: they are not all worth a picture.
+        self._drawn = now
+        if isinstance(self.run, RunDir) or message.update.read_share >= 1:
+            self._doctor.tell(message.update.state, self.history.columns)
+        self.query_one(RunHeader).show(self.history)
+        self.query_one(Banner).show(self.history)
+        if console := console_of(self.run, message.update.state.attempt):
+            self.query_one(LogView).open(console)
+        if message.update.console:
+            self.query_one(LogView).look_now()
+        self.query_one(PanelGrid).show(self.history)
+
+    @on(PanelGrid.Arranged)
+    def _show_tabs(self, message: PanelGrid.Arranged) -> None:
+        tabs, names = self.query_one(PanelTabs), self.panels.names
+        tabs.display = not message.every
+        titles = [panel.TITLE for panel in self.query_one(PanelGrid).ordered]
+        tabs.show(titles, self.panels.place, [names.index(name) for name in message.in_sight])
+        self._refresh_offers()
+
+    def _refresh_offers(self) -> None:
+        """The footer is made anew only when it would say something else, and after the panels were
+        drawn: that takes a while, and keys come in a row."""
+        offers = (self.current_chart() is None, self.check_action("zoom", ()), self.zoomed)
+        if offers != self._offers:
+            self._offers = offers
+            if self._footer_timer is not None:
+                self._footer_timer.stop()
+            self._footer_timer = self.set_timer(_FOOTER_S, self.refresh_bindings)
+
+    def watch_panels(self, before: Layout, now: Layout) -> None:
+        if self.is_mounted:
+            self.query_one(PanelGrid).apply(now, zoomed=self.zoomed)
+            self._keep(now)
+
+    def watch_zoomed(self, zoomed: bool) -> None:
+        if self.is_mounted:
+            self.query_one(PanelGrid).apply(self.panels, zoomed=zoomed)
+
+    @work(thread=True, exclusive=True, group="layout", exit_on_error=False)
+    def _keep(self, layout: Layout) -> None:
+        if isinstance(self.run, RunDir):
+            self._layouts.save(self._layout_kind, layout, self._wanted)
+
+    def action_panel(self, place: int) -> None:
+        self.panels = self.panels.chosen(place)
+
+    def action_next_panel(self) -> None:
+        self.panels = self.panels.turned(1)
+
+    def action_previous_panel(self) -> None:
+        self.panels = self.panels.turned(-1)
+
+    def action_move_panel(self, by: int) -> None:
+        self.panels = self.panels.moved(by)
+
+    def action_put_panel_away(self) -> None:
+        self.panels = self.panels.put_away()
+
+    def action_zoom(self) -> None:
+        self.zoomed = not self.zoomed
+
+    def action_find_metric(self) -> None:
+        from grubrics_tui.screens.live.metric_finder import MetricFinder
+
+        self.app.push_screen(MetricFinder(self.history, self.panels), self._add_panel)
+
+    def _add_panel(self, slot: Slot | None) -> None:
+        if slot is not None:
+            self.panels = self.panels.with_slot(slot)
+
+    def action_scroll_log(self, lines: int) -> None:
+        self.query_one(LogView).move(lines)
+
+    def action_follow_log(self) -> None:
+        self.query_one(LogView).follow()
+
+    def action_open_log(self) -> None:
+        if (path := self.query_one(LogView).path) is not None:
+            self.post_message(OpenLog(path, f"log of {self.run.id}"))
+
+    def action_findings(self) -> None:
+        self.post_message(OpenFindings(self.run, self.history.findings))
+
+    def action_open_rollouts(self) -> None:
+        """Of the step under the cursor, while the charts are over steps; else of the newest."""
+        at_step = self.view.axis == "step" and self.view.cursor is not None
+        step = round(self.view.cursor or 0) if at_step else None
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenRollouts(self.run, step))
+
+    def action_stop(self) -> None:
+        run, state = self.run, self.history.state
+        if not isinstance(run, RunDir) or state is None:
+            return
+        ask = ConfirmStop([(run, state)])
+        when_trusted(self, [run], lambda: self._ask_to_stop(ask))
+
+    def _ask_to_stop(self, question: ConfirmStop) -> None:
+        self.app.push_screen(question, self._say_stopping)
+
+    def _say_stopping(self, answer: str | None) -> None:
+        if answer:
+            self.notify(answer, markup=False)
+
+    def action_verdict(self) -> None:
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenVerdict(self.run))
+
+    def action_log_entry(self) -> None:
+        if isinstance(self.run, RunDir):
+            self.post_message(OpenLogEntry(self.run))
+
+    async def action_back(self) -> None:
+        if self.clear_view():
+            return
+        if self.zoomed:
+            self.zoomed = False
+        else:
+            await self.run_action("app.leave_run")
+
+
+def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
+    return map(LiveScreen.Diagnosed, doctor.findings())
+
+
+def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
+    """Whether a look brought more than a new heartbeat."""
+    if before is None or update.anew or update.batch:
+        return True
+    if update.console or update.system or update.events:
+        return True
+    state, read_share = before
+    told = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)
+    return told or update.read_share != read_share

@@ -1,0 +1,145 @@
+"""The machine: GPUs where there are any, else CPU, memory and disk, of the host and of this run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+
+from engine.base.jsonl import integer, line, moment, number
+from engine.history.columns import Column
+from engine.runs.state import RunState
+from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.model.history import History
+from grubrics_tui.model.system_history import Machine, Sample, gpus_of, ratio
+from grubrics_tui.screens.live.gauges import Gauge, Gauges
+from grubrics_tui.text.formats import MISSING, memory, percent
+from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.panel import Panel
+
+_BUSY, _FULL = "series-1", "series-2"
+_CHART_HEIGHT = 3
+
+
+class SystemPanel(Panel):
+    """Gauges of the last sample above their history in percent."""
+
+    TITLE = "machine"
+
+    def compose(self) -> ComposeResult:
+        yield Gauges()
+        yield Chart()
+
+    def show(self, history: History) -> None:
+        machine, clock = history.machine, history.columns.times
+        if machine.last is None:
+            self.query_one(Gauges).show((), "no sample of the machine yet")
+            return
+        self.note(headline(machine.last, history.state))
+        self.query_one(Gauges).show(gauges(machine.last))
+        self._fit()
+        self.query_one(Chart).show(
+            lambda: system_plot(machine, clock), (machine.seen, history.version)
+        )
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """The numbers of now come first: the chart gives way where both do not fit."""
+        left = self.content_size.height - self.query_one(Gauges).lines
+        self.query_one(Chart).display = left >= _CHART_HEIGHT
+
+
+def headline(sample: Sample, state: RunState | None = None) -> str:
+    """What the panel is about: of a run that has ended when its last sample was taken, the GPU's
+    name, or that there is none; and the room on the disk."""
+    when = _when(sample, state)
+    gpus = gpus_of(sample)
+    free = number(sample.get("disk_free"))
+    disk = "" if free is None else f"   disk {memory(free)} free"
+    if not gpus:
+        return f"{when}no GPU{disk}"
+    name = line(gpus[0].get("name")) or "GPU"
+    return when + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
+
+
+def _when(sample: Sample, state: RunState | None) -> str:
+    taken = moment(sample.get("t"))
+    if state is None or not state.has_ended or taken is None:
+        return ""
+    what = "last sample" if state.state == "lost" else "at its end"
+    return f"{what} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
+
+
+def gauges(sample: Sample) -> list[Gauge]:
+    """Of one GPU a line each for what it has; of several one line a device."""
+    gpus = gpus_of(sample)
+    if len(gpus) == 1:
+        return _one_gpu(gpus[0])
+    return [_of_many(gpu) for gpu in gpus] or _host(sample)
+
+
+def system_plot(machine: Machine, clock: Column) -> Plot:
+    """Busy and full shares in percent over the samples, newest at the right."""
+    moments, busy, full = machine.series()
+    lines = (
+        Line(moments, full, "memory", _in_percent, ink=_FULL),
+        Line(moments, busy, "busy", _in_percent, ink=_BUSY),
+    )
+    return Plot(lines, y=Range(0.0, 100.0), clock=clock, timed=True)
+
+
+def _host(sample: Sample) -> list[Gauge]:
+    run = _object(sample.get("run"))
+    cores, whole = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
+    host, own = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
+    used = number(sample.get("mem_used"))
+    held = number(run.get("pss")) or number(run.get("rss"))
+    total, pids = memory(whole), integer(run.get("pids")) or 0
+    return [
+        Gauge("cpu host", ratio(host, 100), f"{cores} cores", _BUSY),
+        Gauge(
+            "cpu run", ratio(own, 100 * cores), f"{pids} process{'' if pids == 1 else 'es'}", _BUSY
+        ),
+        Gauge("memory host", ratio(used, whole), f"{memory(used)} of {total}", _FULL),
+        Gauge("memory run", ratio(held, whole), memory(held), _FULL),
+    ]
+
+
+def _one_gpu(gpu: Sample) -> list[Gauge]:
+    index = integer(gpu.get("index")) or 0
+    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    by_run = "not measurable here" if own is None else f"{memory(own)} by this run"
+    return [
+        Gauge(f"gpu {index} busy", ratio(number(gpu.get("util")), 100), _state(gpu), _BUSY),
+        Gauge(f"gpu {index} mem", ratio(used, total), f"{memory(used)} of {memory(total)}", _FULL),
+        Gauge(f"gpu {index} run", ratio(own, total), by_run, _FULL),
+    ]
+
+
+def _of_many(gpu: Sample) -> Gauge:
+    """How busy it is as a bar, and all else in numbers."""
+    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    held = MISSING if own is None else memory(own)
+    detail = f"{memory(used)} of {memory(total)}, run {held}  {_state(gpu)}"
+    return Gauge(
+        f"gpu {integer(gpu.get('index')) or 0}", ratio(number(gpu.get("util")), 100), detail, _BUSY
+    )
+
+
+def _state(gpu: Sample) -> str:
+    power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
+    told = (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
+    return ", ".join(text for text in told if text)
+
+
+def _in_percent(value: float | None) -> str:
+    return percent(None if value is None else value / 100)
+
+
+def _object(value: Any) -> Sample:
+    return value if isinstance(value, dict) else {}

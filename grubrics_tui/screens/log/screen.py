@@ -1,0 +1,298 @@
+"""A log on the whole screen: search, filter, errors, sources, times, the attempts of a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Input, Static
+from textual.worker import get_current_worker
+
+from engine.base.errors import UsageError
+from engine.logs.log_file import LogFile
+from engine.logs.log_query import Query
+from engine.logs.log_times import Asked, LogTimes, Stamp
+from grubrics_tui.model.attempt_logs import AttemptLogs
+from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.log.log_status import clean, facts_of, place_of, told_of
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.log_view import LogView, Way
+
+_PLACE = re.compile(
+    r"\s*(?P<step>s(?:tep)?[ :]*)?(?P<number>\d{1,15}(?:\.\d+)?)\s*(?P<percent>%)?\s*"
+)
+
+PROMPTS = {
+    "search": ("find", "regular expression; n and N go on; empty ends it"),
+    "filter": ("show only", "regular expression; empty shows all lines"),
+    "go_to": ("go to", "a line (120), a share of the file (50%) or a step (s12)"),
+    "go_to_time": ("go to time", "14:03, 14:03:20, 2026-01-31 14:03, or -10m before the end"),
+}
+
+
+class LogScreen(CockpitScreen):
+    """One log. What is searched, filtered and known of it stands in the frame."""
+
+    BINDINGS = bindings("log")
+    # The prompt would take the keys.
+    AUTO_FOCUS = ""
+
+    DEFAULT_CSS = """
+    LogScreen {
+        LogView {
+            margin: 0 1; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet; padding: 0 0 0 1;
+        }
+        #told { height: 1; margin: 0 2; color: $quiet; }
+        #prompt { display: none; height: 1; margin: 0 2; border: none; padding: 0; }
+        &.-asking #prompt { display: block; }
+        &.-asking #told { display: none; }
+        #prompt, #prompt:focus { border: none; background: $panel; }
+    }
+    """
+
+    class TimeLooked(Message):
+        """Where the time is in a file: the line, or None; ``newest`` is the last time in it."""
+
+        def __init__(self, of: LogFile, found: Stamp | None, newest: Stamp | None) -> None:
+            super().__init__()
+            self.of, self.found, self.newest = of, found, newest
+
+    def __init__(self, path: Path, title: str = "") -> None:
+        super().__init__()
+        self.path = path
+        self._attempts = AttemptLogs.around(path)
+        self._title = title or (f"log of {self._attempts.run.id}" if self._attempts else path.name)
+        self._asked, self._looked_for = "", ""
+
+    def compose(self) -> ComposeResult:
+        yield LogView(self.path, surveyed=True)
+        yield Static("", id="told", markup=False)
+        yield Input(id="prompt")
+        yield Footer(show_command_palette=False)
+
+    @property
+    def view(self) -> LogView:
+        return self.query_one(LogView)
+
+    def go_to_offset(self, offset: int) -> None:
+        """The line that holds a byte of the file, as a finding's evidence names it."""
+        self.view.go_to_offset(offset)
+
+    def go_to_step(self, step: int) -> None:
+        """The line that logs a step's metrics."""
+        if not self.view.go_to_step(step):
+            self._say(f"no line of step {step} in this log")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A log that is of no run has no other attempts."""
+        return action != "attempt" or self._attempts is not None
+
+    # -- what is said -----------------------------------------------------------------------
+
+    @on(LogView.Changed)
+    def _show(self) -> None:
+        view = self.view
+        which = self._attempts.told if self._attempts else ""
+        name = Content(clean(self._title)) + Content.styled(
+            f"   {which}" if which else "", "bold $mark"
+        )
+        view.border_title = name + Content.styled(facts_of(view), "$quiet")
+        view.border_subtitle = Content(place_of(view))
+        self.query_one("#told", Static).update(told_of(view, self._looked_for))
+
+    def _say(self, text: str) -> None:
+        self.notify(text, markup=False)
+
+    # -- asking -----------------------------------------------------------------------------
+
+    def action_search(self) -> None:
+        self._ask("search", _first_pattern(self.view.search))
+
+    def action_filter(self) -> None:
+        self._ask("filter", _first_pattern(self.view.filter))
+
+    def action_go_to(self) -> None:
+        self._ask("go_to", "")
+
+    def action_go_to_time(self) -> None:
+        self._ask("go_to_time", "")
+
+    def _ask(self, what: str, value: str) -> None:
+        self._asked = what
+        self.add_class("-asking")
+        prompt = self.query_one("#prompt", Input)
+        prompt.placeholder = ": ".join(PROMPTS[what])
+        prompt.value = value
+        prompt.focus()
+
+    def _stop_asking(self) -> None:
+        self.remove_class("-asking")
+        self.set_focus(None)
+
+    @on(Input.Submitted)
+    def _answer(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._stop_asking()
+        try:
+            if self._asked == "search":
+                self.view.set_search(self._query(event.value))
+            elif self._asked == "filter":
+                source = self.view.filter.query.source if self.view.filter else ""
+                self.view.set_filter(Query((event.value,) if event.value else (), source))
+            elif self._asked == "go_to":
+                self._go_to(event.value)
+            elif event.value.strip():
+                self._go_to_time(event.value.strip())
+        except UsageError as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    def _query(self, pattern: str) -> Query:
+        """A search finds lines that are shown: what the filter asks for is asked for too."""
+        shown = self.view.filter.query if self.view.filter else Query()
+        return Query((pattern, *shown.patterns), shown.source) if pattern else Query()
+
+    def _go_to(self, text: str) -> None:
+        match = _PLACE.fullmatch(text)
+        if match is None:
+            raise UsageError(f"'{text}' is no place; try a line (120), a share (50%), a step (s12)")
+        if match["percent"]:
+            self.view.go_to_percent(float(match["number"]))
+        elif match["step"]:
+            self.go_to_step(int(float(match["number"])))
+        elif not self.view.go_to_line(int(float(match["number"]))):
+            self._say("the lines are still being counted")
+
+    def _go_to_time(self, text: str) -> None:
+        asked = Asked.parse(text)
+        if self.view.file is not None:
+            self._looked_for = text
+            self._look_for_time(asked, self.view.file)
+            self._show()
+
+    @work(thread=True, exclusive=True, group="time", exit_on_error=False)
+    def _look_for_time(self, asked: Asked, file: LogFile) -> None:
+        worker = get_current_worker()
+        times = LogTimes(file.twin(), lambda: worker.is_cancelled)
+        oldest = times.oldest()
+        newest = times.newest() if oldest else None
+        found = None
+        if oldest and newest:
+            found = times.at_or_after(asked.moment(oldest.when, newest.when))
+        if not worker.is_cancelled:
+            self.post_message(self.TimeLooked(file, found, newest))
+
+    @on(TimeLooked)
+    def _go_to_line_of_time(self, message: TimeLooked) -> None:
+        self._looked_for = ""
+        self._show()
+        if message.of is not self.view.file:
+            return
+        if message.found is not None:
+            self.view.go_near(message.found.offset)
+        elif message.newest is not None:
+            self._say(
+                f"nothing was written then: the last time in this log is {message.newest.when}"
+            )
+        else:
+            self._say("no line of this log says when it was written; : goes to a step, s12")
+
+    def _stop_looking(self) -> bool:
+        was = bool(self._looked_for)
+        self.workers.cancel_group(self, "time")
+        self._looked_for = ""
+        self._show()
+        return was
+
+    # -- moving -----------------------------------------------------------------------------
+
+    def action_move(self, rows: int) -> None:
+        self.view.move(rows)
+
+    def action_page(self, way: Way) -> None:
+        self.view.move_page(way)
+
+    def action_sideways(self, way: Way) -> None:
+        self.view.scroll_sideways(way * max(8, self.view.size.width // 2))
+
+    def action_first(self) -> None:
+        self.view.go_to_start()
+
+    def action_follow(self) -> None:
+        self.view.follow()
+
+    def action_hit(self, way: Way) -> None:
+        if not self.view.go_to_hit(way):
+            search = self.view.search
+            yet = " yet" if search is not None and search.running else ""
+            self._say(f"no hit {_side(way)}{yet}" if search else "nothing is searched: / searches")
+
+    def action_error(self, way: Way) -> None:
+        if not self.view.go_to_error(way):
+            survey = self.view.survey
+            going = (
+                " found: the log was not read to its end"
+                if survey.given_up
+                else " found yet: still reading"
+            )
+            self._say(f"no error {_side(way)}{'' if survey.complete else going}")
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    def action_fold(self) -> None:
+        self.view.toggle_fold()
+
+    def action_wrap(self) -> None:
+        self.view.toggle_wrap()
+
+    def action_copy(self) -> None:
+        if (line := self.view.line_under_cursor()) is not None:
+            self.app.copy_to_clipboard(line)
+            self._say(f"copied: {len(line):,} characters")
+
+    def action_source(self) -> None:
+        from grubrics_tui.screens.log.sources import SourcesScreen
+
+        shown = self.view.filter.query if self.view.filter else Query()
+        screen = SourcesScreen(self.view.survey.sources, shown.source)
+        self.app.push_screen(screen, self._show_source)
+
+    def action_attempt(self, by: int) -> None:
+        """The console of another attempt; what is searched and filtered stays."""
+        if self._attempts is None:
+            return
+        before, self._attempts = self._attempts, self._attempts.beside(by)
+        if self._attempts.number == before.number:
+            self._say(f"there is no {'later' if by > 0 else 'earlier'} attempt")
+        self.view.open(self._attempts.console)
+        self._show()
+
+    def _show_source(self, source: str | None) -> None:
+        if source is not None:
+            patterns = self.view.filter.query.patterns if self.view.filter else ()
+            self.view.set_filter(Query(patterns, source))
+
+    def action_back(self) -> None:
+        if self.has_class("-asking"):
+            self._stop_asking()
+        elif not self._stop_looking() and not self.view.cancel():
+            self._leave()
+
+    def _leave(self) -> None:
+        if len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+        else:
+            self._say("q quits; r lists the runs")
+
+
+def _first_pattern(hunt: Hunt | None) -> str:
+    return hunt.query.patterns[0] if hunt and hunt.query.patterns else ""
+
+
+def _side(way: Way) -> str:
+    return "below" if way > 0 else "above"

@@ -1,0 +1,87 @@
+"""What a screen asks of the app: to open another screen. Screens do not know each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from engine.runs.rundir import RunDir
+from grubrics_tui.settings.marks import Marks
+
+if TYPE_CHECKING:
+    from engine.findings.finding import Finding
+    from grubrics_tui.model.run_source import Watched
+
+
+class OpenRun(Message):
+    """Watch a run."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run
+
+
+class OpenVerdict(Message):
+    """Show how a run ended."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run
+
+
+class OpenRollouts(Message):
+    """Show what a run's model answered, at ``step`` or at the newest one."""
+
+    def __init__(self, run: RunDir, step: int | None = None) -> None:
+        super().__init__()
+        self.run, self.step = run, step
+
+
+class OpenCompare(Message):
+    """Show runs side by side, in the colours that ``marks`` gives them."""
+
+    def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
+        super().__init__()
+        self.runs, self.marks = runs, marks
+
+
+class OpenLeftovers(Message):
+    """Show the processes that ended runs left behind."""
+
+
+class Tell(Message):
+    """Tell the person how something ended, whatever screen is open by then."""
+
+    def __init__(self, text: str, *, failed: bool = False) -> None:
+        super().__init__()
+        self.text, self.failed = text, failed
+
+
+class OpenLog(Message):
+    """Show a log file on the whole screen, at the line that holds byte ``offset`` or at its end."""
+
+    def __init__(self, path: Path, title: str = "", offset: int | None = None) -> None:
+        super().__init__()
+        self.path, self.title, self.offset = path, title, offset
+
+
+class OpenFindings(Message):
+    """Show what the doctor says of a run, or of a log that was not launched here.
+
+    ``known`` is what it said last, if somebody knows.
+    """
+
+    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
+        super().__init__()
+        self.run, self.known = run, known
+
+
+class OpenLogEntry(Message):
+    """Show the form for a run's entry in the experiment log."""
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.run = run

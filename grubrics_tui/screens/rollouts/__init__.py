@@ -1,0 +1,1 @@
+"""The rollouts of a run, step by step and group by group."""

@@ -1,0 +1,83 @@
+"""Where a filter is typed, and what is said about it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from grubrics_tui.widgets.no_markup import inert
+
+_EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started<2d"
+
+
+class FilterBar(Horizontal):
+    """One line; not there while nothing is filtered. Each key press is a new filter."""
+
+    DEFAULT_CSS = """
+    FilterBar {
+        display: none; height: 1; margin: 0 2;
+        &.-open { display: block; }
+        #sign { width: 2; color: $primary; }
+        Input, Input:focus { border: none; height: 1; padding: 0; background: $background; }
+        Input { width: 2fr; }
+        #told {
+            width: auto; max-width: 60%; height: 1; margin-left: 2;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "screen.cursor_down", show=False),
+        Binding("up", "screen.cursor_up", show=False),
+    ]
+
+    class Changed(Message):
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Accepted(Message):
+        """Enter: on to the list."""
+
+    def compose(self) -> ComposeResult:
+        yield Static("/", id="sign", markup=False)
+        yield Input(placeholder=_EXAMPLES, compact=True)
+        yield Static("", id="told", markup=False)
+
+    @property
+    def text(self) -> str:
+        return self.query_one(Input).value
+
+    def open(self) -> None:
+        self.add_class("-open")
+        self.query_one(Input).focus()
+
+    def close(self) -> None:
+        """Take the filter back."""
+        self.remove_class("-open")
+        self.query_one(Input).value = ""
+
+    def leave(self) -> None:
+        """Keep the filter; an empty one needs no line."""
+        self.set_class(bool(self.text.strip()), "-open")
+
+    def tell(self, text: str, ink: str = "quiet") -> None:
+        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))
+
+    @on(Input.Changed)
+    def _change(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(event.value))
+
+    @on(Input.Submitted)
+    def _accept(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Accepted())

@@ -1,0 +1,104 @@
+"""Tags and the note of a run, to be written."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static, TextArea
+
+from engine.base.errors import UsageError
+from engine.runs.notes import Notes, replace_notes
+from engine.runs.rundir import RunDir
+from grubrics_tui.screens.dialogs.dialog import Dialog
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.no_markup import inert
+
+
+class NotesScreen(Dialog[Notes]):
+    """Answers what was saved, or None. Leaving typed text takes a second escape."""
+
+    BINDINGS = bindings("notes")
+
+    DEFAULT_CSS = """
+    NotesScreen {
+        align: center middle;
+        & > Vertical {
+            width: 90; max-width: 96%; height: auto; max-height: 96%; padding: 1 2;
+            background: $panel; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet;
+        }
+        Static { height: auto; }
+        Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
+        TextArea {
+            border: none; background: $background; height: 6; padding: 0 1; margin-bottom: 1;
+            &:focus { border: none; background-tint: $background 0%; }
+        }
+        Input { margin-bottom: 1; }
+    }
+    """
+
+    class Saved(Message):
+        def __init__(self, notes: Notes) -> None:
+            super().__init__()
+            self.notes = notes
+
+    class Refused(Message):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, run: RunDir, notes: Notes) -> None:
+        super().__init__()
+        self._run_dir, self._before = run, notes
+        self._leaving = False
+
+    def compose(self) -> ComposeResult:
+        tags = Input(" ".join(self._before.tags), placeholder="baseline lr-sweep", id="tags")
+        note = TextArea(self._before.text, tab_behavior="focus", id="note")
+        box = Vertical(
+            Static(Content.styled("tags, with spaces between them", "$quiet")),
+            tags,
+            Static(Content.styled("note", "$quiet")),
+            note,
+            Static("", id="told", markup=False),
+        )
+        box.border_title = Content(f"notes on {self._run_dir.id}")
+        box.border_subtitle = "ctrl+s saves, esc leaves"
+        yield box
+
+    def _typed(self) -> Notes:
+        tags = self.query_one("#tags", Input).value.replace(",", " ").replace("#", " ").split()
+        return Notes(tuple(tags), self.query_one("#note", TextArea).text)
+
+    def action_save_notes(self) -> None:
+        self._save(self._typed())
+
+    @work(thread=True, exclusive=True, exit_on_error=False)
+    def _save(self, notes: Notes) -> None:
+        try:
+            saved = replace_notes(self._run_dir, notes.tags, notes.text)
+        except (UsageError, OSError) as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(self.Saved(saved))
+
+    @on(Saved)
+    def _leave(self, message: Saved) -> None:
+        self.dismiss(message.notes)
+
+    @on(Refused)
+    def _refuse(self, message: Refused) -> None:
+        self._tell(message.reason, "error")
+
+    def action_back(self) -> None:
+        if self._typed() != self._before and not self._leaving:
+            self._leaving = True
+            self._tell("nothing is saved yet: esc again drops it, ctrl+s saves it", "warning")
+            return
+        self.dismiss()
+
+    def _tell(self, text: str, ink: str) -> None:
+        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))

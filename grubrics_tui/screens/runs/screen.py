@@ -1,0 +1,415 @@
+"""Every run of this host, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widgets import Footer
+
+from engine.base.errors import UsageError
+from engine.runs.notes import Notes
+from engine.runs.registry import RunInfo
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
+from engine.supervise.ray_job import has_open_jobs
+from grubrics_tui.model.ended_run_doctor import HealthWatch
+from grubrics_tui.model.run_feed import Listing, RunFeed
+from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.dialogs.confirm import Answer, Confirm
+from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
+from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.navigation import (
+    OpenCompare,
+    OpenFindings,
+    OpenLeftovers,
+    OpenLogEntry,
+    OpenRollouts,
+    OpenRun,
+    OpenVerdict,
+    Tell,
+)
+from grubrics_tui.screens.runs.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
+from grubrics_tui.screens.runs.confirm_resume import ConfirmResume
+from grubrics_tui.screens.runs.filter_bar import FilterBar
+from grubrics_tui.screens.runs.run_list import RunList
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.marks import Marks
+from grubrics_tui.text.formats import memory
+from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.run_facts import run_facts
+
+_KEYS = "   / filter   space mark   x compare   n notes"
+"""Told in the frame: the footer has no room for them at 80 columns."""
+_TICK_S = 1.0
+_FOR_ENDED = ("verdict", "log_entry")
+_ON_TARGETS = ("stop", "resume", "remove")
+_FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "cursor_up")
+
+
+class RunsScreen(CockpitScreen):
+    """A thread reads the folder and posts it when it differs from what is shown."""
+
+    BINDINGS = bindings("runs")
+    AUTO_FOCUS = "RunList"
+
+    DEFAULT_CSS = """
+    RunsScreen {
+        RunList { margin: 0 1; }
+        /* Always as high: a list that changes its size while one moves in it is hard to read. */
+        #about { margin: 0 1; height: 9; }
+    }
+    """
+
+    class Listed(Message):
+        def __init__(self, listing: Listing) -> None:
+            super().__init__()
+            self.listing = listing
+
+    class Examined(Message):
+        """The health of another finished run is known."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+        self._described: RunInfo | None = None
+        self._shown: Listing | None = None
+        self._feed = RunFeed(root)
+        self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
+        self.marks = Marks()
+        self._known: dict[str, RunInfo] = {}
+        """Every run as it was last listed: a filter may hide marked ones."""
+
+    def compose(self) -> ComposeResult:
+        yield RunList(self.marks, self._health.of)
+        yield FilterBar()
+        yield Facts("selected", id="about")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#about", Facts).show([("", f"reading {self._root} ...")])
+        self._poll()
+        self._health.begin()
+        self.set_interval(_TICK_S, self._tick)
+
+    def on_unmount(self) -> None:
+        self._feed.close()
+        self._health.leave()
+
+    @on(RunList.Turned)
+    def _look_at_what_is_in_sight(self) -> None:
+        self._health.want(self.query_one(RunList).in_sight)
+
+    @on(Examined)
+    def _show_health(self) -> None:
+        self.query_one(RunList).refresh()
+        self._show_selected()
+
+    @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
+    def _poll(self) -> None:
+        for listing in self._feed.listings():
+            self.post_message(self.Listed(listing))
+
+    @on(Listed)
+    def _show(self, message: Listed) -> None:
+        self._shown = listing = message.listing
+        if listing.filter != self.query_one(FilterBar).text:
+            return  # Something else was typed since.
+        self._known |= {run.id: run for run in listing.runs}
+        if not listing.filter:
+            self._known = {run.id: run for run in listing.runs}
+            self.marks.keep(self._known)
+        self.query_one(RunList).show(listing.runs, self._told(listing))
+        self.query_one(FilterBar).tell(listing.remark or "", "warning")
+        if self.marks:
+            self.refresh_bindings()
+        self._show_selected()
+
+    def _told(self, listing: Listing) -> str:
+        marked = (
+            f"   {len(self.marks)} marked: x compares; d, s, u act on them" if self.marks else ""
+        )
+        if not listing.filter.strip():
+            keys = marked or (_KEYS if listing.total > 1 else "")
+            return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
+        still = f", looked at {listing.looked}" if listing.looked < listing.total else ""
+        return f"{len(listing.runs)} of {listing.total} runs{still}{marked}"
+
+    @on(FilterBar.Changed)
+    def _filter(self, message: FilterBar.Changed) -> None:
+        try:
+            self._feed.ask(message.text)
+        except UsageError as error:
+            self.query_one(FilterBar).tell(str(error).removeprefix("filter, "), "error")
+        else:
+            self.query_one(FilterBar).tell("")
+
+    @on(FilterBar.Accepted)
+    def _to_the_list(self) -> None:
+        self.query_one(FilterBar).leave()
+        self.query_one(RunList).focus()
+
+    def action_filter(self) -> None:
+        self.query_one(FilterBar).open()
+
+    def action_mark(self) -> None:
+        """Mark the selected run, or unmark it, and move to the next one."""
+        if (info := self._selected) is None:
+            return
+        if not self.marks.toggle(info.id):
+            self.notify(f"{len(self.marks)} runs are marked: that is the most", markup=False)
+            return
+        self._listing_changed()
+        self.query_one(RunList).action_move(1)
+
+    def action_compare(self) -> None:
+        """The marked runs; with one marked that and the selected one."""
+        ids = list(self.marks.ids)
+        if len(ids) == 1 and self._selected is not None and self._selected.id not in ids:
+            ids.append(self._selected.id)
+            self.marks.toggle(self._selected.id)
+            self._listing_changed()
+        if len(ids) < 2:
+            self.notify("mark two to eight runs with space, then x compares them", markup=False)
+            return
+        self.post_message(OpenCompare([RunDir(self._root / run) for run in ids], self.marks))
+
+    def action_notes(self) -> None:
+        if (info := self._selected) is None:
+            return
+        from grubrics_tui.screens.runs.notes import NotesScreen
+
+        run, notes = self._run(info), info.notes
+
+        def write() -> None:
+            self.app.push_screen(NotesScreen(run, notes), self._noted)
+
+        when_trusted(self, [run], write)
+
+    def _noted(self, notes: Notes | None) -> None:
+        if notes is not None:
+            self._feed.look_now()
+
+    def _listing_changed(self) -> None:
+        """What stands in the frame speaks of the marks too."""
+        runs = self.query_one(RunList)
+        if self._shown is not None:
+            runs.show(runs.runs, self._told(self._shown))
+        self.refresh_bindings()
+
+    @property
+    def _selected(self) -> RunInfo | None:
+        """The run under the cursor at this very moment: keys may be faster than messages."""
+        return self.query_one(RunList).selected if self.is_mounted else None
+
+    @property
+    def _targets(self) -> list[RunInfo]:
+        """What stop, resume and remove act on: the marked runs, else the one under the cursor."""
+        if self.marks:
+            return [self._known[run] for run in self.marks.ids]
+        return [self._selected] if self._selected is not None else []
+
+    def _agreed(self, action: str) -> list[RunInfo]:
+        """The targets of an action, or none and a notice when one of them is in its way."""
+        targets = self._targets
+        wrong = [info for info in targets if not _allows(action, info)]
+        if wrong:
+            states = ", ".join(f"{info.id} is {info.state.word}" for info in wrong)
+            self.notify(f"{states}: unmark it with space", title="nothing was done", markup=False)
+        return [] if wrong else targets
+
+    @on(RunList.Highlighted)
+    def _show_selected(self) -> None:
+        before, info = self._described, self._selected
+        self._described = info
+        if before is None or info is None or _offers(before) != _offers(info):
+            self.refresh_bindings()
+        filtered = self.query_one(FilterBar).text.strip()
+        none = "no run passes the filter; esc takes it back" if filtered else ""
+        nothing = [("", none or f"no runs in {self._root} yet; c opens the checklist")]
+        self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
+
+    def _tick(self) -> None:
+        """The clock of a run that has not ended goes on, also while its files say nothing new."""
+        info = self._described
+        if info is not None and not info.state.has_ended:
+            self.query_one("#about", Facts).show(self._facts(info))
+
+    def _facts(self, info: RunInfo) -> list[Fact]:
+        return run_facts(info, self._health.of(info))
+
+    def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[RunDir, RunState]]:
+        return [(self._run(info), info.state) for info in infos]
+
+    def _run(self, info: RunInfo) -> RunDir:
+        return RunDir(self._root / info.id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to stop what runs, and to judge, resume or put away what has ended; of a list
+        without a run only what needs none."""
+        info = self._selected
+        if action == "open_rollouts":
+            return info is not None and info.kind != "sft"
+        if action == "compare":
+            return info is not None or len(self.marks) > 1
+        if action in _FOR_ANY:
+            return info is not None
+        if action in _ON_TARGETS:
+            return any(_allows(action, target) for target in self._targets)
+        return action not in _FOR_ENDED or (info is not None and info.state.has_ended)
+
+    @on(RunList.Opened)
+    def action_open_run(self) -> None:
+        self._open(OpenRun)
+
+    def action_verdict(self) -> None:
+        self._open(OpenVerdict)
+
+    def action_log_entry(self) -> None:
+        self._open(OpenLogEntry)
+
+    def action_findings(self) -> None:
+        self._open(OpenFindings)
+
+    def action_open_rollouts(self) -> None:
+        self._open(OpenRollouts)
+
+    def _open(
+        self, what: type[OpenRun | OpenVerdict | OpenLogEntry | OpenRollouts | OpenFindings]
+    ) -> None:
+        if (info := self._selected) is not None:
+            self.post_message(what(self._run(info)))
+
+    def action_leftovers(self) -> None:
+        self.post_message(OpenLeftovers())
+
+    def action_stop(self) -> None:
+        if not (targets := self._agreed("stop")):
+            return
+        runs = self._with_states(targets)
+
+        def ask() -> None:
+            self.app.push_screen(ConfirmStop(runs), self._say_stopping)
+
+        when_trusted(self, [run for run, _ in runs], ask)
+
+    def _say_stopping(self, answer: str | None) -> None:
+        if answer:
+            self.notify(answer, markup=False)
+
+    def action_resume(self) -> None:
+        if not (targets := self._agreed("resume")):
+            return
+        runs = self._with_states(targets)
+        ask = ConfirmResume(runs)
+
+        def answered(choice: str | None) -> None:
+            if choice is not None:
+                steps = [
+                    (self._run(info), step) for info, step in zip(targets, ask.steps, strict=True)
+                ]
+                names = ", ".join(f"{run.id} from step {step}" for run, step in steps)
+                self.notify(f"Resuming {names} ...", markup=False)
+                self._resume(steps)
+
+        def question() -> None:
+            self.app.push_screen(ask, answered)
+
+        when_trusted(self, [run for run, _ in runs], question, executes=True)
+
+    @work(thread=True, group="deeds", exit_on_error=False)
+    def _resume(self, steps: Sequence[tuple[RunDir, int]]) -> None:
+        from engine.launch.resume import resume
+
+        for run, step in steps:
+            try:
+                warnings = resume(run, step or None).warnings
+            except (UsageError, OSError) as error:
+                self.app.post_message(Tell(str(error), failed=True))
+                continue
+            if warnings:
+                self.app.post_message(Tell("\n".join(warnings)))
+            if len(steps) == 1:
+                self.post_message(OpenRun(run))
+        self._feed.look_now()
+
+    def action_remove(self) -> None:
+        if not (targets := self._agreed("remove")):
+            return
+        runs = [self._run(info) for info in targets]
+
+        def answered(choice: str | None) -> None:
+            if choice is not None:
+                self._remove(runs, choice)
+
+        def ask() -> None:
+            self.app.push_screen(ConfirmRemoval(runs, self._root), answered)
+
+        when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
+
+    @work(thread=True, group="deeds", exit_on_error=False)
+    def _remove(self, runs: Sequence[RunDir], choice: str) -> None:
+        for run in runs:
+            try:
+                self.app.post_message(Tell(_put_away(run, self._root, choice)))
+            except (UsageError, OSError) as error:
+                self.app.post_message(Tell(str(error), failed=True))
+        self._feed.look_now()
+
+    def action_back(self) -> None:
+        """Out of the filter, the marks, and then to where the person came from; from the first
+        screen there is only the way out."""
+        if self.query_one(FilterBar).has_class("-open"):
+            self.query_one(FilterBar).close()
+            self.query_one(RunList).focus()
+            return
+        if self.marks:
+            self.marks.clear()
+            self._listing_changed()
+            return
+        if len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+            return
+        text = "Runs go on without the screen."
+        ask = Confirm("quit?", text, [Answer("y", "quit")], "stay")
+        self.app.push_screen(ask, self._quit)
+
+    async def _quit(self, answer: str | None) -> None:
+        if answer:
+            await self.run_action("app.leave")
+
+    def action_select(self, index: int) -> None:
+        self.query_one(RunList).action_go(index)
+
+    def action_cursor_down(self) -> None:
+        self.query_one(RunList).action_move(1)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(RunList).action_move(-1)
+
+
+def _offers(info: RunInfo) -> tuple[bool, bool, str]:
+    """What decides about the keys that make sense for a run."""
+    return info.state.has_ended, info.state.went_well, info.kind
+
+
+def _allows(action: str, info: RunInfo) -> bool:
+    """Whether an action can be done with a run: stop what is active, the others what has ended."""
+    if action == "resume" and info.state.went_well:
+        return False
+    return info.state.has_ended == (action != "stop")
+
+
+def _put_away(run: RunDir, root: Path, choice: str) -> str:
+    """Do what was answered; says in words what became of the run."""
+    if choice == ARCHIVE:
+        archive(run)
+        return f"Archived {run.id}.\nTo bring it back: grubrics-tui archive --undo {run.id}"
+    finish_deletions(root)
+    plan = plan_deletion(run, root)
+    freed = delete(plan, checkpoints=choice == DELETE_ALL and bool(plan.checkpoints.entries))
+    return f"Deleted {run.id}: {memory(freed)} freed."

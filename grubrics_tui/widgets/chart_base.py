@@ -1,0 +1,77 @@
+"""A picture of a run along its steps that shares a view with the others on its screen."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from engine.history.columns import Column
+from grubrics_tui.drawing.legend import Look
+from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.spans import Row
+from grubrics_tui.drawing.view import View
+from grubrics_tui.widgets.span_widget import Drawn
+
+
+class Viewed(Drawn):
+    """Base of charts. A ``ChartScreen`` gives it the view; what it draws, subclasses say."""
+
+    class Joined(Message):
+        """A chart was put on the screen and wants to know the view."""
+
+        def __init__(self, chart: Viewed) -> None:
+            super().__init__()
+            self.chart = chart
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.view = View()
+        self._version: object = None
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.post_message(self.Joined(self))
+
+    def look(self, view: View) -> None:
+        """Show this part of the data, in this way."""
+        if view != self.view:
+            self._view_changed(self.view, view)
+            self.view = view
+            self.redraw(self._hint)
+
+    def extent(self) -> Range | None:
+        """From the first to the last place, in units of the view's axis; None without data."""
+        raise NotImplementedError
+
+    @property
+    def clock(self) -> Column | None:
+        """When each step was logged."""
+        raise NotImplementedError
+
+    def next_place(self, cells: int) -> float | None:
+        """Where the cursor goes that many columns of the screen, or rows of the table, from where
+        it is; it stands on entries only. None without data."""
+        raise NotImplementedError
+
+    def end_place(self, newest: bool) -> float | None:
+        """The first or the newest entry."""
+        extent = self.extent()
+        return None if extent is None else extent.high if newest else extent.low
+
+    def _view_changed(self, before: View, after: View) -> None:
+        """Something to keep of the old view."""
+
+    def _is_new(self, version: object, hint: str) -> bool:
+        """Whether this is other data than those that are shown; remembers it."""
+        if version == self._version and hint == self._hint:
+            return False
+        self._version = version
+        return True
+
+    @property
+    def _look(self) -> Look:
+        return Look(self.ascii_only, self.colourless)
+
+    def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:
+        """The head cut to what leaves the picture most of the room, and the rows that remain."""
+        most = max(1, height // 3)
+        return head[:most], max(0, height - min(len(head), most))

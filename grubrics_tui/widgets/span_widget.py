@@ -1,0 +1,159 @@
+"""A widget that draws itself line by line and keeps what it drew until something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
+
+from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.widgets.cached_lines import Still
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Drawn(Still, Widget):
+    """Base of everything that is drawn from spans. Subclasses implement ``draw``."""
+
+    DEFAULT_CSS = "Drawn { height: 1fr; }"
+
+    can_focus = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._picture: list[Row] = []
+        self._strips: list[Strip] | None = None
+        self._styles: _Styles | None = None
+        self._hint = ""
+        self._drawn_for = Size(0, 0)
+        self._is_stale = False
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """The picture; may have fewer rows than ``height``."""
+        raise NotImplementedError
+
+    def redraw(self, hint: str = "") -> None:
+        """Draw again; ``hint`` is shown in the middle when the picture is empty.
+
+        Only lines that differ are looked at by the compositor.
+        """
+        self._hint = hint
+        if not self.is_on_screen:
+            # Drawn when it is shown: until then it costs nothing.
+            self._strips, self._is_stale = None, True
+            return
+        if self._strips is None:
+            self._restyle()
+            return
+        kept = self._strips
+        self._strips = self._draw(kept)
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y, (old, new) in enumerate(zip_longest(kept, self._strips))
+            if old is not new
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def _restyle(self) -> None:
+        """Draw everything again, when it is next looked at."""
+        self._strips = self._styles = None
+        self.refresh()
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def notify_style_update(self) -> None:
+        """The stylesheet gave this widget other colours."""
+        super().notify_style_update()
+        self._styles = None
+
+    def on_show(self, event: events.Show) -> None:
+        if self._is_stale:  # Else what was drawn before is still right.
+            self.refresh()
+
+    def refresh(self, *regions: Region, **options: Any) -> Self:
+        self._is_stale = False
+        return super().refresh(*regions, **options)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Comes too when a widget is shown again in its old size."""
+        if self.size != self._drawn_for:
+            self._restyle()
+
+    def render_line(self, y: int) -> Strip:
+        if self._strips is None:
+            self._strips = self._draw()
+        if y < len(self._strips):
+            return self._strips[y]
+        return Strip.blank(self.size.width, self.rich_style)
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether the terminal cannot show braille and block characters."""
+        return bool(getattr(self.app, "ascii_only", False))
+
+    @property
+    def colourless(self) -> bool:
+        """Whether shapes have to say what colours would."""
+        return self.ascii_only or self.app.no_color
+
+    def _theme_changed(self, theme: Theme) -> None:
+        self._styles = None
+        self._restyle()
+
+    def _draw(self, kept: Sequence[Strip] = ()) -> list[Strip]:
+        """``kept`` are the strips of the picture before, for the lines that stay as they are."""
+        width, height = self._drawn_for = self.size
+        rows = self.draw(width, height)
+        if not any(rows):
+            rows = self._hinted(width, height)
+        before, self._picture = self._picture, rows[:height]
+        if self._styles is None:
+            self._styles, kept = _Styles(self.rich_style, self.app.theme_variables), ()
+        same = [old == new for old, new in zip(before, self._picture, strict=False)]
+        return [
+            kept[y] if y < len(kept) and same[y : y + 1] == [True] else self._strip(row)
+            for y, row in enumerate(self._picture)
+        ]
+
+    def _hinted(self, width: int, height: int) -> list[Row]:
+        """The hint in the middle of nothing, where it has room."""
+        rows: list[Row] = [[] for _ in range(height)]
+        lines = wrap(self._hint, max(1, width - 2), break_long_words=False)
+        if len(lines) <= height and all(len(line) < width for line in lines):
+            for row, line in enumerate(lines, (height - len(lines) + 1) // 2):
+                rows[row] = [Span(line.center(width), "quiet")]
+        return rows
+
+    def _strip(self, row: Row) -> Strip:
+        assert self._styles is not None
+        styles = self._styles
+        segments = [Segment(span.text, styles[span.ink, span.paper, span.bold]) for span in row]
+        return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, styles.base)
+
+
+class _Styles(dict[tuple[str, str, bool], Style]):
+    """The style of each kind of span in a picture, worked out once."""
+
+    def __init__(self, base: Style, colours: Mapping[str, str]) -> None:
+        super().__init__()
+        self.base, self._colours = base, colours
+
+    def __missing__(self, kind: tuple[str, str, bool]) -> Style:
+        ink, paper, bold = kind
+        style = Style(
+            color=self._colours.get(ink), bgcolor=self._colours.get(paper), bold=bold or None
+        )
+        self[kind] = self.base + style
+        return self[kind]
