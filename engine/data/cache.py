@@ -17,9 +17,8 @@ from typing import Any
 
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
-from engine.data.adapters import Example
+from engine.data.adapters.base import Example, id_text
 from engine.rubrics.gold import gold_problem
-from engine.rubrics.ids import id_text
 
 _ID_FIELDS = ("question_id", "prompt_id")
 

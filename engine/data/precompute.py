@@ -20,9 +20,9 @@ from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
 from engine.data.adapters import ADAPTERS, Example, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
-from engine.judge import Judge, ScoringError, make_judge
+from engine.judge.interface import Judge, ScoringError
+from engine.judge.settings import JudgeSettings, make_judge
 from engine.rubrics.gold import FEWEST_ANSWERS
-from engine.rubrics.settings import JudgeSettings
 
 _LEAST = {
     "num_evals": 1,

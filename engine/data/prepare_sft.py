@@ -20,8 +20,8 @@ from engine.base.errors import UsageError, guarded
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.healthbench import read_completions
 from engine.data.holdout import asked_again, write_holdout
-from engine.rubrics.points import has_wanted_sum, scaled_to_sum
 from engine.rubrics.prompts import rubric_messages
+from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum
 
 Points = Literal["scaled", "as_given"]
 Subset = Literal["all", "no_answers", "with_answers"]

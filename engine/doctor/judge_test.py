@@ -19,12 +19,12 @@ from engine.doctor.rewards.outcome import finer
 from engine.doctor.rewards.remedies import remedies
 from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.judge.base import ScoringError
 from engine.judge.credentials import find_credentials
+from engine.judge.interface import ScoringError
+from engine.judge.settings import JudgeSettings
 from engine.judge.trial import Probe, Trial, Verdicts, try_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
-from engine.rubrics.settings import JudgeSettings
 
 _OFFICIAL = "https://api.openai.com"
 ENDPOINT_VARIABLES = ("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE", "OPENAI_BASE_URL")

@@ -1,6 +1,1 @@
-"""Judges: who scores the answers with a rubric."""
-
-from engine.judge.base import ErrorKind, Judge, JudgeResult, ScoringError
-from engine.judge.factory import make_judge
-
-__all__ = ["ErrorKind", "Judge", "JudgeResult", "ScoringError", "make_judge"]
+"""Judges: language models, or the offline stand-in, that score answers with a rubric."""

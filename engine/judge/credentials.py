@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
-from engine.rubrics.settings import JudgeSettings
+from engine.judge.settings import JudgeSettings
 
 NO_KEY = "unused"
 DEFAULT_API_VERSION = "2024-12-01-preview"

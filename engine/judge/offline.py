@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from engine.judge.base import JudgeResult
+from engine.judge.interface import JudgeResult
 from engine.judge.slots import LocalSlots, Slots
 from engine.rubrics.rubric import RubricItem, parse_rubric
 

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.base.stats import percentile
-from engine.judge.base import Judge, JudgeResult
-from engine.judge.factory import make_judge
-from engine.rubrics.settings import JudgeSettings
+from engine.judge.interface import Judge, JudgeResult
+from engine.judge.settings import JudgeSettings, make_judge
 
 
 @dataclass(frozen=True)

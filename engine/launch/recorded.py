@@ -17,7 +17,7 @@ from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
 from engine.history.reward_records import Verdict, text_of
 from engine.host.surroundings import edited_files
-from engine.judge.factory import make_judge
+from engine.judge.settings import JudgeSettings, make_judge
 from engine.launch.child import recipe_of
 from engine.launch.telling_step import telling_step
 from engine.launch.twin import require_here
@@ -26,8 +26,8 @@ from engine.recipe.executed import require_own_code
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
 from engine.reward.custom import custom_score, question_of
+from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.runs.rundir import RunDir
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]

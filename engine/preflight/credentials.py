@@ -11,11 +11,11 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.writers import foreign_writer
 from engine.judge.credentials import CleartextError, Credentials, find_credentials
+from engine.judge.settings import JudgeSettings
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.recipe.cleartext import cleartext_complaints
 from engine.recipe.env_file import way_on
 from engine.recipe.scoring import asks_judge, scorer
-from engine.rubrics.settings import JudgeSettings
 
 ID = "credentials"
 

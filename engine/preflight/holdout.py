@@ -18,13 +18,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from engine.base import jsonl
+from engine.data.adapters.base import id_text
 from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import split_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.rubrics.ids import id_text
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"

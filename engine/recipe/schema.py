@@ -10,7 +10,8 @@ from pydantic_core import PydanticCustomError
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
 from engine.findings.families import ALARMS, instead_of
-from engine.rubrics.settings import JudgeSettings, RewardSettings
+from engine.judge.settings import JudgeSettings
+from engine.reward.formula import RewardSettings
 
 Kind = Literal["sft", "grpo"]
 _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from engine.judge.base import ScoringError
+from engine.judge.interface import ScoringError
 from engine.own_reward.process import RewardCallError, RewardTimeoutError
 from engine.reward.scoring import RolloutScore
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.judge.base import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
-from engine.reward.reward import RewardParts, reward_parts, total_reward
+from engine.judge.interface import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
+from engine.reward.formula import RewardParts, RewardSettings, reward_parts, total_reward
 from engine.rubrics.gold import gold_problem
-from engine.rubrics.settings import RewardSettings
 from engine.rubrics.thoughts import without_thoughts
 
 VERIFIABLE_SOURCES = frozenset({"gsm8k", "math", "medqa", "medmcqa"})

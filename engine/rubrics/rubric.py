@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _NUMBER = r"(?P<points>[-+\u2212]?\d+(?:\.\d+)?)"
 _LEAD = r"^\s*(?:[-*\u2022+]\s+|\d+[.)]\s+)?"
@@ -16,6 +17,11 @@ _FORWARD = re.compile(rf"{_LEAD}{_POINTS}{_BREAK}{_ITEM}(?P<text>.*)$", re.IGNOR
 _REVERSED = re.compile(rf"{_LEAD}{_ITEM}(?P<text>.*?){_BREAK}{_POINTS}\s*$", re.IGNORECASE)
 _POINTS_ALONE = re.compile(rf"{_LEAD}{_POINTS}(?:{_BREAK})?\s*$", re.IGNORECASE)
 _ITEM_ALONE = re.compile(rf"{_LEAD}{_ITEM}(?P<text>.*)$", re.IGNORECASE)
+
+WANTED_SUM = 10.0
+"""What ``engine.rubrics.prompts.SYSTEM`` asks for."""
+_STEPS = (10, 100, 1000)
+"""Parts of a point that points are rounded to, the coarsest first."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,36 @@ def parse_rubric(text: str) -> tuple[RubricItem, ...]:
 def format_rubric(items: Iterable[RubricItem]) -> str:
     """The canonical text of ``items``; ``parse_rubric`` reads it back unchanged."""
     return "\n".join(f"Points: {_plain(item.points)}, Item: {item.criterion}" for item in items)
+
+
+def has_wanted_sum(text: str) -> bool:
+    """Whether the points sum to 10; also a text that holds no points at all."""
+    items = parse_rubric(text)
+    return not items or math.isclose(sum(item.points for item in items), WANTED_SUM, abs_tol=1e-6)
+
+
+def scaled_to_sum(text: str) -> str | None:
+    """The rubric with its points in the same proportions and of the sum 10.
+
+    Unchanged when they sum to that already. None when their sum is 0 or less, which no scale
+    mends. Points are rounded to tenths, or finer where an item would lose its own, and what is
+    left over goes to the largest item.
+    """
+    if has_wanted_sum(text):
+        return text
+    items = parse_rubric(text)
+    total = sum(item.points for item in items)
+    if total <= 0:
+        return None
+    for step in _STEPS:
+        parts = [round(item.points * WANTED_SUM / total * step) for item in items]
+        if all(part or not item.points for part, item in zip(parts, items, strict=True)):
+            break
+    largest = max(range(len(parts)), key=lambda index: parts[index])
+    parts[largest] += round(WANTED_SUM * step) - sum(parts)
+    return format_rubric(
+        replace(item, points=part / step) for item, part in zip(items, parts, strict=True)
+    )
 
 
 def _header(line: str) -> tuple[float, str] | None:

@@ -45,7 +45,9 @@ _LIBRARY = re.compile(
     r"|zygote\.py|default_worker\.py|contextlib\.py|signal\.py|transfer_queue"
     r"|own_reward/wire\.py)(?:[/:]|$)"
 )
-_JUDGE = re.compile(r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|rubrics/judge)/")
+_JUDGE = re.compile(
+    r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|engine/judge|rubrics/judge)/"
+)
 _REMOTE = re.compile(
     r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py|own_reward/wire\.py)"
     r"(?:[/:]|$)"

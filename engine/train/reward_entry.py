@@ -21,11 +21,11 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.base import jsonl
 from engine.base.masking import mask_data
-from engine.judge.base import ScoringError
-from engine.judge.factory import make_judge
+from engine.judge.interface import ScoringError
+from engine.judge.settings import JudgeSettings, make_judge
 from engine.reward.custom import custom_score, own_record
+from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics.settings import JudgeSettings, RewardSettings
 from engine.train import overlong
 from engine.train.agent_loop import SPLIT
 from engine.train.overlong import Overlong

@@ -15,8 +15,8 @@ from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
+    from engine.judge.settings import JudgeSettings
     from engine.launch.recorded import Again, Recorded, Replay
-    from engine.rubrics.settings import JudgeSettings
 
 _MOST_LINES = 12
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any, Literal, Protocol
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.rubrics.ids import id_text
 
 DomainType = Literal["open_rubric", "verifiable"]
 
@@ -99,6 +99,20 @@ def id_field(row: Mapping[str, Any], field: str) -> str:
     if name is None:
         raise ValueError(f"{field} is {_shortened(row[field])}, no id")
     return name
+
+
+def id_text(value: Any) -> str | None:
+    """An id as text; None for what names nothing.
+
+    1 and 1.0 are one id: a table with a gap in a column of whole numbers holds floats.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return str(int(value)) if value.is_integer() else str(value)
+    return str(value) or None
 
 
 def _shortened(value: Any) -> str:

@@ -15,7 +15,7 @@ from engine.doctor.metrics import MetricContext
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.remedies import remedies
 from engine.doctor.text.rules import RULES, Role, load_rules, read_yaml
-from engine.judge.retry import RETRYABLE
+from engine.judge.api import RETRYABLE
 
 _ENGINE = Path(engine.__file__).parent
 _DOCTOR = _ENGINE / "doctor"

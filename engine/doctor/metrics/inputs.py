@@ -10,7 +10,7 @@ times above it.
 Ruled out: short prompts whose lengths vary, within a batch too; a limit that is unknown, or to
 which rows were filtered; rewards without any usual span, and a success that is rare.
 Source: grubrics history (a prompt stored as a JSON string is read letter by letter: 3 tokens in
-every step); the reward's formula in ``engine.reward.reward``.
+every step); the reward's formula in ``engine.reward.formula``.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _impossible(run: Run) -> Iterator[Finding]:
             (run.seen(f"{series.name} beyond {figure(limit)}", series.step(first), worst=worst),),
             (Remedy("Look at that rollout's reward parts: which term is too large?"),),
             series.step(first),
-            source="engine.reward.reward",
+            source="engine.reward.formula",
         )
 
 

@@ -13,7 +13,7 @@ def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
     """None where another reward function is used or the weights are not known.
 
     Best: alignment 1 and all of the information bonus. Worst: alignment -1, no spread, and a
-    rubric as long as a response may be (see ``engine.reward.reward``).
+    rubric as long as a response may be (see ``engine.reward.formula``).
     """
     if recipe.get("reward.custom_reward_function.path"):
         return None

@@ -19,7 +19,7 @@ _TEST = Remedy(
 
 
 def remedies(kind: str, context: MetricContext, refused: float = 0.5) -> Cures:
-    """For an error kind of ``engine.judge.base`` or one of the finer ones read here.
+    """For an error kind of ``engine.judge.interface`` or one of the finer ones read here.
 
     ``refused`` is the share of the calls that fail so.
     """

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
-from engine.judge import JudgeResult, make_judge
-from engine.judge.api import make_api_judge
-from engine.judge.base import Tokens
-from engine.judge.retry import Backoff
+from engine.judge.api import Backoff, make_api_judge
+from engine.judge.interface import JudgeResult, Tokens
+from engine.judge.settings import JudgeSettings, make_judge
 from engine.judge.slots import LocalSlots
-from engine.rubrics.settings import JudgeSettings
 from tests.engine.judge.server import GOOD, JudgeServer, Reply, judge_server
 
 QUICK = Backoff(first_s=0.01, rate_limit_s=0.01)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.judge.credentials import find_credentials
-from engine.rubrics.settings import JudgeSettings
+from engine.judge.settings import JudgeSettings
 
 AZURE = JudgeSettings(provider="azure")
 OPENAI = JudgeSettings(provider="openai")

@@ -19,8 +19,8 @@ WORKER = textwrap.dedent(
     """
     import asyncio, sys
     from pathlib import Path
-    from engine.judge import make_judge
-    from engine.rubrics.settings import JudgeSettings
+    from engine.judge.settings import make_judge
+    from engine.judge.settings import JudgeSettings
 
     async def main(url, slots):
         settings = JudgeSettings(provider="openai", base_url=url, max_concurrent=3)

@@ -15,8 +15,8 @@ from engine.judge.offline import OfflineKeywordJudge
 from engine.launch.launcher import manifest, plan
 from engine.launch.recorded import Replay, recorded, replay
 from engine.recipe.frozen import pinned_recipe
+from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, score_rollout
-from engine.rubrics.settings import RewardSettings
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.judge import JudgeResult, ScoringError
+from engine.judge.interface import JudgeResult, ScoringError
 from engine.judge.offline import OfflineKeywordJudge
+from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics.settings import RewardSettings
 from engine.rubrics.thoughts import without_thoughts
 
 ITEM = RewardItem(

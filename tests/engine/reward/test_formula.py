@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.reward.reward import average_ranks, reward_parts, spearman, total_reward
-from engine.rubrics.settings import RewardSettings
+from engine.reward.formula import (
+    RewardSettings,
+    average_ranks,
+    reward_parts,
+    spearman,
+    total_reward,
+)
 
 GOLD = [0.92, 0.65, 0.20, 0.35, 0.88, 0.51]
 

@@ -1,10 +1,15 @@
-"""Settings of the judge and of the reward, as they stand in a recipe."""
+"""The ``judge`` section of a config, and the judge that it names."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from engine.judge.interface import Judge
+from engine.judge.slots import make_slots
 
 Provider = Literal["offline", "azure", "openai"]
 
@@ -32,17 +37,17 @@ class JudgeSettings(BaseModel):
     """... and that it writes, a reasoning model's thoughts included."""
 
 
-class RewardSettings(BaseModel):
-    """Weights of the reward's terms (see ``engine.reward.reward``).
+def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str, str]) -> Judge:
+    """The judge that ``settings`` names; raises UsageError when credentials are missing.
 
-    ``use_contrastive`` is decided when a parquet file is prepared; the file records the value
-    it was made with, so a run can be checked against it.
+    All processes that pass the same ``slots_dir`` share ``settings.max_concurrent`` calls in
+    flight; None bounds this process alone.
     """
+    slots = make_slots(slots_dir, settings.max_concurrent)
+    if settings.provider == "offline":
+        from engine.judge.offline import OfflineKeywordJudge
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+        return OfflineKeywordJudge(slots)
+    from engine.judge.api import make_api_judge
 
-    lambda_len: float = Field(0.1, ge=0)
-    lambda_info: float = Field(0.3, ge=0)
-    lambda_defense: float = Field(0.3, ge=0)
-    char_threshold: int = Field(3000, ge=1)
-    use_contrastive: bool = True
+    return make_api_judge(settings, slots, env)

@@ -12,10 +12,26 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.rubrics.settings import RewardSettings
+from pydantic import BaseModel, ConfigDict, Field
 
 PASS_MARK = 0.5
 ENOUGH_SPREAD = 0.2
+
+
+class RewardSettings(BaseModel):
+    """Weights of the reward's terms.
+
+    ``use_contrastive`` is decided when a parquet file is prepared; the file records the value
+    it was made with, so a run can be checked against it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    lambda_len: float = Field(0.1, ge=0)
+    lambda_info: float = Field(0.3, ge=0)
+    lambda_defense: float = Field(0.3, ge=0)
+    char_threshold: int = Field(3000, ge=1)
+    use_contrastive: bool = True
 
 
 @dataclass(frozen=True)
