@@ -33,7 +33,7 @@ from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.presets import load_presets
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
-from engine.doctor.metrics.canary import DIFFERENCE
+from engine.doctor.metrics.rules.weight_sync import DIFFERENCE
 from engine.findings.finding import Finding
 from engine.history.train_log import read_steps
 from engine.runs.rundir import RunDir

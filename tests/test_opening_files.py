@@ -30,7 +30,7 @@ FILES = (
     "engine/launch/resume.py",
     "engine/launch/guard.py",
     "engine/doctor/console.py",
-    "engine/doctor/told.py",
+    "engine/doctor/already_known.py",
 )
 OPENING = frozenset(
     {"open", "read_text", "write_text", "read_bytes", "write_bytes", "copyfile", "touch"}

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.doctor.join import by_records, joined
 from engine.doctor.log_doctor import LogDoctor, source_of
+from engine.doctor.merge import by_records, joined
 from engine.doctor.text.findings import findings, read_log
 from engine.findings.finding import Finding
 from engine.history.train_log import Step
@@ -29,7 +29,7 @@ def diagnose_file(path: Path) -> list[Finding]:
 
 def diagnose_run(run: RunDir) -> list[Finding]:
     """Findings of a run's newest attempt: its console, its series, its rewards."""
-    from engine.doctor.fitting import fitting
+    from engine.doctor.fit_remedies import fitting
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import with_end, with_resume
     from engine.doctor.stalled import stall_findings

@@ -15,8 +15,8 @@ from engine.base.masking import mask_url
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import CLASSES
-from engine.doctor.rewards.outcome import finer
 from engine.doctor.rewards.remedies import remedies
+from engine.doctor.rewards.rollout_record import finer
 from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.judge.credentials import find_credentials

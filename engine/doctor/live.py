@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.doctor.already_known import begin_of
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.fitting import fitting
-from engine.doctor.join import by_records, joined
-from engine.doctor.metrics.order import rooted
+from engine.doctor.fit_remedies import fitting
+from engine.doctor.merge import by_records, joined
+from engine.doctor.metrics.root_cause import rooted
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import with_end, with_resume
 from engine.doctor.stalled import stall_findings
-from engine.doctor.told import begin_of
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
 from engine.history.live import RunWatch
@@ -72,7 +72,7 @@ class RunFollower:
         state = self._read(stopped)
         if self._data is None:
             # A checklist's modules are of no use to who only wants a doctor.
-            from engine.doctor.config.files import data_findings
+            from engine.doctor.data_findings import data_findings
 
             self._data = data_findings(self._run)
         return state, self._doctor.look(state, self._columns, stopped, self._data)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, with_meanings
-from engine.doctor.framework import framework_of, in_terms_of, is_ours
-from engine.doctor.join import joined
+from engine.doctor.merge import joined
 from engine.doctor.text.findings import findings
+from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
 from engine.findings.finding import Finding
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.doctor.metrics import context_of, metric_findings
-from engine.doctor.metrics.order import rooted
+from engine.doctor.metrics.root_cause import rooted
 from engine.doctor.rewards import RewardDiagnosis, joined
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
@@ -38,6 +38,6 @@ class NumberDiagnosis:
 def number_findings(run: RunDir, state: RunState, columns: Columns) -> list[Finding]:
     """What the numbers of a run show, and the data it was trained on, once."""
     # A checklist's modules are of no use to a screen that asks every second.
-    from engine.doctor.config.files import data_findings
+    from engine.doctor.data_findings import data_findings
 
     return rooted([*NumberDiagnosis(run).findings(state, columns), *data_findings(run)])

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from engine.doctor.already_known import ToldBefore
 from engine.doctor.live import RunFollower
-from engine.doctor.told import ToldBefore
 from engine.findings.finding import Finding
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.notice import notify

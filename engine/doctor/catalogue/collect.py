@@ -10,7 +10,7 @@ from pathlib import Path
 import engine
 from engine.doctor.catalogue.entry import HOLE, Entry, Shape
 from engine.doctor.catalogue.source import Source
-from engine.doctor.config.files import QUESTIONS
+from engine.doctor.data_findings import QUESTIONS
 from engine.doctor.metrics import MetricContext
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.remedies import remedies
@@ -20,7 +20,7 @@ from engine.judge.api import RETRYABLE
 _ENGINE = Path(engine.__file__).parent
 _DOCTOR = _ENGINE / "doctor"
 _SHARED = (_ENGINE / "findings/remedy_builders.py", _DOCTOR / "metrics/judge_limit.py")
-_CODE = ("metrics", "rewards", "config")
+_CODE = ("metrics", "metrics/rules", "rewards")
 _NO_SYMPTOM = "healthy_noise"
 
 
@@ -33,7 +33,7 @@ def entries() -> list[Entry]:
 def shapes() -> list[Shape]:
     """What the rules that are code look for, one for each file that has rules."""
     found = [source.shape() for source in _sources() if any(source.entries())]
-    return [*found, Source.read(_DOCTOR / "config" / "files.py", _SHARED).shape()]
+    return [*found, Source.read(_DOCTOR / "data_findings.py", _SHARED).shape()]
 
 
 def _sources() -> Iterator[Source]:
@@ -105,4 +105,4 @@ def _of_checklist() -> Iterator[Entry]:
     for ask, id, title in QUESTIONS:
         asked = (ask.__doc__ or "").strip().split("\n")[0]
         cause = f"The checklist's question '{ask.__module__.rpartition('.')[2]}': {asked}"
-        yield Entry(id, "error or info", title, cause, (_PROPOSED,), shape="config/files")
+        yield Entry(id, "error or info", title, cause, (_PROPOSED,), shape="doctor/data_findings")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.shape import Floats
+from engine.doctor.metrics.series_stats import Floats
 from engine.findings.finding import Evidence, Finding
 from engine.findings.run_context import MetricContext
 from engine.history.columns import Columns

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.doctor.metrics.limits import reward_range
-from engine.doctor.metrics.order import rooted
+from engine.doctor.metrics.root_cause import rooted
 from engine.doctor.rewards import failures, flat, gold
 from engine.doctor.rewards.reader import RewardTallies
 from engine.findings.finding import Finding

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.outcome import Rollout
 from engine.doctor.rewards.remedies import remedies
-from engine.doctor.rewards.tally import Tally
+from engine.doctor.rewards.rollout_record import Rollout
+from engine.doctor.rewards.step_counts import Tally
 from engine.findings.finding import Finding, Severity
 from engine.findings.run_context import MetricContext
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.outcome import Rollout
-from engine.doctor.rewards.tally import Tally
+from engine.doctor.rewards.rollout_record import Rollout
+from engine.doctor.rewards.step_counts import Tally
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.tally import Tally
+from engine.doctor.rewards.step_counts import Tally
 from engine.findings.finding import Change, Finding, Remedy, Severity
 
 _USELESS = 0.1

@@ -9,8 +9,8 @@ import orjson
 
 from engine.base import jsonl
 from engine.base.growing import GrowingRecords
-from engine.doctor.rewards.outcome import read
-from engine.doctor.rewards.tally import Tally
+from engine.doctor.rewards.rollout_record import read
+from engine.doctor.rewards.step_counts import Tally
 
 _KEPT_STEPS = 2000
 _OPEN_STEPS = 2

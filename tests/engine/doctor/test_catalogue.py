@@ -16,7 +16,7 @@ from engine.doctor.catalogue.source import Source
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.doctor.metrics.findings import RULES
+from engine.doctor.metrics.apply_rules import RULES
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.findings.families import FAMILIES, IDS
@@ -113,8 +113,9 @@ def test_every_file_of_rules_is_asked_by_the_product() -> None:
     }
     for shape in shapes():
         folder, name = shape.name.split("/")
-        inside = folder in ("metrics", "rewards", "config")
-        module = f"engine.doctor.{folder}.{name}" if inside else f"engine.{folder}.{name}"
+        inside = {"rules": "doctor.metrics.rules", "metrics": "doctor.metrics"}
+        module = f"engine.{inside.get(folder, folder)}.{name}"
+        module = module.replace("engine.rewards", "engine.doctor.rewards")
         assert module in asked, f"nothing asks {module}"
 
 
@@ -152,7 +153,7 @@ def _imported(code: str) -> Iterator[str]:
 def test_every_rule_on_numbers_is_in_the_table() -> None:
     known = {shape.name for shape in shapes()}
     for rule in RULES:
-        assert "metrics/" + rule.__module__.rpartition(".")[2] in known, rule.__module__
+        assert "rules/" + rule.__module__.rpartition(".")[2] in known, rule.__module__
 
 
 def test_what_a_person_reads_begins_as_a_sentence() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file, joined
-from engine.doctor.join import by_records
+from engine.doctor.merge import by_records
 from engine.findings.finding import Evidence, Finding, Severity
 
 

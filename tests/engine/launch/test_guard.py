@@ -19,7 +19,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.doctor.told import ToldBefore
+from engine.doctor.already_known import ToldBefore
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.metrics.order import rooted
+from engine.doctor.metrics.root_cause import rooted
 from engine.findings.finding import Finding, Severity
 from tests.engine.doctor.metrics.curves import everything
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.fitting import fitting
+from engine.doctor.fit_remedies import fitting
 from engine.doctor.live import LiveDoctor
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.history.columns import Columns

@@ -64,7 +64,7 @@ def _folded(
     if not others:
         return list(told), []
     # numpy: a log without numbers is diagnosed without it.
-    from engine.doctor.metrics.order import follows
+    from engine.doctor.metrics.root_cause import follows
 
     roots, rest = [], list(others)
     for root in told:

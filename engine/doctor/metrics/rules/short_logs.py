@@ -22,13 +22,13 @@ from typing import Literal
 
 import numpy as np
 
-from engine.doctor.metrics.broken import LOSSES, NO_LABELS, WITHOUT_LABELS
-from engine.doctor.metrics.collapse import LENGTH, cut_share
-from engine.doctor.metrics.distilled import is_distilled
-from engine.doctor.metrics.divergence import sums_kl
-from engine.doctor.metrics.flat_reward import one_valued
+from engine.doctor.metrics.rules.collapse import LENGTH, cut_share
+from engine.doctor.metrics.rules.divergence import sums_kl
+from engine.doctor.metrics.rules.flat_reward import one_valued
+from engine.doctor.metrics.rules.nan import LOSSES, NO_LABELS, WITHOUT_LABELS
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import Floats, rounded
+from engine.doctor.metrics.series_stats import Floats, rounded
+from engine.doctor.metrics.teacher import is_distilled
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.history import metrics

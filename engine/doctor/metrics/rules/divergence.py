@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.collapse import since
+from engine.doctor.metrics.rules.collapse import since
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import Floats, late, levels, longest, noise, smooth
+from engine.doctor.metrics.series_stats import Floats, late, levels, longest, noise, smooth
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.history import metrics

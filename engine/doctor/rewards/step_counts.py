@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from engine.doctor.rewards.outcome import Rollout
+from engine.doctor.rewards.rollout_record import Rollout
 
 _TELLING = 3
 _EXAMPLES = 24

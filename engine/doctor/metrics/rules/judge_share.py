@@ -16,7 +16,7 @@ import numpy as np
 from engine.base.times import seconds
 from engine.doctor.metrics.judge_limit import more_calls
 from engine.doctor.metrics.run import Run, Series, percent
-from engine.doctor.metrics.shape import lasting
+from engine.doctor.metrics.series_stats import lasting
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.history import metrics
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import lasting, rounded
+from engine.doctor.metrics.series_stats import lasting, rounded
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.history import metrics

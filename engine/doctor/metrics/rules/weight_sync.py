@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.shape import Mask
+from engine.doctor.metrics.series_stats import Mask
 from engine.findings.finding import Finding, Remedy, Severity
 
 DIFFERENCE = "training/rollout_probs_diff_mean"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from engine.doctor.metrics.run import Run
-from engine.doctor.metrics.shape import late
+from engine.doctor.metrics.series_stats import late
 from engine.history import metrics
 
 _TEACHER = re.compile(r"distill|teacher", re.IGNORECASE)

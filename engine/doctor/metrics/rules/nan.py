@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series
-from engine.doctor.metrics.shape import lasting, longest
+from engine.doctor.metrics.series_stats import lasting, longest
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.history import metrics

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-from engine.doctor.metrics import (
-    broken,
-    canary,
+from engine.doctor.metrics.counted_steps import worded
+from engine.doctor.metrics.root_cause import rooted
+from engine.doctor.metrics.rules import (
     collapse,
-    components,
-    course,
     divergence,
-    few,
     flat_reward,
     forgetting,
-    inputs,
     judge,
     judge_share,
+    nan,
+    no_learning,
     overfit,
-    slow,
-    speed,
-    still,
+    reward_components,
+    run_inputs,
+    short_logs,
+    slow_steps,
+    slower_steps,
+    step_budget,
+    weight_sync,
 )
-from engine.doctor.metrics.order import rooted
 from engine.doctor.metrics.run import Rule, Run
-from engine.doctor.metrics.trainings import last_beginning
-from engine.doctor.metrics.wording import worded
+from engine.doctor.metrics.segments import last_beginning
 from engine.findings.finding import Finding
 from engine.findings.run_context import MetricContext
 from engine.history.columns import Columns
 
 RULES: tuple[Rule, ...] = (
-    inputs.check,
-    canary.check,
-    broken.check,
+    run_inputs.check,
+    weight_sync.check,
+    nan.check,
     flat_reward.check,
-    components.check,
+    reward_components.check,
     collapse.check,
     divergence.check,
     forgetting.check,
-    still.check,
+    no_learning.check,
     overfit.check,
     judge.check,
     judge_share.check,
-    speed.check,
-    slow.check,
-    course.check,
+    slower_steps.check,
+    slow_steps.check,
+    step_budget.check,
 )
 
 
@@ -56,4 +56,4 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     """
     run = Run(columns, context or MetricContext(), last_beginning(columns))
     found = [one for rule in RULES for one in rule(run)]
-    return worded(run, rooted(few.with_few(run, found)))
+    return worded(run, rooted(short_logs.with_few(run, found)))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.framework import Framework, framework_of, in_terms_of
 from engine.doctor.metrics import MetricContext
 from engine.doctor.text.rules import load_rules
+from engine.doctor.trainer_dialects import Framework, framework_of, in_terms_of
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Change, Finding, Remedy, Severity
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.base.times import seconds
 from engine.doctor.metrics.run import Run, Series, percent
-from engine.doctor.metrics.shape import early, lasting
+from engine.doctor.metrics.series_stats import early, lasting
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.history import metrics

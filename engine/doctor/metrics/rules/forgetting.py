@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import decline, drop, early, fall
+from engine.doctor.metrics.series_stats import decline, drop, early, fall
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.history import metrics

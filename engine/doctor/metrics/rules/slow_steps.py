@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 
 from engine.base.times import seconds
-from engine.doctor.metrics import judge_share
 from engine.doctor.metrics.judge_limit import more_calls
+from engine.doctor.metrics.rules import judge_share
 from engine.doctor.metrics.run import Run, Series, percent
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity

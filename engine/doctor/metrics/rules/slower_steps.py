@@ -18,9 +18,9 @@ import numpy as np
 
 from engine.base.times import seconds
 from engine.doctor.metrics.judge_limit import more_calls
-from engine.doctor.metrics.judge_share import waiting_for_rewards
+from engine.doctor.metrics.rules.judge_share import waiting_for_rewards
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import late
+from engine.doctor.metrics.series_stats import late
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.history import metrics

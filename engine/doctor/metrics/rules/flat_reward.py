@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.distilled import is_distilled
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.shape import Mask, lasting, late
+from engine.doctor.metrics.series_stats import Mask, lasting, late
+from engine.doctor.metrics.teacher import is_distilled
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.history import metrics

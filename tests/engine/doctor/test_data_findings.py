@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.fingerprints import fingerprints
-from engine.doctor.config.files import data_findings
+from engine.doctor.data_findings import data_findings
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.places import data_files
 from engine.recipe.recipe import load_recipe

@@ -1,1 +1,0 @@
-"""Findings on the data files that a recipe names."""

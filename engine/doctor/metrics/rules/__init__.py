@@ -1,0 +1,1 @@
+"""What is wrong with a run's metrics, one file per kind of fault."""
