@@ -1,14 +1,33 @@
-"""Where a person is among a run's rollouts: a value that every key press replaces."""
+"""The position in the rollouts of a run, as a value that every key press replaces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Answer, Group, StepRollouts, Visit
+from engine.history.word_diff import Piece
 from grubrics_tui.model.rollout_search import Hit, in_order
+
+GroupKey = tuple[str, int, str]
+"""Split, step and group ID."""
+
+Pair = tuple[int, int]
+"""Two rollouts of a group by number: the shown one, and the one that it is compared with."""
+
+
+@dataclass(frozen=True)
+class GroupTexts:
+    """Prompt, responses and reference answer (``truth``) of a group, read from the files when the
+    group is shown; ``diffs`` as far as they were asked for."""
+
+    key: GroupKey = ("", 0, "")
+    prompt: str = ""
+    texts: Mapping[int, str] = field(default_factory=dict)
+    truth: str = ""
+    diffs: Mapping[Pair, tuple[Piece, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -57,9 +57,7 @@ from grubrics_tui.screens.navigation import (
     OpenRun,
     OpenVerdict,
 )
-from grubrics_tui.screens.rollouts.reading import RolloutReading
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
-from grubrics_tui.screens.rollouts.search import RolloutSearching
 from grubrics_tui.screens.runs.confirm_removal import ConfirmRemoval
 from grubrics_tui.screens.runs.confirm_resume import ConfirmResume
 from grubrics_tui.screens.runs.notes import NotesScreen
@@ -74,8 +72,6 @@ _BASES = (
     ChartScreen,
     Dialog,
     PickOne,
-    RolloutReading,
-    RolloutSearching,
     ScrolledScreen,
 )
 
@@ -280,19 +276,19 @@ async def log_entry(driver: Driver, world: World) -> None:
 
 async def rollouts(driver: Driver, world: World) -> None:
     driver.app.post_message(OpenRollouts(world.day))
-    await arrive(driver, RolloutsScreen, "group 1 of ", "answers   mean 0.")
+    await arrive(driver, RolloutsScreen, "group 1 of ", "mean 0.")
 
 
 async def rollout_text(driver: Driver, world: World) -> None:
     await rollouts(driver, world)
     await driver.press("enter")
-    await driver.shows("prompt", "answer")
+    await driver.shows("prompt", "rollout")
 
 
 async def rollout_diff(driver: Driver, world: World) -> None:
     await rollouts(driver, world)
     await driver.press("d", "j")
-    await driver.shows("answer")
+    await driver.shows("rollout")
 
 
 async def log(driver: Driver, world: World) -> None:

@@ -1,32 +1,43 @@
-"""All that the rollout screen shows, drawn from one value."""
+"""What the rollout screen shows, drawn from one value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 
-from engine.history.rollouts import Answer
-from grubrics_tui.drawing.rollout_layout import Shown
-from grubrics_tui.model.rollout_texts import GroupTexts, Pair
-from grubrics_tui.model.rollout_view import RolloutView
-from grubrics_tui.screens.rollouts.answer_box import AnswerBox
-from grubrics_tui.screens.rollouts.panels import AnswerList, PromptPanel, PromptTrend, RolloutHead
+from engine.history.rollouts import Answer, Visit
+from grubrics_tui.drawing.plot import render
+from grubrics_tui.drawing.rollout_layout import Shown, answer_rows
+from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, widest
+from grubrics_tui.drawing.spans import Row, Span, justify, width_of
+from grubrics_tui.drawing.values import Line, Marks, Plot
+from grubrics_tui.drawing.view import View
+from grubrics_tui.drawing.wrap import clipped, wrapped
+from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
+from grubrics_tui.text.formats import fixed
+from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.scroll_text import ScrollText
+from grubrics_tui.widgets.span_widget import Drawn
 
 
 @dataclass(frozen=True)
 class Scene:
-    """``texts`` is None while those of the group are read; ``frame`` is what all prompts of the
-    step end with; ``pair`` says what is compared with what, None: nothing."""
+    """``texts`` is None while those of the group are read; ``prompt_suffix`` is the text that all
+    prompts of the step end with; ``pair`` are the two rollouts of the diff, if it is shown."""
 
     view: RolloutView
     texts: GroupTexts | None = None
-    frame: str = ""
+    prompt_suffix: str = ""
     note: str = ""
-    sought: str = ""
+    query: str = ""
     whole: bool = False
+    follows: bool = False
+    """Other steps are still being searched for the prompt."""
     pair: Pair | None = None
     weights: Mapping[str, float] | None = None
     formula: str = ""
@@ -44,12 +55,217 @@ class Scene:
             whole=self.whole,
             weights=self.weights,
             formula=self.formula,
-            query=self.sought,
+            query=self.query,
         )
 
 
+class RolloutHead(Drawn):
+    """The run, step and group, and below them the numbers of the group."""
+
+    DEFAULT_CSS = "RolloutHead { height: 2; padding: 0 2; }"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self._run_id = clean_text(run_id)
+        self._view = RolloutView()
+        self._note = ""
+
+    def show(self, view: RolloutView, note: str = "") -> None:
+        self._view, self._note = view, note
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        view = self._view
+        position = self._position()
+        room = width - sum(len(span.text) for span in position) - 2
+        title = [
+            Span(clipped(self._run_id, max(8, room - 11)), bold=True),
+            Span("  rollouts", "quiet"),
+        ]
+        group = view.group
+        facts = group_row(group, view.answers) if group else [Span(self._empty_text(), "quiet")]
+        if view.read is not None and view.read.groups and not view.read.dumped:
+            facts.append(Span("   verl has not dumped this step yet: no advantages", "warning"))
+        return [justify(title, position, width), self._beside(facts, width)]
+
+    def _beside(self, facts: Row, width: int) -> Row:
+        """Sort, filter and status beside the facts; instead of them if only one fits."""
+        view = self._view
+        sort = [Span("sort ", "quiet"), Span(view.sort, "primary")]
+        only = [Span("filter ", "quiet"), Span(clean_text(view.only.text), "mark")]
+        note = [Span(clean_text(self._note), "mark")]
+        shows_note = self._note and not (view.read is None and self._note == self._empty_text())
+        asked = [*([only] if view.only.text else []), *([note] if shows_note else [])]
+        for parts in ([sort, *asked], asked):
+            right = [span for part in parts for span in (Span("   "), *part)][1:]
+            if width_of(facts) + width_of(right) + 2 <= width:
+                return justify(facts, right, width)
+        return [span for part in asked for span in (*part, Span("   "))] or facts
+
+    def _position(self) -> Row:
+        view, read = self._view, self._view.read
+        if read is None:
+            return []
+        kind = "validation at step " if read.split == "val" else "step "
+        last = f" of {view.steps[-1]}" if view.steps else ""
+        row = [Span(kind, "quiet"), Span(str(read.step), "primary", bold=True), Span(last, "quiet")]
+        if view.groups:
+            row += [Span("   group ", "quiet"), Span(str(view.group_number), "primary", bold=True),
+                    Span(f" of {len(view.groups)}", "quiet")]  # fmt: skip
+        if read.attempt > 1:
+            row.append(Span(f"   attempt {read.attempt}", "quiet"))
+        return row
+
+    def _empty_text(self) -> str:
+        view = self._view
+        if view.read is None:
+            return "reading rollouts ..." if view.steps or not self._note else self._note
+        return "no rollouts match the filter" if view.only.text else "no rollouts"
+
+
+class PromptPanel(Drawn):
+    """The end of the prompt, which holds the question."""
+
+    DEFAULT_CSS = """
+    PromptPanel {
+        height: 6; margin: 0 1; padding: 0 1;
+        border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = ""
+
+    def show(self, prompt: str | None, suffix: str, question: str = "") -> None:
+        """``suffix`` are the lines that every prompt of the step ends with.
+
+        ``prompt`` is None while it is read, and empty if no file contains it.
+        """
+        self.border_subtitle = Content(clean_text(f"question {question}" if question else ""))
+        if prompt is None:
+            return
+        text = prompt.rstrip().removesuffix(suffix.rstrip()).rstrip() or prompt
+        self._text = clean_text("\n".join(line for line in text.splitlines() if line.strip()))
+        self.redraw("the prompt is in the dump of this step, which is not written yet")
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if not self._text:
+            return []
+        # Only the end is shown, so only the end is wrapped.
+        end = self._text[-(width * (height + 1)) :]
+        rows = wrapped([Span(end, "foreground")], width)
+        cut = len(rows) > height or len(end) < len(self._text)
+        rows = rows[-height:]
+        if cut and rows:
+            rows[0] = [Span("… ", "axis"), *([Span(clipped(_text_of(rows[0]), width - 2))])]
+        return rows
+
+
+class AnswerList(Drawn):
+    """The rollouts of a group; scrolls to the selected one."""
+
+    DEFAULT_CSS = """
+    AnswerList {
+        width: 44; padding: 0 1; height: 1fr;
+        border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = RolloutView()
+        self._top = 0
+
+    def show(self, view: RolloutView) -> None:
+        self._view = view
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        view, group, answer = self._view, self._view.group, self._view.answer
+        if group is None or answer is None or height < 2:
+            return []
+        answers, room = view.answers, height - 1
+        here, most = answers.index(answer), widest(group.answers)
+        self._top = max(min(self._top, here, max(0, len(answers) - room)), here - room + 1)
+        return [list_head(width)] + [
+            list_row(one, group, width, widest=most, chosen=one is answer,
+                     hit=(group.id, one.rollout) in view.hits, ascii_only=self.ascii_only)
+            for one in answers[self._top : self._top + room]
+        ]  # fmt: skip
+
+
+class PromptTrend(Drawn):
+    """Mean and best reward of one prompt over the steps whose batch contains it."""
+
+    DEFAULT_CSS = """
+    PromptTrend {
+        height: 9; margin: 0 1; padding: 0 1; display: none;
+        border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._visits: tuple[Visit, ...] = ()
+        self._step = 0
+
+    def show(self, visits: tuple[Visit, ...], step: int, hint: str = "") -> None:
+        self._visits, self._step = visits, step
+        here = next((visit for visit in visits if visit.step == step), None)
+        dot = "o" if self.ascii_only else "◆"
+        self.border_title = f"this prompt across steps: line mean, {dot} best"
+        self.border_subtitle = (
+            f"step {step}: mean {fixed(here.mean, 3)}, best {fixed(here.best, 3)}" if here else ""
+        )
+        self.redraw(hint)
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if len({visit.step for visit in self._visits}) < 2:
+            return []
+        steps = np.array([float(visit.step) for visit in self._visits])
+        mean, best = (
+            np.array([np.nan if value is None else value for value in values])
+            for values in (
+                [visit.mean for visit in self._visits], [visit.best for visit in self._visits]
+            )
+        )  # fmt: skip
+        plot = Plot((Line(steps, mean, "mean"),), (Marks(steps, best, "best"),))
+        return render(plot, View(cursor=float(self._step)), width, height,
+                      ascii_only=self.ascii_only)  # fmt: skip
+
+
+def _text_of(row: Row) -> str:
+    return "".join(span.text for span in row)
+
+
+class AnswerBox(ScrollText):
+    """The text of one rollout with its numbers, search hits and differences marked."""
+
+    def show_answer(
+        self,
+        shown: Shown | None,
+        *,
+        position: str = "",
+        rival: int | None = None,
+        keep_place: bool = False,
+    ) -> None:
+        """``position`` is e.g. " · 2 of 8"; ``rival`` is the rollout that it is compared with."""
+        if shown is None:
+            self.border_title, self.border_subtitle = "", ""
+            self.show(lambda width: [])
+            return
+        ascii_only = bool(getattr(self.app, "ascii_only", False))
+        drawn = replace(shown, ascii_only=ascii_only, colourless=self.app.no_color)
+        mark = mark_of(drawn.answer, drawn.group, ascii_only)[0].strip()
+        self.border_title = f"rollout {drawn.answer.rollout} {mark}".rstrip() + position
+        is_diff = drawn.pieces and rival is not None
+        self.border_subtitle = f"diff against rollout {rival}" if is_diff else ""
+        self.show(lambda width: answer_rows(drawn, width), keep_place=keep_place)
+
+
 class RolloutBody(Vertical):
-    """Head, prompt, the answers beside the chosen one and its rival, the prompt's course."""
+    """Head, prompt, list of rollouts, the selected one and its rival, trend of the prompt."""
 
     DEFAULT_CSS = """
     RolloutBody {
@@ -73,7 +289,7 @@ class RolloutBody(Vertical):
         yield PromptTrend()
 
     def on_mount(self) -> None:
-        self.query_one(AnswerList).border_title = "answers"
+        self.query_one(AnswerList).border_title = "rollouts"
         self.query_one(PromptPanel).border_title = "prompt"
 
     @property
@@ -89,27 +305,26 @@ class RolloutBody(Vertical):
         answers.border_subtitle = f"adv = {formula}" if _is_train(view) else ""
         question = view.group.question_id if view.group else ""
         prompt = scene.texts.prompt if scene.texts else None
-        self.query_one(PromptPanel).show(prompt, scene.frame, question)
+        self.query_one(PromptPanel).show(prompt, scene.prompt_suffix, question)
         self._show_answers(scene, keep_place)
         self._show_trend(scene)
 
     def _show_answers(self, scene: Scene, keep_place: bool) -> None:
-        view, place = scene.view, ""
+        view, position = scene.view, ""
         if view.answer is not None:
-            place = f" · {view.answers.index(view.answer) + 1} of {len(view.answers)}"
+            position = f" · {view.answers.index(view.answer) + 1} of {len(view.answers)}"
         shown, pair = scene.shown(view.answer), scene.pair
         if shown is not None and pair is not None and scene.texts is not None:
             shown = replace(shown, pieces=scene.texts.diffs.get(pair))
         rival = pair[1] if pair else None
-        self.answer.tell(shown, place=place, rival=rival, keep_place=keep_place)
+        self.answer.show_answer(shown, position=position, rival=rival, keep_place=keep_place)
         beside = self.query_one("#rival", AnswerBox)
-        beside.tell(scene.shown(view.rival), keep_place=keep_place)
+        beside.show_answer(scene.shown(view.rival), keep_place=keep_place)
 
     def _show_trend(self, scene: Scene) -> None:
         view, trend = scene.view, self.query_one(PromptTrend)
         trend.set_class(view.visits is not None, "-open")
-        looking = scene.note.startswith("looked")
-        hint = "looking ..." if looking else "it was asked in this step only, so far"
+        hint = "searching ..." if scene.follows else "this step is the only one with this prompt"
         trend.show(view.visits or (), view.read.step if view.read else 0, hint)
 
 

@@ -1,4 +1,4 @@
-"""What the model answered: the groups of a step, why an answer won, whether the judge is right."""
+"""The rollouts of a run: groups of a step, rewards, and the judge against the gold scores."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ from engine.base.errors import UsageError
 from engine.history.reward_records import Split
 from engine.history.rollout_query import Filter
 from engine.runs.rundir import RunDir
-from grubrics_tui.model.rollout_texts import GroupTexts, Pair, Place
-from grubrics_tui.model.rollout_view import RolloutView
+from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
+from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.rollouts.body import RolloutBody, Scene
-from grubrics_tui.screens.rollouts.reading import RolloutReading, Target
-from grubrics_tui.screens.rollouts.search import RolloutSearching
+from grubrics_tui.screens.rollouts.reader import (
+    DiffRead,
+    OtherStepsSearched,
+    PromptFollowed,
+    RolloutReader,
+    StepFailed,
+    StepLoaded,
+    StepSearched,
+    StepsListed,
+    Target,
+    TextsRead,
+)
+from grubrics_tui.screens.rollouts.search import RolloutSearch
 from grubrics_tui.settings.actions import bindings
 
 _WIDTHS = [(0, "-narrow"), (100, "-wide"), (180, "-pair")]
@@ -24,8 +35,8 @@ _HEIGHTS = [(0, "-tiny"), (16, "-short"), (32, "-tall")]
 _FILTER_HINT = "score<0.5  length>1000  advantage>0  alignment>=0.9  error  flat  best  untrained"
 
 
-class RolloutsScreen(RolloutSearching):
-    """Where a person is, is one value (``view``); keys replace it and what is shown follows."""
+class RolloutsScreen(CockpitScreen):
+    """The position is one value, ``view``: keys replace it, and ``show`` draws it."""
 
     BINDINGS = bindings("rollouts")
     AUTO_FOCUS = ""
@@ -57,101 +68,122 @@ class RolloutsScreen(RolloutSearching):
     """
 
     def __init__(self, run: RunDir, step: int | None = None) -> None:
-        super().__init__(run)
+        super().__init__()
+        self.run = run
+        self.view = RolloutView()
         self.texts = GroupTexts()
+        self.reader = RolloutReader(self, run, lambda: self.view)
+        self.search = RolloutSearch(self.reader, self._say)
         self._target: Target | None = None
         self._first_step = step
-        self._frame, self._asking = "", ""
-        self._diff = False
+        self._note, self._prompt_suffix, self._asking = "", "", ""
+        self._shows_diff = self._follows = False
 
     def compose(self) -> ComposeResult:
         yield RolloutBody(self.run.id)
         yield Input(id="ask")
         yield Footer(show_command_palette=False)
 
-    # --- what was read
+    def on_mount(self) -> None:
+        self.reader.start()
 
-    @on(RolloutReading.Listed)
-    def _list(self, message: RolloutReading.Listed) -> None:
+    def on_unmount(self) -> None:
+        self.reader.close()
+
+    @on(StepsListed)
+    def _take_steps(self, message: StepsListed) -> None:
         if message.split != self.view.split:
             return
         self.view = replace(self.view, steps=message.steps)
         if not message.steps:
             kind = "validation" if message.split == "val" else "training"
-            self.note = f"no {kind} rollouts in {self.run.path} yet"
-        elif (target := self._unsettled()) is not None:
-            self.read_step(target)
+            self._note = f"no {kind} rollouts in {self.run.path} yet"
+        elif (target := self._step_to_load()) is not None:
+            self._load(target)
         self.show()
 
-    def _unsettled(self) -> Target | None:
-        """What is still to be read: what was asked for, or else a step that goes on."""
+    def _step_to_load(self) -> Target | None:
+        """The step that was asked for, or a step that is not complete yet."""
         view = self.view
         if self._target is not None:
             return self._target
         if view.read is None:
             wanted = view.steps[-1] if self._first_step is None else self._first_step
-            return Target(view.split, min(view.steps, key=lambda one: abs(one - wanted)))
+            return Target(view.split, min(view.steps, key=lambda step: abs(step - wanted)))
         return None if view.read.dumped else Target(view.split, view.read.step)
 
-    def read_step(self, target: Target) -> None:
+    def _load(self, target: Target) -> None:
         self._target = target
-        self.wanted.ask(target)
+        self.reader.load(target)
 
-    @on(RolloutReading.Loaded)
-    def _take_step(self, message: RolloutReading.Loaded) -> None:
-        target, before = message.target, self._place
+    @on(StepLoaded)
+    def _take_step(self, message: StepLoaded) -> None:
+        target, before = message.target, self._group_key
         if target != self._target:
-            return  # Something else was asked for since.
+            return  # Another step was asked for since.
         self._target = None
-        if message.read == self.view.read and not target.group:
+        if message.rollouts == self.view.read and not target.group:
             return
-        self._frame = message.frame
+        self._prompt_suffix = message.suffix
         view = replace(self.view, group_id=target.group or self.view.group_id)
-        self.view = view.loaded(message.read)
+        self.view = view.loaded(message.rollouts)
         if target.rollout is not None:
             self.view = replace(self.view, rollout=target.rollout)
-        if before[:2] != self._place[:2]:
-            self.note = ""
-            if self.sought:
-                self.search_step()
-        if before == self._place:
+        if before[:2] != self._group_key[:2]:
+            self._note = ""
+            if self.search.text:
+                self.search.search_step(self.view)
+        if before == self._group_key:
             self._read_texts()
-        self.look()
+        self._show_group()
 
-    @on(RolloutReading.Failed)
-    def _fail(self, message: RolloutReading.Failed) -> None:
+    @on(StepFailed)
+    def _report_failure(self, message: StepFailed) -> None:
         if message.target == self._target:
             self._target = None
-            self.note = f"step {message.target.step} could not be read: {message.why}"
+            self._note = f"cannot read step {message.target.step}: {message.reason}"
             self.show(keep_place=True)
 
-    @on(RolloutReading.TextsRead)
-    def _take_texts(self, message: RolloutReading.TextsRead) -> None:
-        if message.texts.place == self._place:
+    @on(TextsRead)
+    def _take_texts(self, message: TextsRead) -> None:
+        if message.texts.key == self._group_key:
             self.texts = message.texts
             self.show()
 
-    @on(RolloutReading.Compared)
-    def _take_diff(self, message: RolloutReading.Compared) -> None:
-        if message.place == self.texts.place:
+    @on(DiffRead)
+    def _take_diff(self, message: DiffRead) -> None:
+        if message.key == self.texts.key:
             diffs = {**self.texts.diffs, message.pair: message.pieces}
             self.texts = replace(self.texts, diffs=diffs)
             self.show(keep_place=True)
 
-    @on(RolloutReading.Followed)
-    def _take_visits(self, message: RolloutReading.Followed) -> None:
+    @on(PromptFollowed)
+    def _take_visits(self, message: PromptFollowed) -> None:
         if self.view.visits is None:
             return
-        done = message.done >= message.total
-        self.note = "" if done else f"looked into {message.done} of {message.total} steps"
+        self._follows = message.done < message.total
+        self._note = (
+            "" if not self._follows else f"searched {message.done} of {message.total} steps"
+        )
         self.view = replace(self.view, visits=message.visits)
         self.show(keep_place=True)
 
-    # --- showing
+    @on(StepSearched)
+    def _take_hits(self, message: StepSearched) -> None:
+        if (view := self.search.take_hits(message, self.view)) is not None:
+            self._go_to(view)
+
+    @on(OtherStepsSearched)
+    def _take_other_steps(self, message: OtherStepsSearched) -> None:
+        result = self.search.take_other_steps(message, self.view)
+        if isinstance(result, Target):
+            self._load(result)
+        elif result is not None:
+            self._go_to(result)
 
     @property
-    def _place(self) -> Place:
-        """What the texts on the screen belong to."""
+    def _group_key(self) -> GroupKey:
+        """The group that the texts on the screen belong to."""
         view = self.view
         return (
             view.split,
@@ -159,32 +191,44 @@ class RolloutsScreen(RolloutSearching):
             view.group.id if view.group else "",
         )
 
-    def look(self) -> None:
-        """Show another group or answer, and read what is not read yet."""
-        if self.texts.place != self._place:
+    def _go_to(self, view: RolloutView) -> None:
+        """Show ``view``; the scroll position stays while the rollout is the same."""
+        before, self.view = self.view, view
+        if (before.group_id, before.rollout) != (view.group_id, view.rollout):
+            self._show_group()
+        else:
+            self.show(keep_place=True)
+
+    def _show_group(self) -> None:
+        """Show the group and rollout of the view, and read its texts where they are missing."""
+        if self.texts.key != self._group_key:
             self._read_texts()
         self.show()
 
+    def _say(self, note: str) -> None:
+        self._note = note
+
     def _read_texts(self) -> None:
         if (group := self.view.group) is not None:
-            self.read_texts(group, self._place)
+            self.reader.read_texts(group, self._group_key)
 
     def show(self, *, keep_place: bool = False) -> None:
-        view, known = self.view, self.texts.place == self._place
-        pair = self._pair if known and self._diff else None
+        view, known = self.view, self.texts.key == self._group_key
+        pair = self._pair if known and self._shows_diff else None
         if pair is not None and pair not in self.texts.diffs:
-            self.compare(self.texts, pair)
+            self.reader.diff(self.texts, pair)
         self.set_class(view.visits is not None, "-following")
         scene = Scene(
             view,
             self.texts if known else None,
-            self._frame,
-            self.note,
-            self.sought,
+            self._prompt_suffix,
+            self._note,
+            self.search.text,
             self.has_class("-reading"),
+            self._follows,
             pair,
-            self.store.weights,
-            self.store.estimator.formula,
+            self.reader.store.weights,
+            self.reader.store.estimator.formula,
         )
         self._body.show(scene, keep_place=keep_place)
 
@@ -197,19 +241,17 @@ class RolloutsScreen(RolloutSearching):
     def _body(self) -> RolloutBody:
         return self.query_one(RolloutBody)
 
-    # --- keys
-
     def action_answer(self, by: int) -> None:
         if self.has_class("-reading"):
             self._body.answer.move(by)
             return
         self.view = self.view.moved(by)
-        self.look()
+        self._show_group()
 
     def action_group(self, by: int) -> None:
         self._leave_prompt()
         self.view = self.view.to_group(by)
-        self.look()
+        self._show_group()
 
     def action_step(self, by: int) -> None:
         if (place := self.view.step_beside(by)) is not None:
@@ -223,30 +265,34 @@ class RolloutsScreen(RolloutSearching):
     def action_validation(self) -> None:
         """The other kind of rollouts, near the step that is shown."""
         self._leave_prompt()
-        self.stop_seeking()
+        self.search.stop_other_steps()
         self._first_step = self.view.read.step if self.view.read else None
         split: Split = "train" if self.view.split == "val" else "val"
         self.view = RolloutView(split, sort=self.view.sort, only=self.view.only)
-        self._target, self.note = None, ""
+        self._target, self._note = None, ""
         self.show()
-        self.look_now()
+        self.reader.look_now()
 
     def action_sort(self) -> None:
         self.view = self.view.sorted_next()
-        self.look()
+        self._show_group()
 
     def action_show_diff(self) -> None:
-        self._diff = not self._diff
+        self._shows_diff = not self._shows_diff
         self.show(keep_place=True)
 
     def action_follow_prompt(self) -> None:
         if self.view.visits is not None:
             self._leave_prompt()
-        elif self.texts.place == self._place and self.texts.prompt:
-            self.view = replace(self.view, visits=())
-            self.note = "looked into no step yet"
-            self.follow(self.texts.prompt, self.view.split, len(self.view.steps))
+        elif self.texts.key == self._group_key and self.texts.prompt:
+            self.view, self._follows = replace(self.view, visits=()), True
+            self._note = f"searched 0 of {len(self.view.steps)} steps"
+            self.reader.follow_prompt(self.texts.prompt, self.view.split, len(self.view.steps))
         self.show(keep_place=True)
+
+    def action_hit(self, by: int) -> None:
+        """Go to the next rollout that contains the text: in this step, then in others."""
+        self._go_to(self.search.next_hit(self.view, by))
 
     def action_read(self) -> None:
         self.toggle_class("-reading")
@@ -260,16 +306,20 @@ class RolloutsScreen(RolloutSearching):
         self._ask("filter", self.view.only.text, _FILTER_HINT)
 
     def action_search(self) -> None:
-        self._ask("search", self.sought, "text in the answers; n and N go on, to other steps too")
+        self._ask(
+            "search",
+            self.search.text,
+            "text in the responses; n and N: next and previous, also in other steps",
+        )
 
     def action_back(self) -> None:
-        """Out of the nearest thing: the question, the search, the prompt, the full text, here."""
+        """Close the innermost of: input, search, followed prompt, full text, screen."""
         if self._asking:
             self._close_question()
-        elif self.stop_seeking():
+        elif self.search.stop_other_steps():
             self.show(keep_place=True)
-        elif self.sought:
-            self.look_for("")
+        elif self.search.text:
+            self.view = self.search.start("", self.view)
             self.show(keep_place=True)
         elif self.view.visits is not None:
             self._leave_prompt()
@@ -278,8 +328,6 @@ class RolloutsScreen(RolloutSearching):
             self.action_read()
         else:
             self.app.pop_screen()
-
-    # --- asking
 
     def _ask(self, what: str, text: str, hint: str) -> None:
         self._asking = what
@@ -302,15 +350,15 @@ class RolloutsScreen(RolloutSearching):
                 self.notify(str(error), severity="error", markup=False)
                 return
         else:
-            self.look_for(event.value.strip())
+            self.view = self.search.start(event.value.strip(), self.view)
         self._close_question()
-        self.look()
+        self._show_group()
 
     def _go(self, target: Target) -> None:
-        """To a step that a person chose: whatever was on its way to another one ends."""
-        self.stop_seeking()
-        self.read_step(target)
+        """Load a step that the user chose; ends a search of other steps."""
+        self.search.stop_other_steps()
+        self._load(target)
 
     def _leave_prompt(self) -> None:
-        self.workers.cancel_group(self, "follow")
-        self.view, self.note = replace(self.view, visits=None), ""
+        self.reader.cancel_follow_prompt()
+        self.view, self._note = replace(self.view, visits=None), ""

@@ -1,113 +1,107 @@
-"""Searching what the model answered: the step on the screen, and from there the other steps."""
+"""Search the responses of the step on the screen, and from there those of other steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from textual import on
-
-from engine.runs.rundir import RunDir
 from grubrics_tui.model.rollout_search import steps_onward
-from grubrics_tui.screens.rollouts.reading import Quest, RolloutReading, Target
+from grubrics_tui.model.rollout_view import RolloutView
+from grubrics_tui.screens.rollouts.reader import (
+    OtherStepsSearched,
+    RolloutReader,
+    SearchRequest,
+    StepSearched,
+    Target,
+)
 
 
-class RolloutSearching(RolloutReading):
-    """A search finds every answer of the step; beyond its last one the next step that has the text
-    is looked for, while the screen can be used. ``note`` is what a person is told about it."""
+class RolloutSearch:
+    """The search that is active, if any.
 
-    def __init__(self, run: RunDir) -> None:
-        super().__init__(run)
-        self.sought, self.note = "", ""
-        self._searching = False
-        self._seeking = 0
-        """The way in which other steps are looked through; 0: they are not."""
+    A search finds every hit of the step. After its last hit, the next step that contains the text
+    is searched in the background. Methods return the view to show.
+    """
 
-    def read_step(self, target: Target) -> None:
-        """Show what was found in another step."""
-        raise NotImplementedError
+    def __init__(self, reader: RolloutReader, say: Callable[[str], None]) -> None:
+        """``say`` shows the status of the search; an empty text clears it."""
+        self.text = ""
+        self._reader, self._say = reader, say
+        self._searches_step = False
+        self._direction = 0
+        """In which direction other steps are searched; 0: they are not."""
 
-    def look(self) -> None:
-        """The place has changed."""
-        raise NotImplementedError
-
-    def show(self, *, keep_place: bool = False) -> None:
-        """What is known of the place has changed."""
-        raise NotImplementedError
-
-    def look_for(self, text: str) -> None:
-        """Search this step; an empty text ends the search."""
-        self.stop_seeking()
-        self.workers.cancel_group(self, "search")
-        self.sought, self.note = text, ""
-        self.view = replace(self.view, hits=frozenset())
+    def start(self, text: str, view: RolloutView) -> RolloutView:
+        """Search the step of ``view``; an empty text ends the search."""
+        self.stop_other_steps()
+        self._reader.cancel_search()
+        self.text = text
+        self._say("")
+        view = replace(view, hits=frozenset())
         if text:
-            self.search_step()
+            self.search_step(view)
+        return view
 
-    def search_step(self) -> None:
-        self._searching = bool(self.view.groups)
-        self.search(self._quest, self.view.groups)
+    def search_step(self, view: RolloutView) -> None:
+        self._searches_step = bool(view.groups)
+        self._reader.search_step(self._request(view), view.groups)
 
-    def stop_seeking(self) -> bool:
-        """False when no other step was looked through."""
-        was = bool(self._seeking)
-        if was:
-            self.workers.cancel_group(self, "seek")
-            self._seeking, self.note = 0, ""
-        return was
+    def stop_other_steps(self) -> bool:
+        """False when no other step was being searched."""
+        was_searching = bool(self._direction)
+        if was_searching:
+            self._reader.cancel_search_steps()
+            self._direction = 0
+            self._say("")
+        return was_searching
 
-    def action_hit(self, by: int) -> None:
-        """The next answer that was found: in this step, or else in the others."""
-        if (beside := self.view.hit_beside(by)) is not None:
-            self.view = beside
-            self.look()
-        elif self.sought and self.view.read and not (self._searching or self._seeking):
-            self._seek(by)
-
-    def _seek(self, way: int) -> None:
-        quest = self._quest
-        steps = steps_onward(self.view.steps, quest.step, way)
+    def next_hit(self, view: RolloutView, by: int) -> RolloutView:
+        """The view at the next hit of the step; without one, start to search the other steps."""
+        if (beside := view.hit_beside(by)) is not None:
+            return beside
+        if not self.text or not view.read or self._searches_step or self._direction:
+            return view
+        steps = steps_onward(view.steps, view.read.step, by)
         if not steps:
-            self.view = self.view.to_hit(way)
-            self.look()
-            return
-        self._seeking, self.note = way, f"looking for '{self.sought}' in other steps"
-        self.seek(quest, steps, way)
-        self.show(keep_place=True)
+            return view.to_hit(by)
+        self._direction = by
+        self._say(f"searching other steps for '{self.text}'")
+        self._reader.search_steps(self._request(view), steps, by)
+        return view
 
-    @property
-    def _quest(self) -> Quest:
-        return Quest(self.sought, self.view.split, self.view.read.step if self.view.read else -1)
-
-    @on(RolloutReading.Searched)
-    def _take_hits(self, message: RolloutReading.Searched) -> None:
-        if message.quest != self._quest:
-            return
-        self._searching = message.done < message.total
-        self.note = f"{len(message.hits)} with '{self.sought}'"
-        if self._searching:
-            self.note += f", {message.done} of {message.total} groups"
-        elif not message.hits and len(self.view.steps) > 1:
-            self.note += ": n looks in other steps"
-        view = self.view = replace(self.view, hits=message.hits)
+    def take_hits(self, message: StepSearched, view: RolloutView) -> RolloutView | None:
+        """The view with the hits so far, at the first hit in the end; None for an old search."""
+        if message.request != self._request(view):
+            return None
+        self._searches_step = message.done < message.total
+        status = f"{len(message.hits)} with '{self.text}'"
+        if self._searches_step:
+            status += f", {message.done} of {message.total} groups"
+        elif not message.hits and len(view.steps) > 1:
+            status += ": n searches other steps"
+        self._say(status)
         here = (view.group.id, view.answer.rollout) if view.group and view.answer else None
-        if not self._searching and message.hits and here not in message.hits:
-            self.view = view.to_hit(1)
-            self.look()
-        else:
-            self.show(keep_place=True)
+        view = replace(view, hits=message.hits)
+        if not self._searches_step and message.hits and here not in message.hits:
+            return view.to_hit(1)
+        return view
 
-    @on(RolloutReading.Sought)
-    def _take_sought(self, message: RolloutReading.Sought) -> None:
-        if message.quest != self._quest or not self._seeking:
-            return
-        way = self._seeking
-        if message.found is not None:
-            self._seeking = 0
-            self.read_step(message.found)
-        elif message.done == message.total:
-            self._seeking, self.view = 0, self.view.to_hit(way)
-            self.note = f"no other step has '{self.sought}'"
-            self.look()
-        else:
-            self.note = f"'{self.sought}': {message.done} of {message.total} steps, esc stops"
-            self.show(keep_place=True)
+    def take_other_steps(
+        self, message: OtherStepsSearched, view: RolloutView
+    ) -> Target | RolloutView | None:
+        """The step to load, or the view to show; None for an old search."""
+        if message.request != self._request(view) or not self._direction:
+            return None
+        direction = self._direction
+        if message.target is not None:
+            self._direction = 0
+            return message.target
+        if message.done == message.total:
+            self._direction = 0
+            self._say(f"no other step contains '{self.text}'")
+            return view.to_hit(direction)
+        self._say(f"'{self.text}': {message.done} of {message.total} steps, esc stops")
+        return view
+
+    def _request(self, view: RolloutView) -> SearchRequest:
+        return SearchRequest(self.text, view.split, view.read.step if view.read else -1)

@@ -21,7 +21,8 @@ from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.commands import rollouts_command
 from grubrics_tui.screens.navigation import OpenRollouts
-from grubrics_tui.screens.rollouts import reading as rollout_reading
+from grubrics_tui.screens.rollouts import reader as rollout_reader
+from grubrics_tui.screens.rollouts.reader import StepsListed
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from tests.engine.history.rollout_files import record, row, write_dump, write_records, write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
@@ -52,7 +53,7 @@ def answered(run: SampleRun) -> SampleRun:
 async def open_rollouts(driver: Driver, sample: SampleRun, step: int | None = None) -> None:
     await driver.shows("grpo-night")
     driver.app.post_message(OpenRollouts(sample.run, step))
-    await driver.shows("rollouts", "answer 0", "reward 0.")
+    await driver.shows("rollouts", "rollout 0", "reward 0.")
 
 
 async def test_it_opens_from_the_run_at_the_newest_step(answered: SampleRun, runs: Path) -> None:
@@ -110,7 +111,7 @@ async def test_a_filter_leaves_only_what_it_keeps(answered: SampleRun, runs: Pat
         await open_rollouts(driver, answered)
         await driver.press("f", *"error", "enter")
         screen = await driver.shows("filter error", "group 1 of 1", "1 of 3 answers")
-        assert "0.800" not in screen.split("answer 2")[1]
+        assert "0.800" not in screen.split("rollout 2")[1]
 
 
 async def test_a_filter_that_is_not_understood_is_said_in_words(
@@ -130,9 +131,9 @@ async def test_a_search_goes_to_the_next_answer_that_holds_the_text(
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("slash", *"1 OF", "enter")
-        await driver.shows("2 with '1 OF'", "answer 1")
+        await driver.shows("2 with '1 OF'", "rollout 1")
         await driver.press("n")
-        await driver.shows("group 2 of 2", "answer 1")
+        await driver.shows("group 2 of 2", "rollout 1")
         await driver.press("escape")
         screen = await driver.shows("group 2 of 2")
         assert "with '1 OF'" not in screen
@@ -144,13 +145,13 @@ async def test_beyond_the_last_hit_of_a_step_the_search_goes_on_in_other_steps(
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("slash", *"of early", "enter")
-        await driver.shows("0 with 'of early': n looks in other steps")
+        await driver.shows("0 with 'of early': n searches other steps")
         await driver.press("n")
-        await driver.shows("step 1 of 2", "2 with 'of early'", "answer 1")
+        await driver.shows("step 1 of 2", "2 with 'of early'", "rollout 1")
         await driver.press("n")
-        await driver.shows("answer 0")
+        await driver.shows("rollout 0")
         await driver.press("n")
-        await driver.shows("no other step has 'of early'", "step 1 of 2")
+        await driver.shows("no other step contains 'of early'", "step 1 of 2")
 
 
 async def test_a_search_backwards_comes_to_the_last_hit_of_an_earlier_step(
@@ -159,9 +160,9 @@ async def test_a_search_backwards_comes_to_the_last_hit_of_an_earlier_step(
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("slash", *"0 of", "enter")
-        await driver.shows("2 with '0 of'", "group 1 of 2", "answer 0")
+        await driver.shows("2 with '0 of'", "group 1 of 2", "rollout 0")
         await driver.press("N")
-        await driver.shows("step 1 of 2", "1 with '0 of'", "answer 0")
+        await driver.shows("step 1 of 2", "1 with '0 of'", "rollout 0")
 
 
 async def test_escape_ends_the_search_in_other_steps_and_then_the_search(
@@ -179,14 +180,14 @@ async def test_escape_ends_the_search_in_other_steps_and_then_the_search(
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("slash", *"early", "enter")
-        await driver.shows("n looks in other steps")
+        await driver.shows("n searches other steps")
         await driver.press("n")
-        await driver.shows("looking for 'early' in other steps")
+        await driver.shows("searching other steps for 'early'")
         await driver.press("j", "escape")
-        assert "looking for" not in driver.screen
+        assert "searching other" not in driver.screen
         await driver.press("escape")
         assert isinstance(driver.app.screen, RolloutsScreen)
-        assert not driver.app.screen.sought
+        assert not driver.app.screen.search.text
         hung.set()
 
 
@@ -205,13 +206,13 @@ async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_fo
         return load(store, split, step, cancelled)
 
     monkeypatch.setattr(RolloutStore, "load", slow)
-    monkeypatch.setattr(rollout_reading, "_POLL_S", 0.02)
+    monkeypatch.setattr(rollout_reader, "_POLL_S", 0.02)
     async with running(runs) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
         for step in range(2, 12):
             write_records(attempt, [record(f"g{step}", 0, 0.5, step)])
-            await driver.message(RolloutsScreen.Listed)
+            await driver.message(StepsListed)
         await driver.shows("answer 0 of g1")
 
 
@@ -240,11 +241,11 @@ async def test_a_step_that_could_not_be_read_is_said_and_read_again(
         return load(store, *args)
 
     monkeypatch.setattr(RolloutStore, "load", broken)
-    monkeypatch.setattr(rollout_reading, "_POLL_S", 0.05)
+    monkeypatch.setattr(rollout_reader, "_POLL_S", 0.05)
     async with running(runs) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
-        await driver.shows("step 2 could not be read: OSError: stale file handle")
+        await driver.shows("cannot read step 2: OSError: stale file handle")
         repaired.set()
         await driver.shows("step 2 of 2", "prompt of spread")
 
@@ -263,7 +264,7 @@ async def test_sorting_by_errors_puts_failures_first(answered: SampleRun, runs: 
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("s", "s", "s")
-        await driver.shows("sort error", "answer 2 ✗ · 1 of 3")
+        await driver.shows("sort error", "rollout 2 ✗ · 1 of 3")
 
 
 async def test_a_prompt_is_followed_across_steps(run: SampleRun, runs: Path) -> None:
@@ -296,7 +297,7 @@ async def test_the_difference_to_the_best_answer_is_shown(run: SampleRun, runs: 
         await driver.press("o")
         await driver.shows("drink warm water")
         await driver.press("j", "d")
-        await driver.shows("drink warm cold water", "compared with answer 0")
+        await driver.shows("drink warm cold water", "diff against rollout 0")
 
 
 async def test_enter_shows_the_whole_prompt(answered: SampleRun, runs: Path) -> None:
@@ -324,7 +325,7 @@ async def test_a_step_that_goes_on_is_shown_from_its_records(run: SampleRun, run
     async with running(runs) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
-        await driver.shows("not dumped by verl yet", "answer 0 of g")
+        await driver.shows("has not dumped this step yet", "answer 0 of g")
         write_dump(attempt, 1, [row("g", 0, 0.5), row("g", 1, 0.1)])
         await driver.shows("2 answers", "prompt of g")
 

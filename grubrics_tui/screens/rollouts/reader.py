@@ -1,0 +1,252 @@
+"""Read steps, texts and search results of a run's rollouts in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from engine.history.reward_records import Split
+from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
+from engine.history.word_diff import Piece, differences
+from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.rollouts import common_tail
+from grubrics_tui.model.latest_request import Latest
+from grubrics_tui.model.rollout_search import Hit, first_hit, holds
+from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
+
+_POLL_S = 2.0
+_SUFFIX_PROMPTS = 8
+"""How many prompts of a step are compared to find the text that all of them end with."""
+_PROGRESS_GROUPS = 16
+
+
+@dataclass(frozen=True)
+class Target:
+    """The step to show, and in it the group and rollout when they are known."""
+
+    split: Split
+    step: int
+    group: str = ""
+    rollout: int | None = None
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """The text to search for, and the step to start from."""
+
+    text: str
+    split: Split
+    step: int
+
+
+class StepsListed(Message):
+    """The steps that have rollouts by now."""
+
+    def __init__(self, split: Split, steps: tuple[int, ...]) -> None:
+        super().__init__()
+        self.split, self.steps = split, steps
+
+
+class StepLoaded(Message):
+    """A step was read; ``suffix`` is the text that all its prompts end with."""
+
+    def __init__(self, target: Target, rollouts: StepRollouts, suffix: str) -> None:
+        super().__init__()
+        self.target, self.rollouts, self.suffix = target, rollouts, suffix
+
+
+class StepFailed(Message):
+    """A step could not be read; the next poll tries again."""
+
+    def __init__(self, target: Target, reason: str) -> None:
+        super().__init__()
+        self.target, self.reason = target, reason
+
+
+class TextsRead(Message):
+    """Prompt and responses of one group."""
+
+    def __init__(self, texts: GroupTexts) -> None:
+        super().__init__()
+        self.texts = texts
+
+
+class DiffRead(Message):
+    """The word diff of two responses of a group."""
+
+    def __init__(self, key: GroupKey, pair: Pair, pieces: tuple[Piece, ...]) -> None:
+        super().__init__()
+        self.key, self.pair, self.pieces = key, pair, pieces
+
+
+class StepSearched(Message):
+    """Rollouts of a step that contain the text, as of ``done`` of ``total`` groups."""
+
+    def __init__(self, request: SearchRequest, hits: frozenset[Hit], done: int, total: int) -> None:
+        super().__init__()
+        self.request, self.hits, self.done, self.total = request, hits, done, total
+
+
+class OtherStepsSearched(Message):
+    """Progress of a search in other steps; ``target`` is the first hit, or None so far."""
+
+    def __init__(
+        self, request: SearchRequest, target: Target | None, done: int, total: int
+    ) -> None:
+        super().__init__()
+        self.request, self.target, self.done, self.total = request, target, done, total
+
+
+class PromptFollowed(Message):
+    """The steps whose batch contains the prompt, as of ``done`` of ``total`` steps."""
+
+    def __init__(self, visits: tuple[Visit, ...], done: int, total: int) -> None:
+        super().__init__()
+        self.visits, self.done, self.total = visits, done, total
+
+
+class RolloutReader:
+    """Reads for one screen and posts the results to it.
+
+    Two threads live as long as the screen: one lists the steps, one reads the step asked for.
+    Texts, searches and diffs have a thread each; a newer request ends the older one.
+    """
+
+    def __init__(self, screen: Screen[None], run: RunDir, view: Callable[[], RolloutView]) -> None:
+        """``view`` returns what the screen shows now; it is called in the threads."""
+        self.store = RolloutStore(run.path)
+        self._screen, self._view = screen, view
+        self._wanted: Latest[Target] = Latest()
+        self._closed, self._look_now = threading.Event(), threading.Event()
+
+    def start(self) -> None:
+        self._run_thread(self._list_steps, "steps")
+        self._run_thread(self._load_steps, "step")
+
+    def close(self) -> None:
+        self._closed.set()
+        self._look_now.set()
+        self._wanted.close()
+
+    def look_now(self) -> None:
+        """List the steps now instead of at the next poll."""
+        self._look_now.set()
+
+    def load(self, target: Target) -> None:
+        self._wanted.ask(target)
+
+    def read_texts(self, group: Group, key: GroupKey) -> None:
+        self._run_thread(partial(self._read_texts, group, key), "texts")
+
+    def diff(self, texts: GroupTexts, pair: Pair) -> None:
+        self._run_thread(partial(self._diff, texts, pair), "diff")
+
+    def search_step(self, request: SearchRequest, groups: Sequence[Group]) -> None:
+        """Find every rollout of the step that contains the text."""
+        self._run_thread(partial(self._search_step, request, groups), "search")
+
+    def search_steps(self, request: SearchRequest, steps: Sequence[int], direction: int) -> None:
+        """Find the first of ``steps`` with the text in a rollout that the filter keeps."""
+        self._run_thread(partial(self._search_steps, request, steps, direction), "seek")
+
+    def follow_prompt(self, prompt: str, split: Split, total: int) -> None:
+        """Find the steps whose batch contains the prompt."""
+        self._run_thread(partial(self._follow_prompt, prompt, split, total), "follow")
+
+    def cancel_search(self) -> None:
+        self._screen.workers.cancel_group(self._screen, "search")
+
+    def cancel_search_steps(self) -> None:
+        self._screen.workers.cancel_group(self._screen, "seek")
+
+    def cancel_follow_prompt(self) -> None:
+        self._screen.workers.cancel_group(self._screen, "follow")
+
+    def _run_thread(self, work: Callable[[], None], group: str) -> None:
+        self._screen.run_worker(work, group=group, exclusive=True, thread=True, exit_on_error=False)
+
+    def _list_steps(self) -> None:
+        posted: object = None
+        while not self._closed.is_set():
+            self._look_now.clear()
+            split = self._view().split
+            steps = self.store.steps(split, self._closed.is_set)
+            shown = self._view().read
+            # A step without its dump may have gained rollouts, or its dump, since the last poll.
+            if (split, steps) != posted or (steps and (shown is None or not shown.dumped)):
+                self._screen.post_message(StepsListed(split, steps))
+                posted = (split, steps)
+            self._look_now.wait(_POLL_S)
+
+    def _load_steps(self) -> None:
+        for target in self._wanted.requests():
+            try:
+                rollouts = self.store.load(target.split, target.step, self._wanted.is_stale)
+                suffix = common_tail(
+                    {group.prompt() for group in islice(rollouts.groups, _SUFFIX_PROMPTS)}
+                )
+            except Exception as error:  # Whatever it is: the thread has other steps to read.
+                result: Message = StepFailed(target, f"{type(error).__name__}: {error}")
+            else:
+                result = StepLoaded(target, rollouts, suffix)
+            if not self._wanted.is_stale():
+                self._screen.post_message(result)
+
+    def _read_texts(self, group: Group, key: GroupKey) -> None:
+        worker, texts = get_current_worker(), dict[int, str]()
+        for answer in group.answers:
+            if worker.is_cancelled:
+                return
+            texts[answer.rollout] = answer.text()
+        truth = group.answers[0].ground_truth() if group.answers else ""
+        self._screen.post_message(TextsRead(GroupTexts(key, group.prompt(), texts, truth)))
+
+    def _diff(self, texts: GroupTexts, pair: Pair) -> None:
+        worker = get_current_worker()
+        pieces = differences(texts.texts.get(pair[0], ""), texts.texts.get(pair[1], ""))
+        if not worker.is_cancelled:
+            self._screen.post_message(DiffRead(texts.key, pair, pieces))
+
+    def _search_step(self, request: SearchRequest, groups: Sequence[Group]) -> None:
+        worker, hits, wanted = get_current_worker(), set[Hit](), request.text.casefold()
+        for done, group in enumerate(groups, 1):
+            for answer in group.answers:
+                if worker.is_cancelled:
+                    return
+                if holds(answer, wanted):
+                    hits.add((group.id, answer.rollout))
+            if done == len(groups) or done % _PROGRESS_GROUPS == 0:
+                self._screen.post_message(StepSearched(request, frozenset(hits), done, len(groups)))
+
+    def _search_steps(self, request: SearchRequest, steps: Sequence[int], direction: int) -> None:
+        worker, view, wanted = get_current_worker(), self._view(), request.text.casefold()
+
+        def is_cancelled() -> bool:
+            return worker.is_cancelled
+
+        for done, step in enumerate(steps, 1):
+            groups = self.store.load(request.split, step, is_cancelled).groups
+            hit = first_hit(groups, wanted, view.sort, view.only, direction, is_cancelled)
+            if worker.is_cancelled:
+                return
+            target = Target(request.split, step, *hit) if hit else None
+            self._screen.post_message(OtherStepsSearched(request, target, done, len(steps)))
+            if target:
+                return
+
+    def _follow_prompt(self, prompt: str, split: Split, total: int) -> None:
+        worker, visits = get_current_worker(), list[Visit]()
+        by_step = self.store.visits(prompt, split, lambda: worker.is_cancelled)
+        for done, (_, visits_of_step) in enumerate(by_step, 1):
+            if worker.is_cancelled:
+                return
+            visits += visits_of_step
+            if visits_of_step or done >= total or done % _PROGRESS_GROUPS == 0:
+                self._screen.post_message(PromptFollowed(tuple(visits), done, max(total, done)))
