@@ -8,11 +8,14 @@ import sys
 
 import pytest
 
-CODE = "import json, sys; import {module}; print(json.dumps(sorted(sys.modules)))"
+CODE = "import json, sys; import {module}\n{then}\nprint(json.dumps(sorted(sys.modules)))"
 
 
-def loaded_by(module: str) -> set[str]:
-    code = CODE.format(module=module)
+EVERY_COMMAND = "from grubrics_tui.commands.shared.command import commands; commands()"
+
+
+def loaded_by(module: str, then: str = "pass") -> set[str]:
+    code = CODE.format(module=module, then=then)
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(json.loads(out.stdout))
 
@@ -21,7 +24,14 @@ def loaded_by(module: str) -> set[str]:
     "heavy", ["textual", "torch", "ray", "verl", "transformers", "pyarrow", "pydantic"]
 )
 def test_the_command_line_starts_without(heavy: str) -> None:
-    assert heavy not in loaded_by("grubrics_tui.cli")
+    assert heavy not in loaded_by("grubrics_tui.cli", EVERY_COMMAND)
+
+
+def test_a_command_imports_no_other_command() -> None:
+    find = "from grubrics_tui.commands.shared.command import find_command; find_command('show')"
+    folder = "grubrics_tui.commands."
+    modules = {name for name in loaded_by("grubrics_tui.cli", find) if name.startswith(folder)}
+    assert {name for name in modules if "shared" not in name} == {f"{folder}show"}
 
 
 @pytest.mark.parametrize("heavy", ["torch", "ray", "verl", "transformers", "openai"])

@@ -1,1 +1,5 @@
-"""The command line, one file per group of commands."""
+"""The commands of ``grubrics-tui``: one module per command, under the command's name.
+
+A module declares its command as ``COMMAND``; nothing else needs to know it. ``shared`` holds what
+several commands use.
+"""

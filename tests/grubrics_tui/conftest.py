@@ -18,6 +18,9 @@ from grubrics_tui.cli import main
 from grubrics_tui.settings.hints import HINTS, HintFile
 from tests.engine.preflight.project import Project, make_project
 from tests.grubrics_tui.sample_run import OOM, REMOTE, SampleRun, verl_line
+from tests.plugins import install_plugin
+
+__all__ = ["install_plugin"]
 
 Call = Callable[..., tuple[int, str]]
 

@@ -18,7 +18,7 @@ from engine.formats.watch import read_steps
 from engine.history.newest import newest_names, newest_value
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows
-from grubrics_tui.commands.was_read import of_path
+from grubrics_tui.commands.shared.read_report import of_path
 
 SIZE = 2 << 40
 MOST_READ = 256 << 20

@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 from grubrics_tui.cli import app
 
 ROOT: Any = typer.main.get_command(app)
-COMMANDS: dict[str, Any] = {"": ROOT, **ROOT.commands}
+COMMANDS: dict[str, Any] = {
+    "": ROOT,
+    **{name: ROOT.get_command(None, name) for name in ROOT.list_commands(None)},
+}
 PARAMETERS = [
     (name, parameter)
     for name, command in COMMANDS.items()

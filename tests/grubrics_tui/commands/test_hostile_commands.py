@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
-from grubrics_tui.cli import app, main
+from grubrics_tui.cli import main
+from grubrics_tui.commands.shared.command import commands
 from tests.grubrics_tui.hostile_world import FOLDER, foreign_logs, make_hostile_world
 from tests.grubrics_tui.world import standing_clock
 from tests.hostile_text import ALL, HOSTILE, MARKUP, harmful
@@ -33,18 +33,18 @@ COMMANDS: dict[str, list[list[str]]] = {
     "estimate": [["small"], ["small", OVERRIDE], ["grpo-day"], [WORDS]],
     "diagnose": [["grpo-day"], [HERE], ["day/night.log"], [WORDS]],
     "judge-test": [["small"], ["grpo-day"], ["small", OVERRIDE], [WORDS], ["small", WORDS]],
-    "remedy": [["grpo-day", "--dry-run"], [WORDS]],
+    "fix": [["grpo-day", "--dry-run"], [WORDS]],
     "reproduce": [
         ["grpo-day", "--dry-run"],
         ["grpo-day", "--recorded"],
         ["grpo-day", "--recorded", "--step", "1"],
         [WORDS],
     ],
-    "pipeline-check": [["small", "--dry-run"], [WORDS, "--dry-run"]],
+    "smoke-test": [["small", "--dry-run"], [WORDS, "--dry-run"]],
     "queue": [[]],
     "runs": [[], ["--filter", WORDS], ["--filter", "state:failed"], ["--filter", "[red]"]],
     "show": [["grpo-night"], ["grpo-day"], [WORDS]],
-    "series": [["grpo-day"], ["grpo-day", *HOSTILE.values()], ["grpo-day", WORDS], [HERE]],
+    "metrics": [["grpo-day"], ["grpo-day", *HOSTILE.values()], ["grpo-day", WORDS], [HERE]],
     "watch": [["grpo-day"], ["sft-warmup"], [HERE], [WORDS], ["sft-warmup", "--as", WORDS]],
     "stop": [["grpo-day"], [WORDS]],
     "resume": [["grpo-day", "--dry-run"], ["grpo-day"], ["sft-warmup"], [WORDS]],
@@ -66,7 +66,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "tag": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", WORDS, "--remove"], [WORDS, "x"]],
     "note": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", MARKUP * 90]],
-    "log": [["grpo-day"], ["grpo-day", "--title", WORDS], ["grpo-day", "--append"], [WORDS]],
+    "entry": [["grpo-day"], ["grpo-day", "--title", WORDS], ["grpo-day", "--append"], [WORDS]],
     "archive": [[WORDS], ["sft-warmup"], ["sft-warmup", "--undo"]],
     "delete": [["grpo-day"], [WORDS], ["grpo-day", "--yes"]],
 }
@@ -108,8 +108,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_no_command_is_left_out() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert set(known) == set(COMMANDS)
+    assert set(commands()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

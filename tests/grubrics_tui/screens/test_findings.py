@@ -16,7 +16,7 @@ from engine.formats.watch import open_foreign
 from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
-from grubrics_tui.commands.diagnose_command import finding_json
+from grubrics_tui.commands.shared.finding_text import finding_json
 from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
 from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
 from grubrics_tui.screens.findings.finding_list import FindingList

@@ -19,7 +19,7 @@ from engine.history.reward_records import Split
 from engine.history.rollouts import RolloutStore, StepRollouts
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
-from grubrics_tui.commands import rollouts_command
+from grubrics_tui.commands import rollouts as rollouts_command
 from grubrics_tui.screens.navigation import OpenRollouts
 from grubrics_tui.screens.rollouts import reader as rollout_reader
 from grubrics_tui.screens.rollouts.reader import StepsListed

@@ -12,7 +12,11 @@ from engine.base.holes import chunks
 from engine.runs.rundir import RunDir
 
 _END = 64 * 1024
+
+
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
+
+
 _MOST_CONTROLS = 0.05
 """Share of control characters in text; every tenth byte of compressed data is one."""
 

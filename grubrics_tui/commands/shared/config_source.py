@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir, find_run, run_id_of, run_ids
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
-
-SourceArgument = Annotated[str, typer.Argument(metavar="RUN|CONFIG", help="A run, or a recipe")]
 
 
 def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:

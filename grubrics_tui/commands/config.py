@@ -1,4 +1,4 @@
-"""The command that prints a recipe's or a run's values with their origins."""
+"""``grubrics-tui config``: print the values of a config or run with their origins."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.commands.launch_command import OverridesArgument
-from grubrics_tui.commands.options import JsonOption, RunsOption, print_json, say
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, OverridesArgument, RunsOption
+from grubrics_tui.commands.shared.output import print_json, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
+
 
 ORIGINS = ("default", "file", "cli", "environment", "implied")
 
@@ -118,3 +120,6 @@ def _text(value: Any) -> str:
     from engine.reports.differences import text_of
 
     return text_of(value)
+
+
+COMMAND = Command(config, Task.PREPARE)

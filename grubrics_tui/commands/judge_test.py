@@ -1,11 +1,9 @@
-"""``judge-test``: ask the judge of a run or a recipe, and say how it answers."""
+"""``grubrics-tui judge-test``: test the judge of a run or a config."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +12,18 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.times import seconds
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.diagnose_command import finding_json, finding_lines
-from grubrics_tui.commands.launch_command import OverridesArgument
-from grubrics_tui.commands.options import JsonOption, RunsOption, answer
-from grubrics_tui.commands.recipe_source import SourceArgument, recipe_of_source
-from grubrics_tui.commands.trusting import (
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.config_source import recipe_of_source
+from grubrics_tui.commands.shared.finding_text import finding_json, finding_lines
+from grubrics_tui.commands.shared.options import (
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+    SourceArgument,
     TrustOption,
+)
+from grubrics_tui.commands.shared.output import answer, quiet
+from grubrics_tui.commands.shared.trust import (
     require_code_trust,
     require_config_trust,
     require_trust,
@@ -28,6 +32,7 @@ from grubrics_tui.commands.trusting import (
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
     from engine.judge.trial import Probe, Trial
+
 
 _MOST_CALLS = 1000
 
@@ -86,17 +91,6 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
     if missing:
         raise UsageError(f"{', '.join(missing)} missing: a question of your own needs all three")
     return Probe(question, tuple(answers), rubric)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """What a failed call logs is told in other words; unhandled it would be printed as it is."""
-    logger, handler = logging.getLogger("engine.judge"), logging.NullHandler()
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 def _moved(run: RunDir) -> str | None:
@@ -199,3 +193,6 @@ def _trial_json(trial: Trial, own: Probe | None) -> dict[str, Any]:
         "p95_s": trial.p95,
         "failed": dict(trial.kinds),
     }
+
+
+COMMAND = Command(judge_test, Task.PREPARE)

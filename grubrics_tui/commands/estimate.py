@@ -1,4 +1,4 @@
-"""``grubrics-tui estimate``: memory, disk, judge and hours of a recipe before it is launched."""
+"""``grubrics-tui estimate``: memory, disk, judge calls and duration of a config."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.times import seconds
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.estimate_cures import MORE_CACHE, lowering
-from grubrics_tui.commands.launch_command import OverridesArgument
-from grubrics_tui.commands.options import JsonOption, RunsOption, answer
-from grubrics_tui.commands.recipe_source import SourceArgument, recipe_of_source
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.config_source import recipe_of_source
+from grubrics_tui.commands.shared.options import (
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+    SourceArgument,
+)
+from grubrics_tui.commands.shared.output import answer
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
@@ -210,10 +215,88 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
 
 
 def _duration(found: Estimate) -> Iterator[str]:
-    from grubrics_tui.commands.progress import clock
+    from grubrics_tui.commands.shared.follow import clock
 
     took = found.duration
     if took.seconds is None or took.basis is None:
         yield "\nduration: no basis; no earlier run of this recipe or size was measured here"
     else:
         yield f"\nduration: {took.steps} steps in {clock(took.seconds)}, from {took.basis}"
+
+
+_ACTOR = "actor_rollout_ref.actor"
+
+
+_FSDP = f"{_ACTOR}.fsdp_config"
+
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+
+
+_MODEL = "actor_rollout_ref.model"
+
+
+_LENGTHS = ("data.max_prompt_length", "data.max_response_length")
+
+
+_STATES = (f"{_FSDP}.model_dtype", f"{_FSDP}.optimizer_offload", f"{_MODEL}.lora_rank")
+
+
+_GRPO = {
+    "rollout": (
+        f"{_ROLLOUT}.gpu_memory_utilization", f"{_FSDP}.param_offload", *_STATES[:2],
+    ),
+    "log-probabilities": (
+        f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu", *_LENGTHS, *_STATES[:2],
+    ),
+    "update": (
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu", *_LENGTHS,
+        f"{_MODEL}.enable_gradient_checkpointing", *_STATES[::2],
+    ),
+    "optimiser step": (*_STATES[::2], "trainer.n_gpus_per_node"),
+    "weights to the rollout": (*_STATES[:2], f"{_ROLLOUT}.dtype"),
+}  # fmt: skip
+
+
+_SFT = {
+    "update": (
+        "training.per_device_train_batch_size", "data.max_seq_length",
+        "training.gradient_checkpointing", "lora.r", "training.n_gpus",
+    ),
+    "optimiser step": ("lora.r", "training.n_gpus"),
+}  # fmt: skip
+
+
+MORE_CACHE = (
+    f"a higher {_ROLLOUT}.gpu_memory_utilization", f"a lower {_ROLLOUT}.max_model_len",
+    f"{_ROLLOUT}.tensor_model_parallel_size",
+)  # fmt: skip
+"""What gives vLLM's cache room for more tokens, or asks it for fewer."""
+
+
+_DYNAMIC = {
+    f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu": (
+        f"{_ROLLOUT}.log_prob_use_dynamic_bsz", f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",
+    ),
+    f"{_ACTOR}.ppo_micro_batch_size_per_gpu": (
+        f"{_ACTOR}.use_dynamic_bsz", f"{_ACTOR}.ppo_max_token_len_per_gpu",
+    ),
+}  # fmt: skip
+"""The switch that sizes a micro batch in tokens in place of samples, and the number of tokens."""
+
+
+def lowering(phase: str, recipe: Recipe) -> list[str]:
+    """What matters most comes first; switches that are on already are left out."""
+    known = (_GRPO if recipe.kind == "grpo" else _SFT)[phase]
+    keys = [key for name in known for key in _micro_batch(name, recipe)]
+    return [key for key in keys if recipe.get(key) is not True]
+
+
+def _micro_batch(key: str, recipe: Recipe) -> list[str]:
+    if key not in _DYNAMIC:
+        return [key]
+    switch, tokens = _DYNAMIC[key]
+    return [tokens] if recipe.get(switch) else [key, switch]
+
+
+COMMAND = Command(estimate, Task.PREPARE)

@@ -1,4 +1,4 @@
-"""``grubrics-tui rollouts``: what the model answered in a step, as text or as JSON."""
+"""``grubrics-tui rollouts``: print the rollouts of a step as text or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.options import JsonOption, RunsOption, answer, print_json, say
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer, print_json, say
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from engine.history.rollouts import Answer, Group, RolloutStore, StepRollouts, Visit
 
     Shown = tuple[int, Group, tuple[Answer, ...]]
+
 
 _PROGRESS_S = 2.0
 
@@ -253,3 +256,6 @@ def _tell_visits(store: RolloutStore, split: Split, groups: Sequence[Group], as_
 def _visit_json(one: Visit) -> dict[str, Any]:
     return {"step": one.step, "group": one.group, "mean": one.mean, "best": one.best,
             "scores": list(one.scores)}  # fmt: skip
+
+
+COMMAND = Command(rollouts, Task.INSPECT)

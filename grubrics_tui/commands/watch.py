@@ -1,4 +1,4 @@
-"""``grubrics-tui watch``: a run, or what another trainer writes, on the screen or as JSON lines."""
+"""``grubrics-tui watch``: the live view of a run or an external log, or its steps as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.options import (
-    FormatOption,
-    JsonOption,
-    RunsOption,
-    on_terminal,
-    print_json,
-)
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import on_terminal, print_json
 
 if TYPE_CHECKING:
     from engine.formats.watch import ForeignRun
     from engine.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
+
 
 _POLL_S = 0.3
 
@@ -120,7 +117,7 @@ def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
 
 
 def _print_run(run: RunDir) -> None:
-    from grubrics_tui.commands.progress import parting, updates
+    from grubrics_tui.commands.shared.follow import parting, updates
 
     with parting(run):
         for update in updates(run):
@@ -132,3 +129,6 @@ def _print_run(run: RunDir) -> None:
 def _print_steps(steps: Iterator[Step]) -> None:
     for step in steps:
         print_json(step.to_json())
+
+
+COMMAND = Command(watch, Task.INSPECT)

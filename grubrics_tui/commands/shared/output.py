@@ -1,26 +1,17 @@
-"""What the commands have in common: options, arguments, and how they answer."""
+"""Print answers: text for people with nothing that acts on the terminal, JSON for programs."""
 
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sys
-from typing import Annotated, Any, TextIO
-
-import typer
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 from engine.base.masking import mask_data
 from grubrics_tui.text.terminal_text import clean_text
-
-RunsOption = Annotated[
-    str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option("--as", metavar="FORMAT", help="Format of a foreign log [default: by content]"),
-]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the start of it")]
 
 
 def on_terminal() -> bool:
@@ -57,3 +48,19 @@ def print_json(value: dict[str, Any]) -> None:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     print(text, flush=True)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        say(f"warning: {warning}", to=sys.stderr, flush=True)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What a failed call logs is told in other words; unhandled it would be printed as it is."""
+    logger, handler = logging.getLogger("engine.judge"), logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

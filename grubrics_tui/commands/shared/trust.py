@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, agree, objection
-from grubrics_tui.commands.options import on_terminal, say
+from grubrics_tui.commands.shared.output import on_terminal, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
-
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Act on a run, or execute a recipe's code, that somebody else may have written, once "
-        "it was shown",
-    ),
-]
 
 
 def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The command that shows the settings: where the file is, what holds, what each means."""
+"""``grubrics-tui settings``: print the settings with value, origin and description."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import typer
 
-from grubrics_tui.commands.options import JsonOption, answer
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared.output import answer
 
 
 def settings(as_json: JsonOption = False) -> None:
@@ -62,3 +64,6 @@ def _yaml(value: Any) -> str:
     import json
 
     return value if isinstance(value, str) else json.dumps(value)
+
+
+COMMAND = Command(settings, Task.KEEP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.preflight.check import fail, ok
-from grubrics_tui.commands.launch_command import check_lines
+from grubrics_tui.commands.check import check_lines
 
 WORDS = "every file of the recipe was found and can be read, " * 4
 LONG_PATH = f"/data/{'deep/' * 30}train.parquet"

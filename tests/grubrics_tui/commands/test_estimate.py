@@ -19,7 +19,7 @@ from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
-from grubrics_tui.commands.estimate_cures import lowering
+from grubrics_tui.commands.estimate import lowering
 from tests.paths import CONFIGS
 
 Call = Callable[..., tuple[int, str]]

@@ -1,4 +1,4 @@
-"""A run as lines of text: for pipes, logs and people without a screen."""
+"""The commands that begin training: check a recipe, launch it, go on with a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,27 @@ from engine.history.live import RunWatch, Update
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui.commands.options import say
+from grubrics_tui.commands.shared.output import say
 from grubrics_tui.text.formats import seconds
+
+
+def followed(run: RunDir, as_json: bool) -> RunState:
+    """Follow a run in the foreground; Ctrl-C stops the run and waits until it is gone."""
+    from engine.supervise.stopping import stop_run
+
+    out = sys.stderr if as_json else sys.stdout
+
+    def tell(line: str) -> None:
+        say(line, to=out, flush=True)
+
+    with parting(run):
+        try:
+            return follow(run, tell)
+        except KeyboardInterrupt:
+            tell(f"stopping {run.id} ...")
+            stop_run(run)
+            return observed_state(run)
+
 
 _POLL_S = 0.3
 

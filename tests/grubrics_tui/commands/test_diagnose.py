@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from engine.base.errors import UsageError
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from grubrics_tui.cli import app
-from grubrics_tui.commands.diagnose_command import finding_lines
+from grubrics_tui.commands.shared.finding_text import finding_lines
 from tests.grubrics_tui.sample_run import SampleRun
 
 Call = Callable[..., tuple[int, str]]

@@ -1,4 +1,4 @@
-"""``remedy``: launch a sick run again with what the doctor would change."""
+"""``grubrics-tui fix``: relaunch a run with a suggested fix."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.launch_command import followed
-from grubrics_tui.commands.options import JsonOption, RunArgument, RunsOption, answer, say
-from grubrics_tui.commands.trusting import TrustOption, require_run_code_trust
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
+from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.drawing.changes import change_json, child_lines
 from grubrics_tui.drawing.changes import told as told_of
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from engine.findings.finding import Remedy
 
 
-def remedy(
+def fix(
     run: RunArgument,
     number: Annotated[int, typer.Option(help="Which remedy, as diagnose numbers them")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change")] = False,
@@ -71,3 +73,6 @@ def _chosen(run: RunDir, number: int) -> Remedy:
         listed = "; ".join(f"{place} {one.title}" for place, one in enumerate(found, start=1))
         raise UsageError(f"--number {number}: the remedies of '{run.id}' are: {listed}")
     return found[number - 1]
+
+
+COMMAND = Command(fix, Task.DIAGNOSE, aliases=("remedy",))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from grubrics_tui.commands import show_command
+from grubrics_tui.commands import runs as runs_command
 from grubrics_tui.screens.live.banner import Banner
 from grubrics_tui.screens.navigation import OpenRun, OpenVerdict
 from grubrics_tui.screens.runs.screen import RunsScreen
-from tests.grubrics_tui.commands.test_show_command import told
+from tests.grubrics_tui.commands.test_show import told
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -133,7 +133,7 @@ def test_a_verdict_is_worked_out_once_and_again_when_the_files_change(
 def test_runs_that_nobody_has_examined_yet_are_not_called_healthy(
     runs: Path, hot: SampleRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show_command, "_EXAMINE_S", 0.0)
+    monkeypatch.setattr(runs_command, "_EXAMINE_S", 0.0)
     assert "finished, not examined" in told("runs", runs=runs)
 
 

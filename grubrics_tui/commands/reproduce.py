@@ -1,34 +1,36 @@
-"""Small runs that answer a question: ``reproduce`` and ``pipeline-check``."""
+"""``grubrics-tui reproduce``: relaunch a run at small scale, or rescore its rollouts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.launch_command import followed
-from grubrics_tui.commands.options import JsonOption, RunArgument, RunsOption, answer, say
-from grubrics_tui.commands.recorded_command import reproduce_recorded
-from grubrics_tui.commands.trusting import (
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.finding_text import show_changes
+from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import (
+    DryRunOption,
+    JsonOption,
+    RunArgument,
+    RunsOption,
     TrustOption,
-    require_code_trust,
-    require_config_trust,
-    require_run_code_trust,
 )
+from grubrics_tui.commands.shared.output import answer, quiet, say
+from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.drawing.changes import change_json
-from grubrics_tui.drawing.changes import told as told_of
+from grubrics_tui.text.formats import fixed
+from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Change
-    from engine.launch.launcher import LaunchPlan
+    from engine.judge.settings import JudgeSettings
+    from engine.launch.recorded import Again, Recorded, Replay
     from engine.launch.twin import Twin
     from engine.launch.twin_verdict import Verdict
-
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be launched")]
 
 
 def reproduce(
@@ -81,61 +83,6 @@ def reproduce(
     raise typer.Exit(found.exit_code)
 
 
-def pipeline_check(
-    config: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CONFIG]", help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"
-        ),
-    ] = None,
-    dry_run: DryRunOption = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Ten small steps through everything, and four ticks. Exit code 1 when one is missing."""
-    from engine.history.train_log import history, read_steps
-    from engine.launch.pipeline_check import default_config, small_run, ticks
-    from engine.recipe.scoring import asks_judge
-
-    chosen = config or default_config()
-    require_config_trust(chosen, trust)
-    plan, changes = small_run(chosen, runs_root(runs))
-    require_code_trust(plan.recipe, trust)
-    if not as_json:
-        say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
-        _show_changes("changed for the check", changes)
-    told = {
-        "recipe": plan.recipe.name,
-        "run": plan.run_id,
-        "dir": str(plan.directory),
-        "shrunk": [change_json(one) for one in changes],
-    }
-    if dry_run:
-        answer({**told, "ticks": None}, "dry run: nothing was launched", as_json)
-        return
-    small = _launched(plan)
-    state = followed(small, as_json)
-    judged = asks_judge(plan.recipe)
-    found = ticks(history(read_steps(small.train_log)), judged=judged)
-    passed = state.went_well and all(tick.passed for tick in found)
-    lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in found]
-    more: dict[str, Any] = {"state": state.state, "reason": state.reason, "ok": passed}
-    more["ticks"] = [tick.to_json() for tick in found]
-    ending = "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'no reason'}"
-    answer({**told, **more}, "\n".join(lines) + ending, as_json)
-    raise typer.Exit(0 if passed else 1)
-
-
-def _launched(plan: LaunchPlan) -> RunDir:
-    """Launch what passes the checklist."""
-    from engine.launch.launcher import launch
-    from engine.preflight.checklist import require_launchable
-
-    require_launchable(plan.recipe, plan.directory.parent, env=os.environ)
-    return launch(plan)
-
-
 def _verdict(original: RunDir, small: RunDir) -> Verdict:
     from engine.doctor.diagnose import diagnose_run
     from engine.launch.twin_verdict import verdict
@@ -150,7 +97,7 @@ def _verdict(original: RunDir, small: RunDir) -> Verdict:
 
 
 def _show_twin(twin: Twin) -> None:
-    _show_changes("shrunk", twin.shrunk)
+    show_changes("shrunk", twin.shrunk)
     say("kept")
     for key, value in twin.kept.items():
         say(f"  {key}: {value}")
@@ -161,12 +108,6 @@ def _show_twin(twin: Twin) -> None:
         say(f"rows: the {count} questions of step {twin.rows.step}, {twin.rows.why}")
     if twin.edited:
         say(f"warning: {twin.edited}")
-
-
-def _show_changes(title: str, changes: Sequence[Change]) -> None:
-    say(title)
-    for change in changes:
-        say(f"  {told_of(change)}")
 
 
 def _twin_json(twin: Twin) -> dict[str, Any]:
@@ -182,3 +123,67 @@ def _twin_json(twin: Twin) -> dict[str, Any]:
         if rows is None
         else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},
     }
+
+
+_MOST_LINES = 12
+
+
+def reproduce_recorded(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
+    """Score a step's rollouts again. Exit code 1 when rewards fail, or come out otherwise."""
+    from engine.launch.recorded import recorded, replay
+
+    plan = recorded(run, step)
+    if not as_json:
+        for line in _planned(plan):
+            say(line)
+    told: dict[str, Any] = {
+        "run": plan.run,
+        "step": plan.step,
+        "why": plan.why,
+        "rollouts": len(plan.rollouts),
+        "gone": plan.gone,
+        "edited": plan.edited,
+    }
+    if dry_run:
+        answer({**told, "replay": None}, "dry run: nothing was scored", as_json)
+        return
+    with quiet():
+        found = replay(plan, os.environ)
+    answer({**told, "replay": found.to_json()}, "\n".join(_lines(found)), as_json)
+    raise typer.Exit(0 if found.is_clean else 1)
+
+
+def _planned(plan: Recorded) -> Iterator[str]:
+    count = len(plan.rollouts)
+    yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {_by(plan.judge)}"
+    if plan.edited:
+        named = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
+        yield f"not what the run was launched with: {named}; scored with what is there now"
+    if plan.gone:
+        yield f"left out: {plan.gone} whose question is not in the training file any more"
+
+
+def _by(judge: JudgeSettings | None) -> str:
+    if judge is None:
+        return "the recipe's reward function"
+    offline = judge.provider == "offline"
+    return "the offline judge" if offline else f"{judge.provider} {judge.model}"
+
+
+def _lines(found: Replay) -> Iterator[str]:
+    telling = [one for one in found.rollouts if one.outcome != "same"]
+    for one in telling[:_MOST_LINES]:
+        yield clean_text(_line(one))
+    if len(telling) > _MOST_LINES:
+        yield f"  and {len(telling) - _MOST_LINES} more"
+    yield f"verdict: {found.text}"
+
+
+def _line(one: Again) -> str:
+    then = f"failed ({one.failed_then})" if one.failed_then else fixed(one.then)
+    now = f"failed ({one.failed})" if one.failed else fixed(one.now)
+    by = f"  by {one.moved}" if one.moved else ""
+    return f"  {one.question_id} rollout {one.rollout}: {then} -> {now}{by}"
+
+
+COMMAND = Command(reproduce, Task.DIAGNOSE)

@@ -1,30 +1,23 @@
-"""The commands about several runs, and about what a person says of them: compare, tag, note."""
+"""``grubrics-tui compare``: print runs side by side."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.notes import Notes, add_tags, read_notes, remove_tags, write_note
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.commands.options import (
-    JsonOption,
-    RunArgument,
-    RunsOption,
-    answer,
-    print_json,
-    say,
-)
-from grubrics_tui.commands.trusting import TrustOption, require_trust
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import print_json, say
 
 if TYPE_CHECKING:
     from engine.reports.compare import Comparison
     from engine.reports.differences import Difference
     from engine.reports.run_record import RunRecord
+
 
 _WIDEST = 44
 
@@ -70,62 +63,6 @@ def compare(
         _curves(records, curves),
     )
     say("\n".join(line for part in parts for line in part))
-
-
-def tag(
-    run: RunArgument,
-    tags: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TAG...]", help="Tags to add; omit them to print the tags"),
-    ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put tags on a run; `runs --filter tag:NAME` finds it again."""
-    found = find_run(runs_root(runs), run)
-    if remove and not tags:
-        raise UsageError("--remove needs the tags to take away")
-    if tags:
-        require_trust(found, trust)
-        notes = remove_tags(found, tags) if remove else add_tags(found, tags)
-    else:
-        notes = read_notes(found)
-    _answer_notes(found, notes, " ".join(notes.tags) or "no tags", as_json)
-
-
-def note(
-    run: RunArgument,
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="[TEXT]", help="Omit it to print the note; '' removes it"),
-    ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Write a note on a run."""
-    found = find_run(runs_root(runs), run)
-    if text is not None:
-        require_trust(found, trust)
-    notes = read_notes(found) if text is None else write_note(found, text)
-    _answer_notes(found, notes, notes.text or "no note", as_json)
-
-
-def filtered(root: Any, found: Sequence[Any], text: str) -> list[Any]:
-    """The runs that pass a filter; what may be wrong with it is said on stderr."""
-    from engine.supervise.filter_match import RunFiles, RunFilter
-
-    chosen, files = RunFilter(text), RunFiles(root)
-    passed = list(chosen.select(found, files))
-    if (remark := chosen.remark(files)) is not None:
-        say(f"note: {remark}", to=sys.stderr)
-    return passed
-
-
-def _answer_notes(run: RunDir, notes: Notes, text: str, as_json: bool) -> None:
-    answer({"run": run.id, "tags": list(notes.tags), "note": notes.text}, text, as_json)
 
 
 def _place(root_run: RunDir | None, among: Sequence[RunDir]) -> int:
@@ -226,3 +163,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+COMMAND = Command(compare, Task.INSPECT)

@@ -1,0 +1,80 @@
+"""``grubrics-tui check``: run the preflight checks of a config."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import (
+    ConfigArgument,
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+    TrustOption,
+)
+from grubrics_tui.commands.shared.output import print_json, say, terminal_width
+from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.text.terminal_text import clean_text
+
+if TYPE_CHECKING:
+    from engine.preflight.check import Check
+
+
+_NARROWEST = 20
+"""Cells that the messages of the checklist get in any terminal."""
+
+
+def check(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer the pre-launch checklist. Exit code 1 when a check fails."""
+    from engine.preflight.checklist import run_checks
+    from engine.recipe.recipe import load_recipe
+
+    require_config_trust(config, trust)
+    checks, recipe = [], load_recipe(config, overrides or [])
+    if trust:
+        require_code_trust(recipe, trust)
+    for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
+        checks.append(result)
+        if not as_json:
+            for line in check_lines(result, terminal_width()):
+                say(line, flush=True)
+    passed = all(result.status != "fail" for result in checks)
+    if as_json:
+        print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
+    raise typer.Exit(0 if passed else 1)
+
+
+def check_lines(check: Check, width: int | None) -> list[str]:
+    """An answer of the checklist: one line, or on a terminal lines of at most ``width`` cells.
+
+    They are broken between words. A fix has a line of its own, which is never broken: commands
+    are copied from it.
+    """
+    head = f"{check.status:<4}  {check.id:<12} "
+    if width is None:
+        fix = f"  [{check.fix}]" if check.fix else ""
+        return [f"{head}{check.message}{fix}"]
+    indent = " " * len(head)
+    lines = textwrap.wrap(
+        clean_text(check.message),
+        max(width, len(head) + _NARROWEST),
+        initial_indent=head,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*(lines or [head]), *([f"      fix: {check.fix}"] if check.fix else [])]
+
+
+COMMAND = Command(check, Task.PREPARE)

@@ -1,0 +1,57 @@
+"""``grubrics-tui entry``: draft the experiment-log entry of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.trust import require_trust
+
+
+def entry(
+    run: RunArgument,
+    append: Annotated[bool, typer.Option("--append", help="Append it to the log file")] = False,
+    title: Annotated[str | None, typer.Option(help="Title of the entry")] = None,
+    question: Annotated[str | None, typer.Option(help="Research question it attacks")] = None,
+    observations: Annotated[str | None, typer.Option(help="What was observed")] = None,
+    decision: Annotated[str | None, typer.Option(help="What was decided")] = None,
+    file: Annotated[Path, typer.Option(help="Log file")] = Path("docs/experiment-log.md"),
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draft a run's experiment-log entry from its files; --append writes it."""
+    import dataclasses
+
+    from engine.reports.experiment_log import append_entry, draft_entry, render
+
+    given = {
+        "title": title,
+        "question": question,
+        "observations": observations,
+        "decision": decision,
+    }
+    changes = {key: value for key, value in given.items() if value is not None}
+    found = find_run(runs_root(runs), run)
+    if append:
+        require_trust(found, trust)
+    entry = dataclasses.replace(draft_entry(found), **changes)
+    if append:
+        entry = dataclasses.replace(entry, id=append_entry(file, entry))
+    value = {
+        "id": entry.id,
+        "entry": dataclasses.asdict(entry),
+        "markdown": render(entry),
+        "appended_to": str(file) if append else None,
+    }
+    text = f"appended {entry.id} to {file}" if append else render(entry)
+    answer(value, text, as_json)
+
+
+COMMAND = Command(entry, Task.KEEP, aliases=("log",))

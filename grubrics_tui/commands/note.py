@@ -1,0 +1,36 @@
+"""``grubrics-tui note``: write or print the note of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from engine.runs.notes import read_notes, write_note
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.trust import require_trust
+
+
+def note(
+    run: RunArgument,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="Omit it to print the note; '' removes it"),
+    ] = None,
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a note on a run."""
+    found = find_run(runs_root(runs), run)
+    if text is not None:
+        require_trust(found, trust)
+    notes = read_notes(found) if text is None else write_note(found, text)
+    value = {"run": found.id, "tags": list(notes.tags), "note": notes.text}
+    answer(value, notes.text or "no note", as_json)
+
+
+COMMAND = Command(note, Task.KEEP)

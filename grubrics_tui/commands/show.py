@@ -1,0 +1,83 @@
+"""``grubrics-tui show``: print what is known about one run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.base import jsonl
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption
+from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared.run_text import health_json, with_health
+from grubrics_tui.text.formats import clock, duration, memory, step_of
+
+
+def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
+    """Say everything about one run; --json gives every value as it is kept."""
+    from engine.doctor.health import health_of
+    from engine.supervise.details import details
+
+    chosen = find_run(runs_root(runs), run)
+    health = health_of(chosen)
+    shown = health_json(health)
+    sick = shown["health"] and shown["health"]["finding"]
+    found = {**details(chosen), **shown, "sick": sick}
+    if as_json:
+        print_json(found)
+        return
+    found["phrase"] = with_health(found["phrase"], health)
+    for label, text in _facts(found):
+        say(f"{label:<12} {jsonl.line(text)}")
+
+
+def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known, in words; what is not known is left out."""
+    yield "run", found["id"]
+    yield "state", found["phrase"]
+    for why in found["exposed_because"]:
+        yield "not trusted", f"{why}; nothing is done with the run without --trust"
+    if found["sick"]:
+        yield "doctor", "{title} [{id}]; grubrics-tui diagnose says why".format(**found["sick"])
+    yield "step", step_of(found["step"], found["total_steps"])
+    yield "recipe", f"{found['recipe']} ({found['kind']})"
+    yield "time", _time(found)
+    yield from _told(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
+    if found["attempts"] > 1:
+        yield "attempts", _attempts(found)
+    if pids := found["pids"]:
+        yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
+    for change in found["changes"] or ():
+        yield "changed", "{key}: {before} -> {after} ({origin})".format(**change)
+    for path in found["edited"]:
+        yield "edited", f"{path} since the launch; the run keeps its copy"
+    if found["tags"]:
+        yield "tags", " ".join(f"#{tag}" for tag in found["tags"])
+    yield from _told(found, ("note",))
+    yield "command", shlex.join(found["argv"] or ())
+    yield "dir", f"{found['dir']}  {memory(found['bytes'])}"
+    yield from _told(found, ("manifest", "console", "checkpoints"))
+
+
+def _told(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    known = ((key, found[key]) for key in keys)
+    return ((key.replace("_", " "), str(value)) for key, value in known if value not in (None, ""))
+
+
+def _attempts(found: Mapping[str, Any]) -> str:
+    since = found["attempt_started"]
+    return f"{found['attempts']}" + (f", the last since {clock(since)}" if since else "")
+
+
+def _time(found: Mapping[str, Any]) -> str:
+    """From the first attempt's start to the last one's end, and how long the attempts took."""
+    if found["started"] is None:
+        return "not started"
+    until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
+    pauses = " without the pauses" if found["attempts"] > 1 else ""
+    return f"{clock(found['started'])}{until}, elapsed {duration(found['elapsed_s'])}{pauses}"
+
+
+COMMAND = Command(show, Task.INSPECT)

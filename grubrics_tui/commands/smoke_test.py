@@ -1,0 +1,78 @@
+"""``grubrics-tui smoke-test``: test a config end to end in ten short steps."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.runs.rundir import RunDir, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.finding_text import show_changes
+from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption, TrustOption
+from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.drawing.changes import change_json
+
+if TYPE_CHECKING:
+    from engine.launch.launcher import LaunchPlan
+
+
+def smoke_test(
+    config: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CONFIG]", help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ten small steps through everything, and four ticks. Exit code 1 when one is missing."""
+    from engine.history.train_log import history, read_steps
+    from engine.launch.pipeline_check import default_config, small_run, ticks
+    from engine.recipe.scoring import asks_judge
+
+    chosen = config or default_config()
+    require_config_trust(chosen, trust)
+    plan, changes = small_run(chosen, runs_root(runs))
+    require_code_trust(plan.recipe, trust)
+    if not as_json:
+        say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
+        show_changes("changed for the check", changes)
+    told = {
+        "recipe": plan.recipe.name,
+        "run": plan.run_id,
+        "dir": str(plan.directory),
+        "shrunk": [change_json(one) for one in changes],
+    }
+    if dry_run:
+        answer({**told, "ticks": None}, "dry run: nothing was launched", as_json)
+        return
+    small = _launched(plan)
+    state = followed(small, as_json)
+    judged = asks_judge(plan.recipe)
+    found = ticks(history(read_steps(small.train_log)), judged=judged)
+    passed = state.went_well and all(tick.passed for tick in found)
+    lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in found]
+    more: dict[str, Any] = {"state": state.state, "reason": state.reason, "ok": passed}
+    more["ticks"] = [tick.to_json() for tick in found]
+    ending = "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'no reason'}"
+    answer({**told, **more}, "\n".join(lines) + ending, as_json)
+    raise typer.Exit(0 if passed else 1)
+
+
+def _launched(plan: LaunchPlan) -> RunDir:
+    """Launch what passes the checklist."""
+    from engine.launch.launcher import launch
+    from engine.preflight.checklist import require_launchable
+
+    require_launchable(plan.recipe, plan.directory.parent, env=os.environ)
+    return launch(plan)
+
+
+COMMAND = Command(smoke_test, Task.PREPARE, aliases=("pipeline-check",))

@@ -1,0 +1,42 @@
+"""``grubrics-tui tag``: add, remove or print the tags of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.runs.notes import add_tags, read_notes, remove_tags
+from engine.runs.rundir import find_run, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.trust import require_trust
+
+
+def tag(
+    run: RunArgument,
+    tags: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TAG...]", help="Tags to add; omit them to print the tags"),
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put tags on a run; `runs --filter tag:NAME` finds it again."""
+    found = find_run(runs_root(runs), run)
+    if remove and not tags:
+        raise UsageError("--remove needs the tags to take away")
+    if tags:
+        require_trust(found, trust)
+        notes = remove_tags(found, tags) if remove else add_tags(found, tags)
+    else:
+        notes = read_notes(found)
+    value = {"run": found.id, "tags": list(notes.tags), "note": notes.text}
+    answer(value, " ".join(notes.tags) or "no tags", as_json)
+
+
+COMMAND = Command(tag, Task.KEEP)
