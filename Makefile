@@ -16,7 +16,7 @@ help:
 	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
 	@echo "make check     lint, types, import contracts, and the tests that neither train nor wait"
 	@echo "make test      the same with every test but the thorough ones"
-	@echo "make generated renew what is made from the rules: docs/symptoms.md and the list of finding ids"
+	@echo "make generated renew docs/symptoms.md, the list of finding ids, and the table of judges in docs/data.md"
 	@echo "make thorough  those: Ray's own services are killed, runs are made sick in many ways"
 
 run: $(STAMP) $(SFT)
@@ -41,6 +41,7 @@ types: $(STAMP)
 
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids
+	@$(BIN)/python -m engine.judge.providers docs/data.md
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

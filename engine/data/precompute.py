@@ -21,6 +21,7 @@ from engine.base.errors import UsageError, guarded
 from engine.data.adapters import ADAPTERS, Example, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
 from engine.judge.interface import Judge, ScoringError
+from engine.judge.providers import AZURE, OFFLINE, plugin_problems, provider_names
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.rubrics.gold import FEWEST_ANSWERS
 
@@ -164,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
     if cache.exists() and not cache.is_file():
         raise UsageError(f"--output_cache {cache} is not a regular file")
+    for problem in plugin_problems():
+        print(f"note: {problem}", file=sys.stderr)
     examples = adapter.load(args.dataset_path, args.meta_eval_path)
     settings = JudgeSettings(
         provider=args.provider,
@@ -192,7 +195,7 @@ async def _with_judge(
 ) -> PrecomputeReport:
     if all(example.gold_scores for example in examples):
         # Datasets that tell right from wrong themselves ask no judge, so that none is signed in to.
-        settings = settings.model_copy(update={"provider": "offline"})
+        settings = settings.model_copy(update={"provider": OFFLINE.name})
     judge = make_judge(settings, None, os.environ)
     try:
         return await precompute(examples, judge, cache, plan)
@@ -216,8 +219,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
     parser.add_argument(
         "--provider",
-        choices=["offline", "azure", "openai"],
-        default="azure",
+        choices=provider_names(),
+        default=AZURE.name,
         help="of the judge; datasets with gold scores of their own ask none",
     )
     parser.add_argument("--model", default=os.environ.get("JUDGE_MODEL", "gpt-4o-mini"))

@@ -21,13 +21,11 @@ from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError
+from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
 from engine.judge.trial import Probe, Trial, Verdicts, try_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
-
-_OFFICIAL = "https://api.openai.com"
-ENDPOINT_VARIABLES = ("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE", "OPENAI_BASE_URL")
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,10 @@ def _advised(change: Change, advice: Advice) -> Change:
 
 
 def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
-    if settings.provider == "offline":
+    provider = get_provider(settings.provider)
+    if not provider.asks_server:
         return None
-    address = find_credentials(settings, env).endpoint or _OFFICIAL
+    address = find_credentials(settings, env).endpoint or provider.default_base_url or ""
     # Of what is no address at all nothing is shown that a key may hide in.
     return urlsplit(mask_url(address)).netloc.rpartition("@")[2] or "no http(s) address"
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from engine.estimate.concurrency import in_flight, pace
 from engine.estimate.experience import JudgeTimes
+from engine.judge.providers import asks_server
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import StepPlan
 
@@ -90,7 +91,7 @@ def _cost(
     recipe: Recipe, calls: Calls, known: JudgeTimes | None
 ) -> tuple[float | None, tuple[str, ...]]:
     """Tokens x price. The offline judge costs nothing."""
-    if recipe.get("judge.provider") == "offline":
+    if not asks_server(recipe.get("judge.provider")):
         return 0.0, ()
     prices = [recipe.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
     tokens = [known.tokens_in, known.tokens_out] if known else [None, None]

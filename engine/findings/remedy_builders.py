@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from engine.findings.finding import Change, Remedy
 from engine.findings.run_context import MetricContext
+from engine.judge.providers import OFFLINE, asks_server
 
 ACTOR = "actor_rollout_ref.actor"
 LR = {"grpo": f"{ACTOR}.optim.lr", "sft": "training.learning_rate"}
@@ -112,7 +113,7 @@ def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
 
 def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
     """The loop with the offline stand-in: whether anything but the judge is at fault."""
-    if context.get("judge.provider") in (None, "offline"):
+    if not asks_server(context.get("judge.provider") or OFFLINE.name):
         return ()
     title = "Try the loop with the offline stand-in for the judge"
     effect = "shows whether the rest is sound; its scores say nothing of quality"

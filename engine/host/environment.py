@@ -18,6 +18,7 @@ import pynvml
 from engine.base.errors import UsageError
 from engine.base.fingerprints import content_hash, sampled_hash
 from engine.base.masking import shown
+from engine.judge.providers import variable_prefixes
 
 PACKAGES = (
     "torch",
@@ -51,8 +52,6 @@ _PREFIXES = (
     "REWARD_",
     "JUDGE_",
     "RUBRIC_",
-    "AZURE_",
-    "OPENAI_",
 )
 _NAMES = frozenset({"USE_CONTRASTIVE", "OMP_NUM_THREADS", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"})
 _READ_WHOLE = 64 << 20
@@ -63,6 +62,7 @@ _GIT_PATIENCE_S = 5.0
 def environment_snapshot(env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Python, packages and the variables that steer a run; secrets are masked."""
     variables = os.environ if env is None else env
+    prefixes = (*_PREFIXES, *variable_prefixes())
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -71,7 +71,7 @@ def environment_snapshot(env: Mapping[str, str] | None = None) -> dict[str, Any]
         "variables": {
             name: shown(name, variables[name])
             for name in sorted(variables)
-            if name in _NAMES or name.startswith(_PREFIXES)
+            if name in _NAMES or name.startswith(prefixes)
         },
     }
 

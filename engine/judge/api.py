@@ -14,11 +14,14 @@ from urllib.parse import urlsplit
 import openai
 
 from engine.base.masking import mask_text
-from engine.judge.credentials import Credentials, find_credentials
+from engine.judge.credentials import find_credentials
 from engine.judge.interface import ErrorKind, JudgeResult, ScoringError, Tokens
+from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
 from engine.judge.slots import Slots
 from engine.judge.wire import ReplyError, judge_messages, read_scores, shortened
+
+DEFAULT_AZURE_VERSION = "2024-12-01-preview"
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +80,7 @@ class ApiJudge:
         self._client = client
         self._settings = settings
         self._slots = slots
+        self._token_parameter = get_provider(settings.provider).token_parameter
         self._backoff = backoff or Backoff()
 
     async def evaluate_answers_batched(
@@ -146,7 +150,7 @@ class ApiJudge:
         request: dict[str, Any] = {
             "model": self._settings.model,
             "messages": messages,
-            "max_completion_tokens": self._settings.max_tokens,
+            self._token_parameter: self._settings.max_tokens,
         }
         if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter altogether
             request["temperature"] = self._settings.temperature
@@ -182,36 +186,42 @@ def _tokens(reply: Any) -> Tokens | None:
     return Tokens(int(sent or 0), int(received or 0)) if both else None
 
 
-def make_api_judge(
+def make_openai_judge(
     settings: JudgeSettings,
     slots: Slots,
     env: Mapping[str, str],
     backoff: Backoff | None = None,
 ) -> ApiJudge:
-    """A judge for ``settings.provider`` azure or openai; UsageError without credentials."""
-    client = _client(settings, find_credentials(settings, env))
-    return ApiJudge(client, settings, slots, backoff)
-
-
-def _client(settings: JudgeSettings, credentials: Credentials) -> openai.AsyncOpenAI:
-    # A redirect to another host would take Azure's key along.
-    http = openai.DefaultAsyncHttpxClient(follow_redirects=False)
-    if settings.provider == "azure":
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=credentials.endpoint or "",
-            api_key=credentials.key,
-            api_version=credentials.api_version,
-            timeout=settings.timeout_s,
-            max_retries=0,
-            http_client=http,
-        )
-    return openai.AsyncOpenAI(
-        base_url=credentials.endpoint,
+    """A judge behind OpenAI's protocol; UsageError without credentials."""
+    credentials = find_credentials(settings, env)
+    default = get_provider(settings.provider).default_base_url
+    client = openai.AsyncOpenAI(
+        base_url=credentials.endpoint or default,
         api_key=credentials.key,
         timeout=settings.timeout_s,
         max_retries=0,
-        http_client=http,
+        http_client=_http_client(),
     )
+    return ApiJudge(client, settings, slots, backoff)
+
+
+def make_azure_judge(settings: JudgeSettings, slots: Slots, env: Mapping[str, str]) -> ApiJudge:
+    """A judge behind Azure OpenAI; UsageError without credentials."""
+    credentials = find_credentials(settings, env)
+    client = openai.AsyncAzureOpenAI(
+        azure_endpoint=credentials.endpoint or "",
+        api_key=credentials.key,
+        api_version=credentials.api_version or DEFAULT_AZURE_VERSION,
+        timeout=settings.timeout_s,
+        max_retries=0,
+        http_client=_http_client(),
+    )
+    return ApiJudge(client, settings, slots)
+
+
+def _http_client() -> openai.DefaultAsyncHttpxClient:
+    # A redirect to another host would take Azure's key along.
+    return openai.DefaultAsyncHttpxClient(follow_redirects=False)
 
 
 def _completion(raw: Any) -> Any:

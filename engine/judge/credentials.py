@@ -1,4 +1,4 @@
-"""Where a judge API is and how to sign in, found in the environment."""
+"""Where a judge's server is and how to sign in, found in the environment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
+from engine.judge.providers import JudgeProvider, SignIn, get_provider
 from engine.judge.settings import JudgeSettings
 
 NO_KEY = "unused"
-DEFAULT_API_VERSION = "2024-12-01-preview"
-_AZURE_FAMILIES = (
-    ("AZURE_OPENAI", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_API_VERSION"),
-    ("AZURE_API", "AZURE_API_BASE", "AZURE_API_KEY", "AZURE_API_VERSION"),
-)
+"""OpenAI's client insists on a key, also for servers that check none."""
 
 
 class CleartextError(UsageError):
@@ -23,59 +20,64 @@ class CleartextError(UsageError):
 
 @dataclass(frozen=True)
 class Credentials:
-    """``family`` names the environment variables in effect. ``key`` never shows in a repr."""
+    """What signs in. ``sign_in`` names the variables in effect; ``key`` never shows in a repr.
 
-    family: str
+    ``endpoint`` is None where the provider's default address is used.
+    """
+
+    sign_in: SignIn
     endpoint: str | None
     key: str = field(repr=False)
     api_version: str | None = None
 
 
 def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credentials:
-    """The credentials of ``settings.provider``; UsageError names the variables that are missing.
+    """The credentials for ``settings.provider``.
 
-    CleartextError where the key could be read on its way to the judge.
-
-    Values are stripped: a .env file with Windows line ends leaves a carriage return on each.
+    UsageError names the variables that are missing; CleartextError where the key could be read on
+    its way. Values are stripped: a .env file with Windows line ends leaves a carriage return.
     """
+    provider = get_provider(settings.provider)
     values = {name: value.strip() for name, value in env.items() if value.strip()}
-    azure = settings.provider == "azure"
-    found = _azure(settings, values) if azure else _openai(settings, values)
-    if found.key != NO_KEY:
-        name = "AZURE_API_KEY" if found.family == "AZURE_API" else f"{found.family}_API_KEY"
-        what = f"judge.provider={settings.provider}: {name}"
-        complaint = cleartext_complaint(what, found.endpoint or "", values)
-        if complaint:
-            raise CleartextError(complaint)
-    return found
-
-
-def _azure(settings: JudgeSettings, values: Mapping[str, str]) -> Credentials:
-    for family, endpoint_name, key_name, version_name in _AZURE_FAMILIES:
-        endpoint = settings.base_url or values.get(endpoint_name)
-        key = values.get(key_name)
-        if endpoint and key:
-            version = values.get(version_name, DEFAULT_API_VERSION)
-            return Credentials(family, endpoint, key, version)
-    raise UsageError(_missing_azure(settings, values))
-
-
-def _missing_azure(settings: JudgeSettings, values: Mapping[str, str]) -> str:
-    for _, endpoint_name, key_name, _ in _AZURE_FAMILIES:
-        if endpoint_name in values and key_name not in values:
-            return f"judge.provider=azure: {endpoint_name} is set but {key_name} is not"
-        if key_name in values and endpoint_name not in values and settings.base_url is None:
-            return f"judge.provider=azure: {key_name} is set but {endpoint_name} is not"
-    return (
-        "judge.provider=azure: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY "
-        "(or AZURE_API_BASE and AZURE_API_KEY)"
+    credentials = next(
+        (found for each in provider.sign_ins if (found := _complete(each, settings, values))), None
     )
+    if credentials is None:
+        missing = _missing_variables(provider, settings, values)
+        raise UsageError(f"judge.provider={provider.name}: {missing}")
+    if credentials.key != NO_KEY:
+        what = f"judge.provider={provider.name}: {credentials.sign_in.key}"
+        address = credentials.endpoint or provider.default_base_url or ""
+        if complaint := cleartext_complaint(what, address, values):
+            raise CleartextError(complaint)
+    return credentials
 
 
-def _openai(settings: JudgeSettings, values: Mapping[str, str]) -> Credentials:
-    endpoint = settings.base_url or values.get("OPENAI_BASE_URL")
-    key = values.get("OPENAI_API_KEY")
-    if key is None and endpoint is None:
-        raise UsageError("judge.provider=openai: OPENAI_API_KEY not set")
-    # Servers of one's own seldom check the key, but the client insists on one.
-    return Credentials("OPENAI", endpoint, key or NO_KEY)
+def _complete(
+    sign_in: SignIn, settings: JudgeSettings, values: Mapping[str, str]
+) -> Credentials | None:
+    """What these variables sign in with, where address and key are both known or not needed."""
+    provider = get_provider(settings.provider)
+    endpoint = settings.base_url or values.get(sign_in.base_url)
+    key = values.get(sign_in.key)
+    if key is None and endpoint is not None and provider.key_is_optional:
+        key = NO_KEY
+    if key is None or (endpoint is None and provider.default_base_url is None):
+        return None
+    version = values.get(sign_in.api_version) if sign_in.api_version else None
+    return Credentials(sign_in, endpoint, key, version)
+
+
+def _missing_variables(
+    provider: JudgeProvider, settings: JudgeSettings, values: Mapping[str, str]
+) -> str:
+    for names in provider.sign_ins:
+        if names.base_url in values and names.key not in values:
+            return f"{names.base_url} is set but {names.key} is not"
+        needs_address = provider.default_base_url is None and settings.base_url is None
+        if names.key in values and names.base_url not in values and needs_address:
+            return f"{names.key} is set but {names.base_url} is not"
+    if provider.default_base_url is not None:
+        return f"{provider.sign_ins[0].key} is not set"
+    first, *others = [f"{names.base_url} and {names.key}" for names in provider.sign_ins]
+    return f"set {first}" + "".join(f" (or {other})" for other in others)

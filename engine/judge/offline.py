@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.judge.interface import JudgeResult
+from engine.judge.settings import JudgeSettings
 from engine.judge.slots import LocalSlots, Slots
 from engine.rubrics.rubric import RubricItem, parse_rubric
 
@@ -45,6 +46,13 @@ class OfflineKeywordJudge:
 
     async def aclose(self) -> None:
         return None
+
+
+def make_offline_judge(
+    settings: JudgeSettings, slots: Slots, env: Mapping[str, str]
+) -> OfflineKeywordJudge:
+    """The offline judge; it reads neither settings nor environment."""
+    return OfflineKeywordJudge(slots)
 
 
 def answer_score(answer: str, items: Sequence[RubricItem]) -> float:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+from engine.base.errors import UsageError
 from engine.judge.interface import Judge
+from engine.judge.providers import expected_names, find_provider, get_provider
 from engine.judge.slots import make_slots
 
-Provider = Literal["offline", "azure", "openai"]
+
+def _known(name: str) -> str:
+    if find_provider(name) is None:
+        raise PydanticCustomError("judge_provider", "{expected}", {"expected": expected_names()})
+    return name
+
+
+Provider = Annotated[str, AfterValidator(_known)]
+"""A name of the table in ``engine.judge.providers``."""
 
 
 class JudgeSettings(BaseModel):
@@ -44,10 +56,12 @@ def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str
     flight; None bounds this process alone.
     """
     slots = make_slots(slots_dir, settings.max_concurrent)
-    if settings.provider == "offline":
-        from engine.judge.offline import OfflineKeywordJudge
-
-        return OfflineKeywordJudge(slots)
-    from engine.judge.api import make_api_judge
-
-    return make_api_judge(settings, slots, env)
+    path = get_provider(settings.provider).judge
+    module, _, function = path.partition(":")
+    try:
+        make = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        what = f"judge.provider={settings.provider}: {path} cannot be loaded"
+        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
+    judge: Judge = make(settings, slots, env)
+    return judge

@@ -9,17 +9,13 @@ from pathlib import Path
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.host.python import own_module
+from engine.judge.providers import find_provider
 from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.secret_variables import require_none
 from engine.runs.rundir import RunDir
 from engine.supervise.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
-
-_JUDGE_VARIABLES = {
-    "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
-    "openai": ("OPENAI_API_KEY",),
-}
 
 
 def through(address: str, trainer: Sequence[str]) -> list[str]:
@@ -123,6 +119,6 @@ def where_it_trains(cluster: Cluster, recipe: Recipe) -> str:
 
 def needed_variables(recipe: Recipe) -> tuple[str, ...]:
     """Secrets that the job's processes look for; they are never sent along."""
-    provider = str(recipe.get("judge.provider")) if asks_judge(recipe) else "none"
+    judge = find_provider(recipe.get("judge.provider")) if asks_judge(recipe) else None
     wandb = ("WANDB_API_KEY",) if "wandb" in (recipe.get("trainer.logger") or []) else ()
-    return (*_JUDGE_VARIABLES.get(provider, ()), *wandb)
+    return (*(judge.needed_variables if judge else ()), *wandb)

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import nearest
+from engine.judge.providers import asks_server
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.recipe.executed import code_objection
 from engine.recipe.exposure import exposure_complaint
@@ -266,7 +267,7 @@ def _sft(recipe: Recipe) -> Iterator[Check]:
 def _judge(recipe: Recipe) -> Iterator[Check]:
     """Reasoning models think for minutes and in thousands of tokens before they answer."""
     model = str(recipe.get("judge.model"))
-    if recipe.get("judge.provider") == "offline" or not _REASONING.match(model):
+    if not asks_server(recipe.get("judge.provider")) or not _REASONING.match(model):
         return
     floors = {"judge.timeout_s": _REASONING_TIMEOUT_S, "judge.max_tokens": _REASONING_TOKENS}
     for key, floor in floors.items():

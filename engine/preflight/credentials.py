@@ -11,6 +11,7 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.writers import foreign_writer
 from engine.judge.credentials import CleartextError, Credentials, find_credentials
+from engine.judge.providers import JudgeProvider, get_provider, plugin_problems
 from engine.judge.settings import JudgeSettings
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.recipe.cleartext import cleartext_complaints
@@ -19,11 +20,6 @@ from engine.recipe.scoring import asks_judge, scorer
 
 ID = "credentials"
 
-_KEYS = {
-    "AZURE_OPENAI": "AZURE_OPENAI_API_KEY",
-    "AZURE_API": "AZURE_API_KEY",
-    "OPENAI": "OPENAI_API_KEY",
-}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SET = "write NAME=value into .env, which is read without being sourced; the environment wins"
 _PRIVATE = "chmod 600 .env"
@@ -44,8 +40,10 @@ def check(subject: Subject) -> Check:
 
 def _judge(subject: Subject) -> list[Check]:
     settings = JudgeSettings(**subject.recipe.section("judge"))
-    if settings.provider == "offline":
-        return [ok(ID, "offline judge: no credentials needed")]
+    provider = get_provider(settings.provider)
+    skipped = [warn(ID, problem) for problem in plugin_problems()]
+    if not provider.asks_server:
+        return [ok(ID, f"{provider.name} judge: no credentials needed"), *skipped]
     try:
         found = find_credentials(settings, subject.env)
     except CleartextError as error:
@@ -55,21 +53,23 @@ def _judge(subject: Subject) -> list[Check]:
             return [warn(ID, f"{error}, unless the cluster's nodes have it in their environment")]
         return [fail(ID, str(error), _SET)]
     return [
-        ok(ID, _used(subject, found)),
+        ok(ID, _in_use(subject, provider, found)),
         *_endpoint(found),
         *_key(subject, found),
-        *_line_ends(subject, found),
+        *_line_ends(subject, provider),
+        *skipped,
     ]
 
 
-def _used(subject: Subject, found: Credentials) -> str:
+def _in_use(subject: Subject, provider: JudgeProvider, found: Credentials) -> str:
+    """The key, masked, and the address; other keys of the provider that are set but not used."""
     where = f" at {mask_url(found.endpoint)}" if found.endpoint else ""
-    name = _KEYS[found.family]
+    name = found.sign_in.key
     if not subject.env.get(name):
         return f"the judge{where} needs no key"
-    other = {"AZURE_OPENAI": "AZURE_API_KEY", "AZURE_API": "AZURE_OPENAI_API_KEY"}
-    ignored = other.get(found.family, "")
-    note = f"; {ignored} is not" if subject.env.get(ignored) else ""
+    others = [each.key for each in provider.sign_ins if each.key != name]
+    ignored = [other for other in others if subject.env.get(other)]
+    note = f"; {', '.join(ignored)} is not" if ignored else ""
     return f"{name}={mask(found.key)}{where} is used{note}"
 
 
@@ -82,18 +82,18 @@ def _endpoint(found: Credentials) -> Iterator[Check]:
 
 
 def _key(subject: Subject, found: Credentials) -> Iterator[Check]:
-    name = _KEYS[found.family]
+    name = found.sign_in.key
     if not subject.env.get(name):
         if urlsplit(found.endpoint or "").hostname not in _LOOPBACK:
-            yield warn(ID, f"{name} is not set; calls fail if the judge needs a key", _SET)
+            yield warn(ID, f"{name} is not set; calls fail if the server requires a key", _SET)
     elif not found.key.isprintable() or not found.key.isascii() or " " in found.key:
-        yield fail(ID, f"{name} holds characters that no key has", _SET)
+        yield fail(ID, f"{name} contains invalid characters (space, control or non-ASCII)", _SET)
 
 
-def _line_ends(subject: Subject, found: Credentials) -> Iterator[Check]:
-    """The judge strips carriage returns; what else reads these variables fails on its URL."""
+def _line_ends(subject: Subject, provider: JudgeProvider) -> Iterator[Check]:
+    """The judge strips carriage returns; other programs that read these variables fail."""
     for name in sorted(subject.env):
-        if name.startswith(found.family) and subject.env[name].endswith("\r"):
+        if name.startswith(provider.variable_prefix) and subject.env[name].endswith("\r"):
             message = f"{name} ends in a carriage return: .env was sourced with Windows line ends"
             yield warn(ID, message, _UNIX_LINES.format(name=name))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from engine.host.environment import gpus, package_version
+from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.precision import check_precision, find_cards, read_cpu_flags
 from engine.preflight.versions import check_versions, find_installed
@@ -67,8 +68,9 @@ def check(subject: Subject) -> Check:
 def needed_modules(recipe: Recipe) -> list[str]:
     """The modules that training with this recipe imports."""
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
+    judge = find_provider(recipe.get("judge.provider", "offline")) if asks_judge(recipe) else None
     optional = {
-        "openai": asks_judge(recipe) and recipe.get("judge.provider", "offline") != "offline",
+        **dict.fromkeys(judge.modules if judge else (), True),
         **{_LOGGERS[name]: True for name in _LOGGERS if name in loggers},
         "peft": lora_rank(recipe) > 0,
         "vllm": recipe.get("actor_rollout_ref.rollout.name") == "vllm",

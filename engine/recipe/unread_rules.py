@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.judge.providers import asks_server
 from engine.recipe.compose import (
     FILTER,
     MANAGER,
@@ -562,7 +563,7 @@ GRPO_RULES: tuple[Rule, ...] = (
         "reward.custom_reward_function.path=null",
     ),
     _where(
-        _is("judge.provider", "offline"),
+        lambda recipe: not asks_server(recipe.get("judge.provider")),
         r"judge\.(?!provider$|max_concurrent$).+",
         "the offline judge asks nobody",
         "judge.provider=openai",

@@ -95,22 +95,23 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
 
 def _moved(run: RunDir) -> str | None:
     """A run's endpoint may have come from its environment, of which only this shell's is here."""
-    from engine.doctor.judge_test import ENDPOINT_VARIABLES
     from engine.host.environment import environment_snapshot
+    from engine.judge.providers import address_variables
 
     recorded = (run.read_manifest().get("environment") or {}).get("variables") or {}
     here = environment_snapshot()["variables"]
-    moved = [name for name in ENDPOINT_VARIABLES if recorded.get(name) != here.get(name)]
+    moved = [name for name in address_variables() if recorded.get(name) != here.get(name)]
     verb = "differs" if len(moved) == 1 else "differ"
     return f"{' and '.join(moved)} {verb} from what the run was launched with" if moved else None
 
 
 def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
+    from engine.judge.providers import asks_server
+
     settings = found.settings
     where = f" at {found.endpoint}" if found.endpoint else ""
-    offline = settings.provider == "offline"
-    asked = "offline stand-in" if offline else f"{settings.provider} {settings.model}"
-    yield f"judge: {asked}{where}"
+    model = f" {settings.model}" if asks_server(settings.provider) else ""
+    yield f"judge: {settings.provider}{model}{where}"
     yield (
         f"limits: {settings.max_concurrent} at once, {settings.timeout_s:g} s a call, "
         f"{settings.max_tokens} tokens"

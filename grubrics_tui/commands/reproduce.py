@@ -164,10 +164,12 @@ def _planned(plan: Recorded) -> Iterator[str]:
 
 
 def _by(judge: JudgeSettings | None) -> str:
+    from engine.judge.providers import asks_server
+
     if judge is None:
         return "the recipe's reward function"
-    offline = judge.provider == "offline"
-    return "the offline judge" if offline else f"{judge.provider} {judge.model}"
+    is_server = asks_server(judge.provider)
+    return f"{judge.provider} {judge.model}" if is_server else f"the {judge.provider} judge"
 
 
 def _lines(found: Replay) -> Iterator[str]:

@@ -234,8 +234,10 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
 
 
 def _judge(recipe: Recipe) -> str:
+    from engine.judge.providers import asks_server
+
     provider = recipe.get("judge.provider")
-    return "offline" if provider == "offline" else f"{provider}, {recipe.get('judge.model')}"
+    return f"{provider}, {recipe.get('judge.model')}" if asks_server(provider) else str(provider)
 
 
 def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:

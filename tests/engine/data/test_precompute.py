@@ -326,5 +326,5 @@ def test_the_command_needs_credentials_only_in_its_environment(
     data = tmp_path / "fs.jsonl"
     data.write_text(json.dumps({"problem": "?", "answer": RUBRIC}) + "\n")
     arguments = ["--dataset", "frontierscience", "--dataset_path", str(data)]
-    with pytest.raises(UsageError, match="OPENAI_API_KEY not set"):
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
         main([*arguments, "--provider", "openai"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
-from engine.judge.api import Backoff, make_api_judge
+from engine.judge.api import Backoff, make_openai_judge
 from engine.judge.interface import JudgeResult, Tokens
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.judge.slots import LocalSlots
@@ -25,7 +25,7 @@ def ask(server: JudgeServer, backoff: Backoff = QUICK, **changes: Any) -> JudgeR
     settings = JudgeSettings.model_validate(values)
 
     async def call() -> JudgeResult:
-        judge = make_api_judge(settings, LocalSlots(settings.max_concurrent), ENV, backoff)
+        judge = make_openai_judge(settings, LocalSlots(settings.max_concurrent), ENV, backoff)
         try:
             return await judge.evaluate_answers_batched(
                 "Why?", ["good", "bad"], "Points: 1, Item: x"

@@ -14,16 +14,18 @@ KEY = "k-1234567890abcd"
 
 
 @pytest.mark.parametrize(
-    ("family", "env"),
+    ("variable", "env"),
     [
-        ("AZURE_OPENAI", {"AZURE_OPENAI_ENDPOINT": "https://x", "AZURE_OPENAI_API_KEY": KEY}),
-        ("AZURE_API", {"AZURE_API_BASE": "https://x", "AZURE_API_KEY": KEY}),
+        (
+            "AZURE_OPENAI_API_KEY",
+            {"AZURE_OPENAI_ENDPOINT": "https://x", "AZURE_OPENAI_API_KEY": KEY},
+        ),
+        ("AZURE_API_KEY", {"AZURE_API_BASE": "https://x", "AZURE_API_KEY": KEY}),
     ],
 )
-def test_both_azure_families_work(family: str, env: dict[str, str]) -> None:
+def test_both_azure_families_work(variable: str, env: dict[str, str]) -> None:
     found = find_credentials(AZURE, env)
-    assert (found.family, found.endpoint, found.key) == (family, "https://x", KEY)
-    assert found.api_version == "2024-12-01-preview"
+    assert (found.sign_in.key, found.endpoint, found.key) == (variable, "https://x", KEY)
 
 
 def test_carriage_returns_of_an_env_file_are_removed() -> None:
@@ -37,8 +39,8 @@ def test_carriage_returns_of_an_env_file_are_removed() -> None:
         (AZURE, {}, "set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY"),
         (AZURE, {"AZURE_OPENAI_ENDPOINT": "https://x"}, "AZURE_OPENAI_API_KEY is not"),
         (AZURE, {"AZURE_API_KEY": KEY}, "AZURE_API_BASE is not"),
-        (OPENAI, {}, "OPENAI_API_KEY not set"),
-        (OPENAI, {"OPENAI_API_KEY": "  "}, "OPENAI_API_KEY not set"),
+        (OPENAI, {}, "OPENAI_API_KEY is not set"),
+        (OPENAI, {"OPENAI_API_KEY": "  "}, "OPENAI_API_KEY is not set"),
     ],
 )
 def test_what_is_missing_is_named(

@@ -186,7 +186,7 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
     with pytest.raises(UsageError) as refusal:
         require_launchable(recipe, project.root / "runs")
     line = str(refusal.value)
-    assert line.startswith("credentials: judge.provider=openai: OPENAI_API_KEY not set [fix:")
+    assert line.startswith("credentials: judge.provider=openai: OPENAI_API_KEY is not set [fix:")
     assert line.endswith("also failing: steps")
     assert "\n" not in line
 

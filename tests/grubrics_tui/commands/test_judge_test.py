@@ -77,7 +77,7 @@ def test_a_question_of_ones_own_without_rubric_is_unusable_input() -> None:
 def test_the_stand_in_is_no_model_and_answers_within_milliseconds() -> None:
     done = judge_test("grpo_tiny", "--calls", "3")
     first, _, one, more, advice = done.stdout.splitlines()
-    assert first == "judge: offline stand-in"
+    assert first == "judge: offline"
     assert "gpt" not in done.stdout and "0 s;" not in done.stdout
     for line in (one, more, advice):
         assert re.search(r"\d [mµ]s", line)
