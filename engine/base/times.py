@@ -1,9 +1,11 @@
-"""How seconds are told, everywhere: on the screen, by commands, in findings and in log entries."""
+"""Format durations and moments the same way on screens, in commands, findings and log entries."""
 
 from __future__ import annotations
 
 import math
+import time
 
+MISSING = "–"
 _UNITS = ((3600.0, "h", 10_000.0), (1.0, "s", 0.1), (1e-3, "ms", 1e-4), (1e-6, "µs", 1e-7))
 """Seconds of a unit, its name, and the seconds from which it is used."""
 
@@ -11,19 +13,38 @@ _UNITS = ((3600.0, "h", 10_000.0), (1.0, "s", 0.1), (1e-3, "ms", 1e-4), (1e-6, "
 def seconds(value: float) -> str:
     """Three digits in the unit that fits: ``27.2 µs``, ``12.3 ms``, ``6.4 s``, ``310 s``, ``3 h``.
 
-    Fewer would be rounded away where times are multiplied before a reader's eyes, as in ``4 rounds
-    x 27.2 µs = 0.109 ms``. What is less than a tenth of a microsecond is ``0 s``, what is no
-    number ``– s``.
+    Three, because readers multiply these: ``4 rounds x 27.2 µs = 0.109 ms``. Below a tenth of a
+    microsecond it is ``0 s``; a value that is not finite is ``– s``.
     """
     if not math.isfinite(value):
-        return "– s"
+        return f"{MISSING} s"
     size = abs(value)
     for unit, name, least in _UNITS:
         if size >= least:
-            return f"{_three_digits(value / unit)} {name}"
+            number = value / unit
+            # ``g`` would give 999.5 and more an exponent.
+            return f"{number:.3g} {name}" if abs(number) < 999.5 else f"{number:,.0f} {name}"
     return "0 s"
 
 
-def _three_digits(number: float) -> str:
-    """Without an exponent, which three digits of 999.5 and more would have."""
-    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
+def duration(value: float | None) -> str:
+    """``4:07`` or ``1:04:07``."""
+    if value is None:
+        return MISSING
+    minutes, rest = divmod(max(0, round(value)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def clock(moment: float | None) -> str:
+    """``2026-01-31 14:05`` in local time."""
+    return _local(moment, "%Y-%m-%d %H:%M")
+
+
+def day_and_time(moment: float | None) -> str:
+    """``01-31 14:05`` in local time, for narrow screens."""
+    return _local(moment, "%m-%d %H:%M")
+
+
+def _local(moment: float | None, form: str) -> str:
+    return MISSING if moment is None else time.strftime(form, time.localtime(moment))

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.findings.finding import Finding, Severity
+from engine.runs.columns import RunInfo
 from engine.runs.index import Index, Row, index_path, stamp
-from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 

@@ -17,7 +17,8 @@ from engine.history.train_log import Step, history, read_steps
 from engine.host.environment import gpus
 from engine.recipe.frozen import training_fingerprint
 from engine.recipe.recipe import Recipe
-from engine.runs.registry import RunInfo, list_runs
+from engine.runs.columns import RunInfo
+from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 
 _LOOKED_AT = 50

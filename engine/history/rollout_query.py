@@ -1,77 +1,90 @@
-"""Which answers to show, and in which order."""
+"""Which rollouts of a step to show, and in which order."""
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from engine.base.errors import UsageError, unknown_name
+from engine.base.errors import unknown_name
+from engine.base.query import AllOf, Condition, Tree, Word, conditions, holds, parse, words
+from engine.base.query_fields import Field, check_condition, compare, field_table, unknown_field
 from engine.history.rollouts import Answer, Group
 
 SORTS = ("rollout", "score", "advantage", "length", "error")
-FLAGS = ("error", "flat", "best", "untrained")
-NUMBERS = ("score", "advantage", "length", "rollout", "alignment", "info", "defense", "penalty")
 
-_TERMS = {"info": "info_value", "defense": "defense_penalty", "penalty": "length_penalty"}
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq,
-}  # fmt: skip
-_TERM = re.compile(r"(?P<name>\w+)\s*(?P<sign><=|>=|<|>|=)\s*(?P<number>[-+]?[\d.]+)")
+FLAGS: Mapping[str, Callable[[Answer, Group], bool]] = {
+    "error": lambda answer, group: answer.failed,
+    "flat": lambda answer, group: group.is_flat,
+    "best": lambda answer, group: answer is group.best,
+    "untrained": lambda answer, group: not answer.trained,
+}
 
 
-@dataclass(frozen=True)
-class Term:
-    """One condition: a flag, or a number compared with a limit. Missing numbers never match."""
+def _component(name: str) -> Callable[[Answer], float | None]:
+    return lambda answer: (answer.parts or {}).get(name)
 
-    name: str
-    sign: str = ""
-    limit: float = 0.0
 
-    def keeps(self, answer: Answer, group: Group) -> bool:
-        if self.sign:
-            value = number_of(answer, self.name)
-            return value is not None and _COMPARE[self.sign](value, self.limit)
-        return {
-            "error": answer.failed,
-            "flat": group.is_flat,
-            "best": answer is group.best,
-            "untrained": not answer.trained,
-        }[self.name]
+FIELDS: tuple[Field[Answer], ...] = (
+    Field(name="score", about="reward", kind="number", value=lambda answer: answer.score),
+    Field(name="advantage", about="advantage", kind="number",
+          value=lambda answer: answer.advantage),
+    Field(name="length", about="characters of the response", kind="number",
+          value=lambda answer: answer.length),
+    Field(name="rollout", about="number of the rollout", kind="number",
+          value=lambda answer: answer.rollout),
+    Field(name="alignment", about="reward component", kind="number",
+          value=_component("alignment")),
+    Field(name="info", about="reward component info_value", kind="number",
+          value=_component("info_value")),
+    Field(name="defense", about="reward component defense_penalty", kind="number",
+          value=_component("defense_penalty")),
+    Field(name="penalty", about="reward component length_penalty", kind="number",
+          value=_component("length_penalty")),
+)  # fmt: skip
+_FIELDS = field_table(FIELDS)
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Conditions that all hold; without any everything is kept."""
+    """A checked filter of rollouts; without conditions everything passes."""
 
     text: str = ""
-    terms: tuple[Term, ...] = ()
+    tree: Tree = AllOf()  # noqa: RUF009 - frozen
 
     @classmethod
     def parse(cls, text: str) -> Filter:
-        """``score<0.5 length>1000 error``. Raises UsageError for what it does not know."""
-        terms = [_comparison(match) for match in _TERM.finditer(text)]
-        for word in _TERM.sub(" ", text).split():
-            if word not in FLAGS:
-                raise unknown_name("filter", word, (*FLAGS, *(f"{name}<1" for name in NUMBERS)))
-            terms.append(Term(word))
-        return cls(" ".join(text.split()), tuple(terms))
+        """Parse ``score<0.5 length>1000 error``. UsageError for unknown fields and flags."""
+        tree = parse(text)
+        for test in conditions(tree):
+            if test.name not in _FIELDS:
+                raise unknown_field(test, _FIELDS)
+            check_condition(test, "number")
+        for word in words(tree):
+            if word.text not in FLAGS:
+                raise unknown_name(
+                    "filter", word.text, (*FLAGS, *(f"{name}<1" for name in _FIELDS))
+                )
+        return cls(" ".join(text.split()), tree)
 
     def keeps(self, answer: Answer, group: Group) -> bool:
-        return all(term.keeps(answer, group) for term in self.terms)
+        def leaf(part: Word | Condition) -> bool:
+            if isinstance(part, Word):
+                return FLAGS[part.text](answer, group)
+            return compare(part, "number", _FIELDS[part.name].value(answer), now=0.0)
+
+        return bool(holds(self.tree, leaf))
 
 
 EVERYTHING = Filter()
 
 
 def chosen(group: Group, sort: str, only: Filter) -> tuple[Answer, ...]:
-    """The answers of a group that ``only`` keeps, the best first (shortest, for ``length``)."""
+    """The rollouts of a group that ``only`` keeps, the best first (shortest, for ``length``)."""
     return ordered((answer for answer in group.answers if only.keeps(answer, group)), sort)
 
 
 def ordered(answers: Iterable[Answer], sort: str) -> tuple[Answer, ...]:
-    """Raises UsageError for an unknown order. What has no such number comes last."""
+    """Sort rollouts; those without the number come last. UsageError for an unknown order."""
     if sort not in SORTS:
         raise unknown_name("sort", sort, SORTS)
     rows = sorted(answers, key=lambda answer: answer.rollout)
@@ -81,26 +94,9 @@ def ordered(answers: Iterable[Answer], sort: str) -> tuple[Answer, ...]:
         return tuple(sorted(rows, key=lambda answer: answer.length))
     if sort == "rollout":
         return tuple(rows)
-    return tuple(sorted(rows, key=lambda answer: _falling(number_of(answer, sort))))
 
+    def falling(answer: Answer) -> tuple[bool, float]:
+        value = _FIELDS[sort].value(answer)
+        return value is None, 0.0 if value is None else -value
 
-def number_of(answer: Answer, name: str) -> float | None:
-    """A quantity of an answer by the name that filters use."""
-    if name in ("score", "advantage", "length", "rollout"):
-        value: float | None = getattr(answer, name)
-        return value
-    return (answer.parts or {}).get(_TERMS.get(name, name))
-
-
-def _falling(value: float | None) -> tuple[bool, float]:
-    return value is None, 0.0 if value is None else -value
-
-
-def _comparison(match: re.Match[str]) -> Term:
-    name, limit = match["name"], match["number"]
-    if name not in NUMBERS:
-        raise unknown_name("filter", name, NUMBERS)
-    try:
-        return Term(name, match["sign"], float(limit))
-    except ValueError:
-        raise UsageError(f"filter '{match.group()}': '{limit}' is not a number") from None
+    return tuple(sorted(rows, key=falling))

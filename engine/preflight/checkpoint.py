@@ -25,7 +25,8 @@ from engine.recipe.models import MODEL_KEYS, is_hub_name, local_folder, model_ke
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
-from engine.runs.registry import RunInfo, list_runs
+from engine.runs.columns import RunInfo
+from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.trust import is_neighbor
 

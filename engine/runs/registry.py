@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.runs.columns import RunInfo
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
 from engine.runs.notes import Notes, read_notes
@@ -27,35 +28,7 @@ _WHILE_IT_GOES_ON = ("trainer", "supervisor", "heartbeat", "beat", "host")
 """What nobody asks of a run that has ended."""
 _LONGEST = 200
 """Characters of a name that the list keeps."""
-_NONE = Notes()
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """One row of the list of runs."""
-
-    id: str
-    state: RunState
-    recipe: str
-    kind: str
-    started: float | None
-    """When its first attempt started; a run that never started: when it was launched."""
-    notes: Notes = _NONE
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "state": self.state.state,
-            "reason": self.state.reason,
-            "waiting_for": self.state.waiting_for,
-            "step": self.state.step,
-            "total_steps": self.state.total_steps,
-            "recipe": self.recipe,
-            "kind": self.kind,
-            "started": self.started,
-            "tags": list(self.notes.tags),
-            "note": self.notes.text,
-        }
+_NO_NOTES = Notes()
 
 
 def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
@@ -138,5 +111,5 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         recipe=jsonl.line(row.get("recipe")) or "?",
         kind=jsonl.line(row.get("kind")) or "?",
         started=state.first_start or jsonl.moment(row.get("created")),
-        notes=Notes.from_json(row["notes"]) if "notes" in row else _NONE,
+        notes=Notes.from_json(row["notes"]) if "notes" in row else _NO_NOTES,
     )

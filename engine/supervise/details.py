@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of
+from engine.runs.columns import RunInfo
 from engine.runs.drift import CodeWatch
 from engine.runs.manifest import changed_values
 from engine.runs.notes import read_notes
@@ -23,25 +23,27 @@ def details(run: RunDir) -> dict[str, Any]:
     """State, processes and files of a run."""
     manifest = run.read_manifest()
     state = with_first_start(observed_state(run), manifest)
-    notes = read_notes(run)
+    info = RunInfo(
+        id=run.id,
+        state=state,
+        recipe=manifest.get("recipe", "?"),
+        kind=manifest.get("kind", "?"),
+        started=state.first_start,
+        notes=read_notes(run),
+    )
+    listed = info.to_json()
     job = read_job(run.attempt(state.attempt).path)
     exposed = exposures(run)
     return {
-        "id": run.id,
-        "state": state.state,
+        **listed,
         "phrase": describe(state),
-        "reason": state.reason,
-        "waiting_for": state.waiting_for,
-        "step": state.step,
-        "total_steps": state.total_steps,
         "exit_code": state.exit_code,
         "signal": state.signal,
         "queue": manifest.get("queue"),
         "gpus": state.gpus,
-        "started": state.first_start,
         "attempt_started": state.started,
         "ended": state.ended,
-        "elapsed_s": state.elapsed(time.time()),
+        "elapsed_s": listed["duration_s"],  # The name before "duration_s".
         "attempts": len(manifest.get("attempts", [])),
         "pids": [process.pid for process in members(run)],
         "parent": manifest.get("parent"),
@@ -53,8 +55,6 @@ def details(run: RunDir) -> dict[str, Any]:
         "changes": changed_values(manifest),
         "edited": [] if exposed else _edited(manifest),
         "exposed_because": exposed,
-        "tags": list(notes.tags),
-        "note": notes.text,
         "dir": str(run.path),
         "bytes": bytes_of(run.path),
         "manifest": str(run.manifest),

@@ -11,7 +11,8 @@ from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from engine.runs.registry import RunInfo, active_run
+from engine.runs.columns import RunInfo, format_step
+from engine.runs.registry import active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
@@ -29,7 +30,6 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.layout import LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
-from grubrics_tui.text.formats import step_of
 
 if TYPE_CHECKING:
     from grubrics_tui.model.run_source import Watched
@@ -220,7 +220,7 @@ class GrubricsApp(Frame):
         run: Watched | None = getattr(shown[-1], "run", None) if shown else None
         if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
             return None
-        run_id, step = run.id, step_of(state.step, state.total_steps)
+        run_id, step = run.id, format_step(state.step, state.total_steps)
         return (
             f"{run_id} goes on without the screen ({state.state}, step {step}).\n"
             f"grubrics-tui opens it again; grubrics-tui stop {run_id} stops it."

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.runs.registry import RunInfo
+from engine.runs import columns
+from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
 from engine.runs.state import describe
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
-from grubrics_tui.text.formats import step_of
 from grubrics_tui.text.terminal_text import clean_texts
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _EXAMINE_S = 2.0
 """``runs`` lets the doctor examine new runs for so many seconds of CPU; the next call continues."""
+_CELL_WIDTH = 11
+"""Characters of a cell that is as wide as its text."""
 
 
 def list_runs(
@@ -68,10 +70,11 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
 
     health = HealthBook(root).examine_all(found, _EXAMINE_S)
     if as_json:
-        print_json({"runs": [info.to_json() | health_json(health[info.id]) for info in found]})
+        rows = zip(columns.runs_to_json(found), found, strict=True)
+        print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
-    rows = clean_texts(_row(info, health[info.id]) for info in found)
-    print("".join(f"{row}\n" for row in rows), end="")
+    lines = clean_texts(_row(info, health[info.id]) for info in found)
+    print("".join(f"{row}\n" for row in lines), end="")
     if left := sum(health[info.id] is UNKNOWN for info in found):
         what = "1 finished run is" if left == 1 else f"{left} finished runs are"
         say(f"{what} not examined yet; the next call continues", to=sys.stderr)
@@ -86,14 +89,22 @@ def _how_to_start(root: Path) -> str:
 
 
 def _row(info: RunInfo, health: Health | None) -> str:
-    step = step_of(info.state.step, info.state.total_steps)
+    cells = " ".join(_cells(info))
     tags = "".join(f"  #{tag}" for tag in info.notes.tags)
-    return f"{info.id:<36} {step:>11} {with_health(describe(info.state), health)}{tags}"
+    return f"{info.id:<36} {cells} {with_health(describe(info.state), health)}{tags}"
+
+
+def _cells(info: RunInfo) -> Iterator[str]:
+    """The columns between a run's id and its state."""
+    for column in columns.COLUMNS:
+        if (cell := column.cell) is not None and cell.in_text:
+            text, width = column.text(info), cell.width or _CELL_WIDTH
+            yield text.rjust(width) if cell.right else text.ljust(width)
 
 
 def filtered(root: Any, found: Sequence[Any], text: str) -> list[Any]:
     """The runs that pass a filter; what may be wrong with it is said on stderr."""
-    from engine.supervise.filter_match import RunFiles, RunFilter
+    from engine.history.run_filter import RunFiles, RunFilter
 
     chosen, files = RunFilter(text), RunFiles(root)
     passed = list(chosen.select(found, files))

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
+from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
-from grubrics_tui.text.formats import clock, duration, memory, step_of
+from grubrics_tui.text.formats import clock, duration, memory
 
 
 def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
@@ -41,7 +42,7 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "not trusted", f"{why}; nothing is done with the run without --trust"
     if found["sick"]:
         yield "doctor", "{title} [{id}]; grubrics-tui diagnose says why".format(**found["sick"])
-    yield "step", step_of(found["step"], found["total_steps"])
+    yield "step", format_step(found["step"], found["total_steps"])
     yield "recipe", f"{found['recipe']} ({found['kind']})"
     yield "time", _time(found)
     yield from _told(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
@@ -77,7 +78,7 @@ def _time(found: Mapping[str, Any]) -> str:
         return "not started"
     until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
     pauses = " without the pauses" if found["attempts"] > 1 else ""
-    return f"{clock(found['started'])}{until}, elapsed {duration(found['elapsed_s'])}{pauses}"
+    return f"{clock(found['started'])}{until}, elapsed {duration(found['duration_s'])}{pauses}"
 
 
 COMMAND = Command(show, Task.INSPECT)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.doctor.health import EXAMINE_AGAIN_S, UNKNOWN, Health, HealthBook, is_examined
-from engine.runs.registry import RunInfo
+from engine.runs.columns import RunInfo
 
 _FIRST_S, _REST = 0.5, 4.0
 """The list comes first; between two runs the thread rests four times as long as it worked."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.runs.registry import RunInfo, list_runs
-from engine.supervise.filter_match import RunFiles, RunFilter
+from engine.history.run_filter import RunFiles, RunFilter
+from engine.runs.columns import RunInfo
+from engine.runs.registry import list_runs
 
 _POLL_S = 2.0
 _PROGRESS_S = 0.3

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from engine.base import times
-
-MISSING = "–"
+from engine.base.times import MISSING as MISSING
+from engine.base.times import clock as clock
+from engine.base.times import duration as duration
 
 
 def fixed(value: float | None, decimals: int = 3) -> str:
@@ -41,15 +40,6 @@ def dollars(value: float | None) -> str:
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.2g}"
 
 
-def duration(value: float | None) -> str:
-    """``4:07`` or ``1:04:07``."""
-    if value is None:
-        return MISSING
-    minutes, rest = divmod(max(0, round(value)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def memory(value: float | None) -> str:
     """Bytes as ``61.2 GiB``, ``4.9 MiB`` or ``12 KiB``."""
     if value is None:
@@ -57,17 +47,3 @@ def memory(value: float | None) -> str:
     if 0 < value < 2**20:
         return f"{max(1, round(value / 2**10))} KiB"
     return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
-
-
-def clock(moment: float | None) -> str:
-    """``2026-01-31 14:05`` in local time."""
-    if moment is None:
-        return MISSING
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
-
-
-def step_of(step: int | None, total: int | None) -> str:
-    """``12/40``; a run of no steps (``trainer.val_only``) validates only."""
-    if total == 0:
-        return "val only"
-    return f"{MISSING if step is None else step}/{MISSING if total is None else total}"

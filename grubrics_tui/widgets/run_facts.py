@@ -7,11 +7,11 @@ import time
 from textual.content import Content
 
 from engine.doctor.health import Health
+from engine.runs.columns import RunInfo, format_step
 from engine.runs.notes import Notes
-from engine.runs.registry import RunInfo
 from engine.runs.state import RunState
 from grubrics_tui.drawing.looks import look_of
-from grubrics_tui.text.formats import clock, duration, step_of
+from grubrics_tui.text.formats import clock, duration
 from grubrics_tui.widgets.facts import Fact
 
 _LONGEST_NOTE = 120
@@ -23,7 +23,7 @@ def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
-        ("step", f"{step_of(state.step, state.total_steps)}   {_times(state)}"),
+        ("step", f"{format_step(state.step, state.total_steps)}   {_times(state)}"),
     ]
     if info.notes:
         facts.append(("notes", _notes(info.notes)))

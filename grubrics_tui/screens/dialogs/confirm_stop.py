@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.runs.columns import format_step
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.screens.dialogs.confirm import Answer, Confirm
-from grubrics_tui.text.formats import step_of
 
 _AFTER_CHECKPOINT = "a"
 _ANSWERS = (
@@ -45,5 +45,5 @@ class ConfirmStop(Confirm):
 
 
 def _line(run: RunDir, state: RunState) -> str:
-    step = step_of(state.step, state.total_steps)
+    step = format_step(state.step, state.total_steps)
     return f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 
 from engine.history import metrics
+from engine.runs.columns import format_step
 from engine.runs.state import GROWING, RunState, describe
 from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, justify
 from grubrics_tui.model.history import History
-from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds, step_of
+from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
 from grubrics_tui.widgets.span_widget import Drawn
 
@@ -100,8 +101,8 @@ def _progress(history: History, state: RunState, width: int, ascii_only: bool) -
     if state.state == "foreign" and state.total_steps is None:
         return [Span(f"step {MISSING if state.step is None else state.step}")]
     if state.total_steps == 0:
-        return [Span(step_of(state.step, 0))]
-    label = f"step {step_of(state.step, state.total_steps)}  "
+        return [Span(format_step(state.step, 0))]
+    label = f"step {format_step(state.step, state.total_steps)}  "
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
     percent = f" {share * 100:3.0f} %"
     room = max(4, width - len(label) - len(percent))

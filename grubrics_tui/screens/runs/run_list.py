@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -17,29 +16,30 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.doctor.health import Health
-from engine.runs.registry import RunInfo
+from engine.runs import columns
+from engine.runs.columns import RunInfo
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.settings.marks import Marks
-from grubrics_tui.text.formats import MISSING, clock, step_of
 
-_LEAD, _STATE, _KIND, _TIME = 3, 11, 6, 13
+_LEAD, _STATE = 3, 11
 _WIDE = 100
 _LONGEST_ID = 42
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Cells that ids and steps take in the list as it is."""
+class Widths:
+    """Characters that the cells of a list take whose width depends on its runs."""
 
     id: int = 0
-    step: int = 0
+    cells: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Sequence[RunInfo]) -> Columns:
+    def of(cls, runs: Sequence[RunInfo]) -> Widths:
+        fitted = [c for c in columns.COLUMNS if c.cell is not None and c.cell.width is None]
         return cls(
             max((len(info.id) for info in runs), default=0),
-            max((len(_step(info)) for info in runs), default=0),
+            {c.name: max((len(c.text(info)) for info in runs), default=0) for c in fitted},
         )
 
 
@@ -87,7 +87,7 @@ class RunList(ScrollView, can_focus=True):
         self.runs: Sequence[RunInfo] = ()
         self._marks = Marks() if marks is None else marks
         self._index = 0
-        self._columns = Columns()
+        self._widths = Widths()
 
     @property
     def selected(self) -> RunInfo | None:
@@ -104,7 +104,7 @@ class RunList(ScrollView, can_focus=True):
         """``told`` stands in the frame instead of how many runs there are."""
         kept = self.selected
         self.runs = runs
-        self._columns = Columns.of(runs)
+        self._widths = Widths.of(runs)
         self.border_subtitle = told or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
         self._select(_place(runs, kept))
@@ -155,7 +155,7 @@ class RunList(ScrollView, can_focus=True):
         if chosen:
             base += Style(bgcolor=self.app.theme_variables.get("panel"))
         info = self.runs[index]
-        row = [*self._lead(info, chosen), *_row(info, width, self._columns, self._health_of(info))]
+        row = [*self._lead(info, chosen), *_row(info, width, self._widths, self._health_of(info))]
         strip = Strip([self._segment(span, base) for span in row])
         if strip.cell_length <= width:
             return strip.adjust_cell_length(width, base)
@@ -185,27 +185,34 @@ def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
     return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
 
 
-def _row(info: RunInfo, width: int, columns: Columns, health: Health | None = None) -> Row:
+def _row(info: RunInfo, width: int, widths: Widths, health: Health | None = None) -> Row:
     state, wide = info.state, width >= _WIDE
     glyph, ink = look_of(state.word, health)
-    room = width - _LEAD - _STATE - (2 + columns.step + 2) - _TIME
-    names = min(columns.id, _LONGEST_ID if wide else max(12, room))
+    cells = "".join(_cells(info, widths, wide))
+    room = width - _LEAD - _STATE - 2 - len(cells)
+    names = min(widths.id, _LONGEST_ID if wide else max(12, room))
     trouble = health.phrase if health and health.finding else ""
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
         Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
         Span(_cut(info.id, names).ljust(names + 2)),
-        Span(_step(info).rjust(columns.step) + "  ", "quiet"),
-        Span(info.kind.ljust(_KIND) if wide else "", "quiet"),
-        Span(f"{clock(info.started) if wide else _short(info.started)}  ", "quiet"),
+        Span(cells, "quiet"),
         Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
         Span(f"{trouble}  " if trouble else "", "warning"),
         Span(detail, "quiet"),
     ]
 
 
-def _step(info: RunInfo) -> str:
-    return step_of(info.state.step, info.state.total_steps)
+def _cells(info: RunInfo, widths: Widths, wide: bool) -> Iterator[str]:
+    """The columns between a run's id and its tags, each with two spaces after it."""
+    for column in columns.COLUMNS:
+        cell = column.cell
+        if cell is None or not (wide or cell.narrow):
+            continue
+        text, width = column.text(info), cell.width or widths.cells.get(column.name, 0)
+        if not wide and cell.narrow:
+            text, width = cell.narrow(info), cell.narrow_width or width
+        yield (text.rjust(width) if cell.right else text.ljust(width)) + "  "
 
 
 def _cut(name: str, width: int) -> str:
@@ -214,10 +221,3 @@ def _cut(name: str, width: int) -> str:
         return name
     head = (width - 1) // 2
     return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
-
-
-def _short(moment: float | None) -> str:
-    """Day and time, without the year."""
-    if moment is None:
-        return MISSING.ljust(11)
-    return time.strftime("%m-%d %H:%M", time.localtime(moment))

@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.widgets import Footer
 
 from engine.base.errors import UsageError
+from engine.runs.columns import RunInfo
 from engine.runs.notes import Notes
-from engine.runs.registry import RunInfo
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.health import HealthBook
-from engine.runs.registry import RunInfo, list_runs
+from engine.runs.columns import RunInfo
+from engine.runs.registry import list_runs
 from tests.engine.reports.runs import log_steps, make_run
 
 COLLAPSE = 20

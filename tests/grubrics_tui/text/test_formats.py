@@ -25,9 +25,3 @@ def test_durations_grow_an_hour_when_they_need_one(value: float | None, text: st
 def test_a_missing_number_is_a_dash_not_a_zero() -> None:
     assert formats.fixed(None) == formats.percent(None) == formats.memory(None) == "–"
     assert formats.fixed(0.0) == "0.000"
-
-
-def test_a_run_without_steps_validates_only() -> None:
-    assert formats.step_of(None, 0) == "val only"
-    assert formats.step_of(3, None) == "3/–"
-    assert formats.step_of(None, 40) == "–/40"

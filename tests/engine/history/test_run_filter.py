@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.history.run_filter import RunFiles, RunFilter
 from engine.runs.notes import add_tags, write_note
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, StateName, write_state
-from engine.supervise.filter_match import RunFiles, RunFilter
 
 DAY = 86_400
 
@@ -84,6 +88,7 @@ def chosen(root: Path, text: str) -> set[str]:
         ("ended<2d", {"good"}),
         ("started:2d", {"good", "bad"}),
         ("took>30s took<=1m", {"good"}),
+        ("duration>30s duration<=1m", {"good"}),
         ("reward/mean>0.5", {"good"}),
         ("reward_mean<0.5", set()),
         ("val/reward=0.3", {"good"}),
@@ -166,3 +171,39 @@ def test_a_name_that_no_run_has_is_remarked(root: Path, text: str, told: str | N
     list(filter_.select(list_runs(root), files))
     remark = filter_.remark(files)
     assert (remark is None) if told is None else (told in str(remark))
+
+
+@given(
+    st.text(max_size=30) | st.sampled_from(["started>1e999d", "took>9e999h", "started:0001-01-01"])
+)
+def test_any_text_is_a_filter_or_a_mistake_with_its_character(text: str) -> None:
+    try:
+        RunFilter(text)
+    except UsageError as error:
+        place = re.match(r"filter, character (\d+): .", str(error))
+        assert place is not None
+        assert 1 <= int(place[1]) <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "right"),
+    [
+        ("a stat:x", 3, "'state'"),
+        ("reward_men>1", 1, "'reward_mean'"),
+        ("state:faild", 7, "failed"),
+        ("step>many", 6, "number"),
+        ("started>soon", 9, "2d"),
+        ("duration>long", 10, "30m"),
+        ("recipe>3", 1, "'='"),
+    ],
+)
+def test_a_mistake_names_its_character_and_what_would_be_right(
+    text: str, character: int, right: str
+) -> None:
+    with pytest.raises(UsageError, match=f"filter, character {character}: .*{right}"):
+        RunFilter(text)
+
+
+def test_a_run_in_progress_has_a_duration_too(root: Path) -> None:
+    make_run(root, "long", "running", started=time.time() - 9000)
+    assert chosen(root, "duration>2h") == chosen(root, "took>2h") == {"long"}

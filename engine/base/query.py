@@ -1,7 +1,7 @@
-"""The filter language for runs: its grammar. What fields mean is ``filter_fields``' matter.
+"""The filter language of runs and rollouts: its grammar. ``query_fields`` compares values.
 
-    filter := all ("or" all)*            all := one+
-    one    := ("!" | "-") one | "(" filter ")" | field operator value | word
+    filter := all ("or" all)*            all := term+
+    term   := ("!" | "-") term | "(" filter ")" | field operator value | word
 
 Quotes keep spaces and signs together: ``reason:"out of memory"``.
 """
@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import UsageError
 
-OPERATORS = (">=", "<=", "!=", ":", "=", ">", "<")
 MOST_NESTED = 40
-"""Deeper ones would be nobody's wish, and end what walks through them."""
+"""Parentheses inside each other. More would exceed the recursion limit of what reads the tree."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """Text that stands somewhere in what is told about a run, upper or lower case."""
+    """A text to search for, or a flag; upper and lower case are equal."""
 
     text: str
 
@@ -31,7 +30,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Condition:
-    """A field compared with a value. ``at`` and ``value_at`` are their places in the text."""
+    """A field compared with a value. ``at`` and ``value_at`` are their offsets in the text."""
 
     name: str
     operator: str
@@ -53,7 +52,7 @@ class Not:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Every part holds; without parts it is the filter that lets everything pass."""
+    """Every part holds. Without parts, everything passes."""
 
     parts: tuple[Tree, ...] = ()
 
@@ -74,38 +73,46 @@ class AnyOf:
 Tree = Word | Condition | Not | AllOf | AnyOf
 
 
-def mistake(at: int, what: str) -> UsageError:
+def syntax_error(at: int, what: str) -> UsageError:
     """``filter, character 7: ...``; ``at`` counts from 0."""
     return UsageError(f"filter, character {at + 1}: {what}")
 
 
 def parse(text: str) -> Tree:
-    """The filter that ``text`` says; an empty one lets every run pass.
+    """Parse a filter; an empty one lets everything pass.
 
-    UsageError names the place of a mistake. ``parse(str(tree)) == tree`` for every parsed tree.
+    UsageError names the character of a mistake. ``parse(str(tree)) == tree`` for every parsed tree.
     """
-    parser = _Parser(list(_tokens(text)), len(text))
+    parser = _Parser(list(_tokens(text)))
     tree = parser.any(0)
     if (left := parser.peek()) is not None:
-        raise mistake(left.at, "')' closes nothing; quote it to search for it")
+        raise syntax_error(left.at, "unmatched ')'; quote it to search for it")
     return tree
 
 
-def conditions(tree: Tree) -> Iterator[Condition]:
-    """The comparisons in a filter, from left to right."""
-    if isinstance(tree, Condition):
+def leaves(tree: Tree) -> Iterator[Word | Condition]:
+    """The words and conditions of a filter, from left to right."""
+    if isinstance(tree, Word | Condition):
         yield tree
     elif isinstance(tree, Not):
-        yield from conditions(tree.part)
-    elif isinstance(tree, AllOf | AnyOf):
+        yield from leaves(tree.part)
+    else:
         for part in tree.parts:
-            yield from conditions(part)
+            yield from leaves(part)
+
+
+def conditions(tree: Tree) -> Iterator[Condition]:
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, Condition))
+
+
+def words(tree: Tree) -> Iterator[Word]:
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, Word))
 
 
 def holds(tree: Tree, leaf: Callable[[Word | Condition], bool | None]) -> bool | None:
-    """Whether a filter holds where ``leaf`` says so of its ends; None when that cannot be told.
+    """Evaluate a filter with ``leaf``'s answers to its words and conditions.
 
-    Parts that cannot be told do not matter where the others decide.
+    None is "unknown"; the result is None where the other parts do not decide it.
     """
     if isinstance(tree, Word | Condition):
         return leaf(tree)
@@ -139,18 +146,18 @@ _VALUE = re.compile(r'[^\s()"][^\s()]*')
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """A value runs to the next space or parenthesis, whatever signs are in it."""
-    place, before = 0, ""
-    while place < len(text):
-        value = _VALUE.match(text, place) if before == "operator" else None
-        match = value or _PIECES.match(text, place)
+    """A value extends to the next space or parenthesis, whatever signs it contains."""
+    at, before = 0, ""
+    while at < len(text):
+        value = _VALUE.match(text, at) if before == "operator" else None
+        match = value or _PIECES.match(text, at)
         if match is None:
-            raise mistake(place, "the quote is not closed")
+            raise syntax_error(at, "unclosed quote")
         kind = "text" if value else str(match.lastgroup)
         if kind != "space":
             yield _token(kind, match)
             before = kind
-        place = match.end()
+        at = match.end()
 
 
 def _token(kind: str, match: re.Match[str]) -> _Token:
@@ -163,78 +170,77 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Parser:
-    def __init__(self, tokens: list[_Token], length: int) -> None:
-        self._tokens, self._place, self._length = tokens, 0, length
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens, self._index = tokens, 0
 
     def peek(self) -> _Token | None:
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+        return self._tokens[self._index] if self._index < len(self._tokens) else None
 
     def any(self, depth: int) -> Tree:
         parts = [self._all(depth)]
         while (token := self.peek()) is not None and _is_or(token):
-            self._place += 1
+            self._index += 1
             parts.append(self._all(depth))
             if parts[-2] == AllOf() or parts[-1] == AllOf():
-                raise mistake(token.at, "'or' stands between two conditions; quote it as a word")
-        flat = [
-            one for part in parts for one in (part.parts if isinstance(part, AnyOf) else (part,))
-        ]
-        return parts[0] if len(parts) == 1 else AnyOf(tuple(flat))
+                raise syntax_error(
+                    token.at, "'or' needs a condition on both sides; quote it to search for it"
+                )
+        return _joined(AnyOf, parts)
 
     def _all(self, depth: int) -> Tree:
         parts: list[Tree] = []
         while (token := self.peek()) is not None and token.kind != ")" and not _is_or(token):
-            parts.append(self._one(depth))
+            parts.append(self._term(depth))
         return _joined(AllOf, parts)
 
-    def _one(self, depth: int) -> Tree:
+    def _term(self, depth: int) -> Tree:
         token = self._next()
         if depth > MOST_NESTED:
-            raise mistake(token.at, "too many parentheses inside each other")
+            raise syntax_error(token.at, "parentheses are nested too deeply")
         if token.kind == "!":
-            return Not(self._denied(token, depth))
+            return Not(self._negated(token, depth))
         if token.kind == "(":
             return self._group(token, depth)
         if token.kind == "operator":
-            raise mistake(token.at, f"'{token.text}' needs a field before it, as in step>100")
+            raise syntax_error(token.at, f"'{token.text}' needs a field before it, e.g. step>100")
         operator = self.peek()
         if operator is None or operator.kind != "operator":
             return Word(token.text)
-        return self._test(token, self._next())
+        return self._condition(token, self._next())
 
-    def _denied(self, token: _Token, depth: int) -> Tree:
+    def _negated(self, token: _Token, depth: int) -> Tree:
         following = self.peek()
         if following is None or following.kind == ")" or _is_or(following):
-            raise mistake(token.at, "nothing follows to leave out")
-        return self._one(depth + 1)
+            raise syntax_error(token.at, f"'{token.text}' needs a condition after it")
+        return self._term(depth + 1)
 
     def _group(self, opening: _Token, depth: int) -> Tree:
         tree, closing = self.any(depth + 1), self.peek()
         if closing is None:
-            raise mistake(opening.at, "'(' is not closed")
+            raise syntax_error(opening.at, "unclosed '('")
         if tree == AllOf():
-            raise mistake(opening.at, "nothing stands in the parentheses")
-        self._place += 1
+            raise syntax_error(opening.at, "empty parentheses")
+        self._index += 1
         return tree
 
-    def _test(self, name: _Token, operator: _Token) -> Tree:
+    def _condition(self, name: _Token, operator: _Token) -> Tree:
         value = self.peek()
         if value is None or value.kind not in ("text", "quoted"):
-            raise mistake(operator.at, f"'{name.text}{operator.text}' needs a value")
-        self._place += 1
+            raise syntax_error(operator.at, f"'{name.text}{operator.text}' needs a value")
+        self._index += 1
         return Condition(name.text, operator.text, value.text, name.at, value.at)
 
     def _next(self) -> _Token:
-        self._place += 1
-        return self._tokens[self._place - 1]
+        self._index += 1
+        return self._tokens[self._index - 1]
 
 
 def _joined(kind: type[AllOf] | type[AnyOf], parts: list[Tree]) -> Tree:
-    """One part as it is; parts of the same kind, which were in parentheses, become its own."""
+    """Combine parts; nested parts of the same kind are flattened."""
     if len(parts) == 1:
         return parts[0]
     inner = [part.parts if isinstance(part, kind) else (part,) for part in parts]
-    return kind(tuple(one for group in inner for one in group))
+    return kind(tuple(item for group in inner for item in group))
 
 
 def _is_or(token: _Token) -> bool:

@@ -1,0 +1,158 @@
+"""Select runs by a filter: by what the list knows first, by their files only where that decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from engine.base import files, jsonl
+from engine.base.errors import nearest
+from engine.base.query import Condition, Tree, Word, conditions, holds, parse
+from engine.base.query_fields import (
+    check_condition,
+    compare,
+    compare_any,
+    compare_number,
+    field_table,
+    unknown_field,
+)
+from engine.history import metrics
+from engine.history.newest import newest_names, newest_value
+from engine.runs import columns
+from engine.runs.columns import RunInfo
+from engine.runs.index import stamp
+from engine.runs.rundir import RunDir
+
+CONFIG = "config."
+
+_METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isinstance(v, str))
+_ABSENT = object()
+
+
+class RunFiles:
+    """What filters asked of the files of a folder's runs; read again only where a file changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._cache: dict[tuple[str, str], tuple[str, Any]] = {}
+        self.present: set[str] = set()
+        """Config keys and metrics that some run had."""
+        self.others: set[str] = set()
+        """What those runs have that lacked what was asked for."""
+
+    def answer(self, run: RunInfo, test: Condition) -> bool:
+        key = _config_key(test)
+        if key is not None:
+            value = self._cached(run, test.name, "manifest.json", key)
+            return value is not _ABSENT and compare_any(test, value)
+        name = metrics.canonical(test.name)
+        return compare_number(test, self._cached(run, test.name, "train_log.jsonl", name))
+
+    def _cached(self, run: RunInfo, field: str, file: str, name: str) -> Any:
+        try:
+            now = stamp(f"{self._root}/{run.id}/{file}")
+        except OSError:
+            return _ABSENT if file == "manifest.json" else None
+        known = self._cache.get((run.id, field))
+        if known is None or known[0] != now:
+            known = self._cache[run.id, field] = (now, self._read(run, file, name))
+        if known[1] is not _ABSENT and known[1] is not None:
+            self.present.add(field)
+        return known[1]
+
+    def _read(self, run: RunInfo, file: str, name: str) -> Any:
+        directory = RunDir(self._root / run.id)
+        if file != "manifest.json":
+            value = newest_value(directory.train_log, name)
+            if value is None:
+                self.others.update(newest_names(directory.train_log))
+            return value
+        config = _config(directory)
+        if name not in config:
+            self.others.update(config)
+            return _ABSENT
+        entry = config[name]
+        return entry.get("value") if isinstance(entry, dict) else _ABSENT
+
+
+class RunFilter:
+    """A checked filter of runs. UsageError, naming the character, for one that makes no sense."""
+
+    def __init__(self, text: str) -> None:
+        self._fields = field_table(columns.COLUMNS)
+        self._searched = [column for column in columns.COLUMNS if column.kind == "text"]
+        self.tree: Tree = parse(text)
+        for test in conditions(self.tree):
+            self._check(test)
+
+    def by_list(self, run: RunInfo, now: float) -> bool | None:
+        """Evaluate the filter with what the list knows; None: the run's files decide."""
+        return holds(self.tree, lambda leaf: self._listed(leaf, run, now))
+
+    def matches(self, run: RunInfo, files: RunFiles, now: float) -> bool:
+        def leaf(part: Word | Condition) -> bool:
+            answer = self._listed(part, run, now)
+            if answer is None:
+                assert isinstance(part, Condition)
+                answer = files.answer(run, part)
+            return answer
+
+        answer = self.by_list(run, now)
+        return bool(holds(self.tree, leaf)) if answer is None else answer
+
+    def select(self, runs: Iterable[RunInfo], files: RunFiles) -> Iterator[RunInfo]:
+        """The runs that pass, in their order, each read when it is asked for."""
+        now = time.time()
+        return (run for run in runs if self.matches(run, files, now))
+
+    def remark(self, files: RunFiles) -> str | None:
+        """Name a config key or metric that no run has: most likely a typing mistake."""
+        for test in conditions(self.tree):
+            if test.name.lower() in self._fields or test.name in files.present or not files.others:
+                continue
+            key = _config_key(test)
+            close = nearest(key or metrics.canonical(test.name), files.others)
+            hint = f"; did you mean '{close}'?" if close else ""
+            what = f"config key '{key}'" if key else f"value of '{test.name}'"
+            return f"no matching run has a {what}{hint}"
+        return None
+
+    def _check(self, test: Condition) -> None:
+        if _config_key(test):
+            return
+        field = self._fields.get(test.name.lower())
+        if field is not None:
+            check_condition(test, field.kind, field.choices)
+            return
+        known = "/" in test.name or test.name in _METRICS or test.name in metrics.ALIASES
+        if not known:
+            names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
+            others = f"{', '.join(self._fields)}, config.KEY and metrics such as reward/mean"
+            raise unknown_field(test, names, others)
+        check_condition(test, "number")
+
+    def _listed(self, leaf: Word | Condition, run: RunInfo, now: float) -> bool | None:
+        if isinstance(leaf, Word):
+            word = leaf.text.casefold()
+            return any(
+                word in text.casefold() for column in self._searched for text in column.value(run)
+            )
+        field = self._fields.get(leaf.name.lower())
+        return None if field is None else compare(leaf, field.kind, field.value(run), now)
+
+
+def _config_key(test: Condition) -> str | None:
+    """The config key that a condition is about."""
+    return test.name[len(CONFIG) :] if test.name.lower().startswith(CONFIG) else None
+
+
+def _config(run: RunDir) -> dict[str, Any]:
+    try:
+        config = orjson.loads(files.read_regular(run.manifest, jsonl.LARGEST_FILE)).get("config")
+    except (OSError, orjson.JSONDecodeError, AttributeError):
+        config = run.read_manifest().get("config")
+    return config if isinstance(config, dict) else {}
