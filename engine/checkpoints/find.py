@@ -16,6 +16,7 @@ from engine.checkpoints.step_folders import (
     tracked_step,
     written_steps,
 )
+from engine.runs.kinds import find_kind
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, recorded_state
@@ -47,8 +48,8 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
     folder = _folder(manifest)
     if folder is None:
         return CheckpointReport(False, f"{run.manifest}: names no checkpoint directory")
-    mine = Stamp.of(run, manifest)
-    if manifest.get("kind") == "sft":
+    mine, kind = Stamp.of(run, manifest), find_kind(manifest.get("kind"))
+    if kind is not None and kind.has_final_model:
         report, marked = _final_model(folder / "final"), folder / "final"
     else:
         report, marked = _newest_step(folder, WantedFiles.by_config(values_of(manifest))), folder
@@ -86,8 +87,8 @@ def size_bytes(folder: Path) -> int:
 
 
 def _folder(manifest: dict[str, Any]) -> Path | None:
-    key = "training.output_dir" if manifest.get("kind") == "sft" else "trainer.default_local_dir"
-    value = manifest["config"].get(key, {}).get("value")
+    kind = find_kind(manifest.get("kind"))
+    value = manifest["config"].get(kind.checkpoint_key, {}).get("value") if kind else None
     folder = jsonl.location(str(value)) if value else None
     return Path(manifest.get("cwd") or ".") / Path(folder).expanduser() if folder else None
 

@@ -62,12 +62,12 @@ def run_test(
     ``env`` holds the credentials; ``own`` takes the place of the built-in question. UsageError for
     a recipe that asks no judge.
     """
-    if recipe.kind == "sft":
-        raise UsageError(f"{recipe.path}: supervised training asks no judge")
+    if not recipe.kind.has_rollouts:
+        raise UsageError(f"{recipe.path}: {recipe.kind.title} does not use a judge")
     if not asks_judge(recipe):
         raise UsageError(f"{recipe.path} asks no judge: {scorer(recipe)}")
     settings = JudgeSettings(**recipe.section("judge"))
-    context = MetricContext(recipe.values, "grpo")
+    context = MetricContext(recipe.values, recipe.kind)
     try:
         endpoint = _endpoint(settings, env)
     except UsageError as error:

@@ -39,10 +39,10 @@ def checkpoint(
 
 def kept(recipe: Recipe) -> int:
     """How many checkpoints will lie on the disk at the end."""
-    grpo = recipe.kind == "grpo"
-    every = int(recipe.get("trainer.save_freq" if grpo else "training.save_steps", -1))
+    kind = recipe.kind
+    every = int(recipe.get(kind.save_every_key, -1))
     if every <= 0:
-        return 0 if grpo else 1
+        return int(kind.has_final_model)
     plan = step_plan(recipe)
     saves = math.ceil(plan.total / every) if plan is not None and plan.rows >= plan.batch else 1
     limit = recipe.get("trainer.max_actor_ckpt_to_keep")

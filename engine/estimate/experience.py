@@ -18,6 +18,7 @@ from engine.host.environment import gpus
 from engine.recipe.frozen import training_fingerprint
 from engine.recipe.recipe import Recipe
 from engine.runs.columns import RunInfo
+from engine.runs.kinds import ByKind
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 
@@ -28,19 +29,20 @@ _FEWEST_STEPS = 3
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_SIZE = {
-    "grpo": (
+_SIZE = ByKind(
+    "earlier runs of this size",
+    grpo=(
         "grubrics.device", "trainer.n_gpus_per_node", "trainer.nnodes",
         "actor_rollout_ref.model.path", "actor_rollout_ref.model.lora_rank",
         "data.train_batch_size", "data.max_prompt_length", "data.max_response_length",
         f"{_ACTOR}.ppo_mini_batch_size", f"{_ACTOR}.ppo_micro_batch_size_per_gpu",
         f"{_ROLLOUT}.name", f"{_ROLLOUT}.n",
     ),
-    "sft": (
+    sft=(
         "grubrics.device", "training.n_gpus", "model.path", "lora.r", "data.max_seq_length",
         "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
     ),
-}  # fmt: skip
+)  # fmt: skip
 _BY_DEVICE = {"cpu": ("trainer.n_gpus_per_node", f"{_ROLLOUT}.name")}
 """What a device implies, whatever the recipe says."""
 _JUDGE = ("judge.provider", "judge.model")
@@ -105,7 +107,7 @@ def judge_times(recipe: Recipe, runs: Path) -> JudgeTimes | None:
 
 
 def _earlier(recipe: Recipe, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:
-    alike = (info for info in list_runs(runs) if info.kind == recipe.kind)
+    alike = (info for info in list_runs(runs) if info.kind == recipe.kind.name)
     for info in islice(alike, _LOOKED_AT):
         yield info, RunDir(runs / info.id).read_manifest()
 

@@ -136,7 +136,11 @@ def sizes_of(recipe: Recipe, env: Mapping[str, str], gpu_bytes: int | None) -> S
         memory=memory(training, shape, gpu_bytes),
         cache=cache_of(rollout, shape, gpu_bytes) if rollout and gpu_bytes and vllm else None,
         checkpoint=checkpoint(
-            shape, training.stored, training.rank, training.trained, final=recipe.kind == "sft"
+            shape,
+            training.stored,
+            training.rank,
+            training.trained,
+            final=recipe.kind.has_final_model,
         ),
         kept=kept(recipe),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -10,6 +11,7 @@ from engine.estimate.activations import LogitsUse, Precision
 from engine.estimate.model_shape import Adapters, ModelShape
 from engine.recipe.models import lora_rank
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import ByKind
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -79,7 +81,7 @@ class Training:
 
 def training_of(recipe: Recipe, shape: ModelShape) -> Training:
     """``recipe`` is the effective one: verl's configuration with what the device implies."""
-    return _grpo(recipe, shape) if recipe.kind == "grpo" else _sft(recipe, shape)
+    return _TRAINING[recipe.kind](recipe, shape)
 
 
 def has_flash() -> bool:
@@ -226,3 +228,8 @@ def _rollout(recipe: Recipe, shape: ModelShape) -> Rollout:
 
 def _width(name: Any, default: int) -> int:
     return _WIDTHS.get(str(name).lower(), default)
+
+
+_TRAINING: ByKind[Callable[[Recipe, ModelShape], Training]] = ByKind(
+    "memory estimate", grpo=_grpo, sft=_sft
+)

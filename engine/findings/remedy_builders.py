@@ -9,22 +9,24 @@ from engine.findings.run_context import MetricContext
 from engine.judge.providers import OFFLINE, asks_server
 
 ACTOR = "actor_rollout_ref.actor"
-LR = {"grpo": f"{ACTOR}.optim.lr", "sft": "training.learning_rate"}
-CLIP = {"grpo": f"{ACTOR}.grad_clip", "sft": "training.max_grad_norm"}
 RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
 
 
-def setting(context: MetricContext, key: str, after: object, title: str, effect: str) -> Remedy:
+def setting(
+    context: MetricContext, key: str | None, after: object, title: str, effect: str
+) -> Remedy:
     """Set ``key``; of a run whose recipe is unknown only the advice is left."""
-    if key not in context.recipe:
+    if key is None or key not in context.recipe:
         return Remedy(title, (), effect)
     before = context.get(key)
     changes = () if before == after else (Change("config", key, after, before),)
     return Remedy(title, changes, effect)
 
 
-def scaled(context: MetricContext, key: str, factor: float, title: str, effect: str) -> Remedy:
+def scaled(
+    context: MetricContext, key: str | None, factor: float, title: str, effect: str
+) -> Remedy:
     """Multiply ``key``; a whole number stays whole, others have three figures."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
@@ -50,8 +52,8 @@ def sounder(
 
 def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
     """A lower learning rate: the first thing to try when updates are too large."""
-    key = LR["sft" if context.kind == "sft" else "grpo"]
-    now, written = context.get(key), context.in_file.get(key)
+    key = context.kind.learning_rate_key if context.kind else None
+    now, written = context.get(key), context.in_file.get(key or "")
     if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
         effect = "as the recipe's file has it, without the override"
         return setting(context, key, written, f"Lower the learning rate to {written:g}", effect)
@@ -60,7 +62,7 @@ def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
 
 
 def clipped(context: MetricContext) -> Remedy:
-    key = CLIP["sft" if context.kind == "sft" else "grpo"]
+    key = context.kind.gradient_clip_key if context.kind else None
     title = "Clip gradients at norm 1"
     return setting(context, key, 1.0, title, "one bad batch cannot move the weights far")
 
@@ -103,7 +105,9 @@ def earlier_checkpoint(step: int) -> Remedy:
 
 def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
     """Ask the judge alone, unless the recipe is known to score without one."""
-    if context.get("reward.custom_reward_function.path") or context.kind == "sft":
+    if context.get("reward.custom_reward_function.path") or (
+        context.kind is not None and not context.kind.has_rollouts
+    ):
         return ()
     effect = "a judge that fails, or scores only 0, looks like this"
     if not context.recipe:

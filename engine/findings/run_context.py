@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["grpo", "sft", "unknown"]
+from engine.runs.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class MetricContext:
     """``recipe`` holds effective values by dotted key; empty for a run that was not launched here.
+    ``kind`` is None where it is unknown.
 
     ``total_steps`` is what the run can reach, ``asked_steps`` what its recipe asked for.
     ``has_ended`` says that no more steps will come. ``reward_range`` is the lowest and highest
@@ -34,7 +35,7 @@ class MetricContext:
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    kind: Kind = "unknown"
+    kind: Kind | None = None
     total_steps: int | None = None
     asked_steps: int | None = None
     has_ended: bool = False
@@ -47,6 +48,6 @@ class MetricContext:
     in_file: Mapping[str, Any] = field(default_factory=dict)
     """What the recipe's file says of the keys that were overridden."""
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str | None, default: Any = None) -> Any:
         """The recipe's value; ``default`` where the recipe is unknown or has none."""
-        return self.recipe.get(key, default)
+        return default if key is None else self.recipe.get(key, default)

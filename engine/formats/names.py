@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from engine.base import jsonl
 from engine.history import metrics
 from engine.history.train_log import Metrics
+from engine.runs.kinds import GRPO, SFT, Kind
 
 _VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
 _LARGEST = 1e100  # as in ``jsonl.number``
@@ -72,11 +73,11 @@ def with_validation(values: Metrics) -> Metrics:
     return values
 
 
-def kind_of(names: Iterable[str]) -> str:
-    """``grpo`` for a run that logs rewards, ``sft`` for one that logs a loss and none."""
+def kind_of(names: Iterable[str]) -> Kind:
+    """SFT for a log with a loss and no rewards, else GRPO: the kind whose panels fit it."""
     known = set(names)
     rewards = any(name.startswith(("reward/", "critic/", "judge")) for name in known)
-    return "sft" if not rewards and metrics.TRAIN_LOSS in known else "grpo"
+    return SFT if not rewards and metrics.TRAIN_LOSS in known else GRPO
 
 
 def find_setting(config: Mapping[str, Any], *paths: str) -> Any:

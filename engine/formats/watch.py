@@ -16,6 +16,7 @@ from engine.formats.names import kind_of
 from engine.formats.source import About, Reader
 from engine.history.live import Update
 from engine.history.train_log import Step
+from engine.runs.kinds import Kind
 from engine.runs.state import GROWING, RunState
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class ForeignRun:
     path: Path
     """The file, or HF output folder, that is followed."""
     format: Format
-    kind: str
-    """``grpo`` or ``sft``: which panels fit its metrics."""
+    kind: Kind
+    """Which panels fit its metrics."""
     metrics: frozenset[str]
     """Canonical names seen at either end of the source; empty before its first step."""
 

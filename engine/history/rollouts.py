@@ -27,6 +27,7 @@ from engine.history.reward_records import (
     text_of,
 )
 from engine.history.rollout_dump import DumpRow, dump_files, read_rows, read_rows_of
+from engine.runs.kinds import find_kind
 from engine.runs.rundir import Attempt, RunDir
 
 _STEPS_BACK = 4
@@ -367,8 +368,9 @@ def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
 
 def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     """``step`` when it has rollouts, the newest one for None; UsageError otherwise."""
-    if not steps and RunDir(path).read_manifest().get("kind") == "sft":
-        raise UsageError(f"{path}: no rollouts: supervised training generates none")
+    kind = None if steps else find_kind(RunDir(path).read_manifest().get("kind"))
+    if kind is not None and not kind.has_rollouts:
+        raise UsageError(f"{path}: no rollouts: {kind.title} generates none")
     if not steps:
         raise UsageError(f"{path}: no rollouts (neither rollouts/<step>.jsonl nor reward.jsonl)")
     if step is None:

@@ -25,13 +25,11 @@ from engine.preflight.complete_change import Refusal, as_overrides, complete, wi
 from engine.recipe.frozen import Config, config_of, is_chosen
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
+from engine.runs.kinds import KINDS
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
 from engine.runs.trust import require
-
-_FOLDERS = {"grpo": "trainer.default_local_dir", "sft": "training.output_dir"}
-"""The key of a run's own folder, by its kind of recipe."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +151,13 @@ def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
     values = {
         key: one["value"]
         for key, one in config.items()
-        if is_chosen(one) and key not in _FOLDERS.values()
+        if is_chosen(one) and key not in {kind.checkpoint_key for kind in KINDS.values()}
     }
     return json.dumps([values, dict(variables)], sort_keys=True, default=str)
 
 
 def _own_folder(recipe: Recipe, name: str) -> Change:
-    key, before = _FOLDERS[recipe.kind], checkpoint_dir(recipe)
+    key, before = recipe.kind.checkpoint_key, checkpoint_dir(recipe)
     return Change(
         "config", key, str(Path(before).parent / name), before, "keeps both runs' weights"
     )

@@ -112,8 +112,14 @@ def plan(
 
 def trainer_argv(recipe: Recipe) -> tuple[str, ...]:
     """The command a person could type to train the same without supervision."""
-    module = f"engine.train.{recipe.kind}"
-    return (sys.executable, "-m", module, "--config", str(recipe.path), *recipe.overrides)
+    return (
+        sys.executable,
+        "-m",
+        recipe.kind.trainer,
+        "--config",
+        str(recipe.path),
+        *recipe.overrides,
+    )
 
 
 def launch(launch_plan: LaunchPlan) -> RunDir:
@@ -257,7 +263,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "name": launch_plan.run_id,
         "recipe": recipe.name,
         "config_path": str(recipe.path),
-        "kind": recipe.kind,
+        "kind": recipe.kind.name,
         "description": recipe.get("grubrics.description"),
         "argv": list(launch_plan.argv),
         "cwd": str(Path.cwd()),

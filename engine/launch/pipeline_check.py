@@ -18,6 +18,7 @@ from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
 from engine.launch.shrink import Size, shrunk
 from engine.recipe.recipe import load_recipe
+from engine.runs.kinds import GRPO
 
 STEPS, BATCH = 10, 2
 FOLDER = Path("checkpoints/pipeline-check")
@@ -48,8 +49,8 @@ def small_run(
 ) -> tuple[LaunchPlan, tuple[Change, ...]]:
     """The plan of the ten steps and what was changed for it. Nothing is written."""
     recipe = load_recipe(config, ())
-    if recipe.kind != "grpo":
-        raise UsageError(f"{recipe.path}: the pipeline check is about GRPO recipes")
+    if recipe.kind != GRPO:
+        raise UsageError(f"{recipe.path}: the pipeline check is for GRPO, not {recipe.kind.title}")
     name = free_name(runs, "pipeline-check")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
     small, changes = shrunk(recipe, size, os.environ if env is None else env)

@@ -60,12 +60,12 @@ def _first(run: RunDir) -> str:
 def _gpu_count(recipe: Recipe, env: Mapping[str, str]) -> int:
     if recipe.get("grubrics.device") != "cuda":
         return 0
-    if recipe.kind == "grpo" and env.get("RAY_ADDRESS", "local") not in ("", "local"):
+    if recipe.kind.uses_ray and env.get("RAY_ADDRESS", "local") not in ("", "local"):
         raise UsageError(
             f"--queue waits for GPUs of this machine, and RAY_ADDRESS={env['RAY_ADDRESS']} "
             "trains on others; use --after"
         )
-    key = "trainer.n_gpus_per_node" if recipe.kind == "grpo" else "training.n_gpus"
+    key = recipe.kind.gpus_key
     wanted, devices = int(recipe.get(key)), gpus.look(open_gpus())
     if not devices:
         raise UsageError("--queue: no GPU can be looked at here (no NVIDIA driver answers)")

@@ -31,8 +31,8 @@ def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
     if address is None:
         return None
     cluster = parse_address(address)
-    if recipe.kind != "grpo":
-        raise UsageError(f"{recipe.path}: --ray runs GRPO recipes; this one is {recipe.kind}")
+    if not recipe.kind.uses_ray:
+        raise UsageError(f"{recipe.path}: --ray is for GRPO, not {recipe.kind.title}")
     require_none(recipe, f"--ray {cluster.address}")
     require_cluster(cluster, recipe)
     return cluster

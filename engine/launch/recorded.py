@@ -108,8 +108,8 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     require_here(run)
     recipe, found = recipe_of(run), telling_step(run, step)
     require_own_code(recipe)
-    if recipe.kind == "sft":
-        raise UsageError(f"run '{run.id}' is supervised training, which has no rewards")
+    if not recipe.kind.has_rollouts:
+        raise UsageError(f"run '{run.id}': {recipe.kind.title} has no rewards")
     if found is None:
         raise UsageError(f"run '{run.id}': no reward of a training step is recorded")
     rows = _by_question(recipe)

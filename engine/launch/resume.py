@@ -22,6 +22,7 @@ from engine.recipe.frozen import config_of, pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs import requests
 from engine.runs.events import log_event
+from engine.runs.kinds import read_kind
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, settled_state, with_first_start, write_state
@@ -204,14 +205,7 @@ def _first_command(run: RunDir, manifest: dict[str, Any]) -> list[str]:
 def _overrides(manifest: dict[str, Any], checkpoint: Path | None) -> list[str]:
     if checkpoint is None:
         return []
-    if manifest.get("kind") == "sft":
-        return [f"training.resume_from={checkpoint}"]
-    return [
-        "trainer.resume_mode=resume_path",
-        f"trainer.resume_from_path={checkpoint}",
-        # The step before was validated by the attempt that saved it.
-        "trainer.val_before_train=false",
-    ]
+    return read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
 
 
 def _surroundings_before(manifest: dict[str, Any]) -> dict[str, Any]:

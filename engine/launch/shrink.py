@@ -6,7 +6,7 @@ its settings. What only makes it big goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from engine.host.environment import gpus
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe.compose import on_cpu
-from engine.recipe.models import is_hub_name, local_folder, lora_rank, model_key, model_name
+from engine.recipe.models import is_hub_name, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.unread import is_never_read
+from engine.runs.kinds import ByKind
 
 HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 MOST_ON_GPU, MOST_ON_CPU = 1_000_000_000, 50_000_000
@@ -54,7 +55,7 @@ def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, 
     UsageError when no small model is there or no valid small recipe exists.
     """
     has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
-    sizes = (_grpo if recipe.kind == "grpo" else _sft)(recipe, size, env, has_gpu)
+    sizes = _SIZES[recipe.kind](recipe, size, env, has_gpu)
     asked = {
         key: Change("config", key, value, recipe.get(key), why)
         for key, value, why in (*sizes, *_unguarded())
@@ -69,7 +70,7 @@ def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, 
 def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
     model = small_model(recipe, env, has_gpu)
     yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
-    yield model_key(recipe), model, "small"
+    yield recipe.kind.model_key, model, "small"
     yield f"{_ROLLOUT}.name", "hf", "one engine less that can be broken"
     yield "data.train_batch_size", size.batch, "few prompts"
     yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
@@ -133,7 +134,7 @@ def _on_cpu(recipe: Recipe) -> Wanted:
 
 def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
     yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
-    yield model_key(recipe), small_model(recipe, env, has_gpu), "small"
+    yield recipe.kind.model_key, small_model(recipe, env, has_gpu), "small"
     yield "training.max_steps", size.steps, "few steps"
     yield "training.per_device_train_batch_size", size.batch, "few conversations"
     yield "training.gradient_accumulation_steps", 1, "few conversations"
@@ -163,3 +164,8 @@ def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
     if not tiny.is_dir() or missing_parts(tiny):
         raise UsageError(f"{tiny}: there is no small model here; make it: {MAKE_TINY_WORLD}")
     return str(Path(tiny))
+
+
+_SIZES: ByKind[Callable[[Recipe, Size, Mapping[str, str], bool], Wanted]] = ByKind(
+    "reproduce", grpo=_grpo, sft=_sft
+)

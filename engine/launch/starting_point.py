@@ -10,6 +10,7 @@ from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
 from engine.checkpoints.step_folders import WantedFiles, complete_steps
 from engine.history.train_log import read_steps
+from engine.runs.kinds import read_kind
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -50,7 +51,8 @@ def _nothing_left(run: RunDir, step: int, total: int) -> UsageError:
 
 def _lacks_final(run: RunDir, manifest: dict[str, Any]) -> bool:
     """SFT ends with writing ``final/``, after its last step."""
-    return manifest.get("kind") == "sft" and not check_checkpoint(run).complete
+    kind = read_kind(manifest, run.manifest)
+    return kind.has_final_model and not check_checkpoint(run).complete
 
 
 def _has_trained(run: RunDir) -> bool:
@@ -103,8 +105,8 @@ def _why_missing(run: RunDir, manifest: dict[str, Any], step: int) -> str:
     def value(key: str) -> Any:
         return manifest.get("config", {}).get(key, {}).get("value")
 
-    key = "training.save_steps" if manifest.get("kind") == "sft" else "trainer.save_freq"
-    every, kept = value(key), value("trainer.max_actor_ckpt_to_keep")
+    key = read_kind(manifest, run.manifest).save_every_key
+    every, kept = value(key) if key else None, value("trainer.max_actor_ckpt_to_keep")
     last = max((one.step for one in read_steps(run.train_log)), default=0)
     if step > last:
         return f" (the run got to step {last})"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
+from engine.runs.kinds import SFT
 
 ID = "batch"
 
@@ -77,7 +78,7 @@ class BatchSizes:
 def check(subject: Subject) -> Check:
     """Every relation at once, with one set of values that satisfies all of them as the fix."""
     recipe = subject.recipe
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return ok(ID, _sft_sizes(recipe))
     sizes = batch_sizes(recipe)
     found = [*_deprecated(recipe), *(fail(ID, text) for text in violations(sizes))]

@@ -34,6 +34,7 @@ from engine.preflight import (
 from engine.preflight.check import Check, Subject, fail, skip
 from engine.recipe.effective import effective
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import GRPO, SFT, Kind
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Item:
     needs: tuple[str, ...] = ()
     spared: Callable[[Recipe], str | None] = lambda _: None
     """Why the question does not arise for a recipe, whatever else failed; None where it does."""
+    kinds: tuple[Kind, ...] = (GRPO, SFT)
+    """The kinds whose configs the check can read."""
 
 
 ITEMS = (
@@ -130,6 +133,9 @@ def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
     lacking = [needed for needed in item.needs if needed in failed]
     # A check that crashes has answered nothing, and the person must still see the others.
     try:
+        kind = subject.recipe.kind
+        if kind not in item.kinds:
+            return skip(item.id, f"not available for {kind.title}")
         if (reason := item.spared(subject.recipe)) is not None:
             return skip(item.id, reason)
         answer = skip(item.id, f"needs {lacking[0]}") if lacking else item.answer(subject)

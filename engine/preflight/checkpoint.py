@@ -21,16 +21,18 @@ from engine.recipe.frozen import (
     training_fingerprint,
     training_values,
 )
-from engine.recipe.models import MODEL_KEYS, is_hub_name, local_folder, model_key, model_name
+from engine.recipe.models import is_hub_name, local_folder, model_name
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.columns import RunInfo
+from engine.runs.kinds import KINDS, SFT
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.trust import is_neighbor
 
 ID = "checkpoint"
+_MODEL_KEYS = tuple(kind.model_key for kind in KINDS.values())
 
 
 def check(subject: Subject) -> Check:
@@ -47,16 +49,15 @@ def check(subject: Subject) -> Check:
 
 def _beginning(recipe: Recipe) -> str:
     """Where a run starts whose checkpoint folder holds nothing to go on from by itself."""
-    key = "trainer.resume_from_path" if recipe.kind == "grpo" else "training.resume_from"
-    given = recipe.get(key)
-    if given and (recipe.kind == "sft" or recipe.get("trainer.resume_mode") == "resume_path"):
+    given = recipe.get(recipe.kind.resume_key)
+    if given and (recipe.kind == SFT or recipe.get("trainer.resume_mode") == "resume_path"):
         return f"resumes from {given}"
     return "starts from step 0"
 
 
 def _model(subject: Subject) -> Iterator[Check]:
     recipe, name = subject.recipe, model_name(subject.recipe)
-    where = f"{recipe.path}: {model_key(recipe)}={name}"
+    where = f"{recipe.path}: {recipe.kind.model_key}={name}"
     folder = local_folder(name, subject.env)
     if folder is not None and not (is_hub_name(name) and missing_parts(folder)):
         yield from _incomplete(where, folder, subject.recipe)
@@ -85,7 +86,7 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
     access = f"accept its terms at {host}/{name}" + (
         _USE_TOKEN if found else f", then {_SET_TOKEN}"
     )
-    key = model_key(subject.recipe)
+    key = subject.recipe.kind.model_key
     folder = f"models/{Path(name).name}"
     get = f"hf download {name} --local-dir {folder}, then {key}={folder}"
     messages = {
@@ -151,7 +152,7 @@ def _making(folder: Path, recipe: Recipe) -> str | None:
             other = load_recipe(str(path), env={})
         except UsageError:
             continue
-        if other.kind == "sft" and Path(checkpoint_dir(other)) == folder.parent:
+        if other.kind == SFT and Path(checkpoint_dir(other)) == folder.parent:
             return f"grubrics-tui launch {other.name}"
     return "grubrics-tui launch sft_healthbench" if asks_judge(recipe) else None
 
@@ -175,7 +176,7 @@ def _shared(subject: Subject) -> Iterator[Check]:
         if subject.waits:
             yield warn(ID, f"{message}; that is looked at again before this run starts")
             continue
-        key = "training.output_dir" if recipe.kind == "sft" else "trainer.experiment_name"
+        key = recipe.kind.checkpoint_key if recipe.kind == SFT else "trainer.experiment_name"
         yield fail(ID, message, f"wait for it, grubrics-tui stop {info.id}, or another {key}")
 
 
@@ -208,7 +209,7 @@ def _model_of(run: RunDir) -> Path | None:
     """The folder of a run's model; None when its manifest names none."""
     manifest = run.read_manifest()
     config = manifest.get("config") or {}
-    names = [config.get(key, {}).get("value") for key in MODEL_KEYS]
+    names = [config.get(key, {}).get("value") for key in _MODEL_KEYS]
     name = jsonl.location(next((name for name in names if name), None))
     cwd = str(manifest.get("cwd") or "")
     return None if name is None else Path(cwd, Path(name).expanduser()).absolute()
@@ -265,7 +266,7 @@ def _differing(recipe: Recipe, owner: RunDir) -> str:
 
 
 def _another_folder(recipe: Recipe) -> str:
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return f"training.output_dir={recipe.get('training.output_dir')}-2"
     name = str(recipe.get("trainer.experiment_name"))
     if name in Path(checkpoint_dir(recipe)).parts:
@@ -275,7 +276,7 @@ def _another_folder(recipe: Recipe) -> str:
 
 def _resume(recipe: Recipe) -> Iterator[Check]:
     folder = Path(checkpoint_dir(recipe)).expanduser()
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         yield from _sft(recipe, folder)
         return
     mode = recipe.get("trainer.resume_mode")

@@ -18,6 +18,7 @@ from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import count_of
 from engine.recipe.unread_rules import has_critic
+from engine.runs.kinds import GRPO
 
 ID = "config"
 
@@ -47,7 +48,6 @@ _OPENED = re.compile(
     r"|data\.custom_cls\.path"
 )
 _RAY = "ray_kwargs.ray_init."
-_LR = {"grpo": f"{_ACTOR}.optim.lr", "sft": "training.learning_rate"}
 _WANDB_REFUSES = re.compile(r"[/\\#?%:]")
 """In the name of a project; names of runs may be any text."""
 _REASONING = re.compile(r"(gpt-5|o[134])(?!\d)")
@@ -58,7 +58,7 @@ _REASONING_TOKENS = 16000
 def check(subject: Subject) -> Check:
     """The recipe loaded, so its keys and types are right; this is about what they say."""
     recipe = subject.recipe
-    grpo = recipe.kind == "grpo"
+    grpo = recipe.kind == GRPO
     judge = _judge(recipe) if grpo and asks_judge(recipe) else ()
     found = [
         *_stranger(recipe),
@@ -91,7 +91,7 @@ def _twice(recipe: Recipe) -> Iterator[Check]:
 
 
 def _folder(recipe: Recipe) -> Iterator[Check]:
-    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
+    key = recipe.kind.checkpoint_key
     folder = Path(str(recipe.get(key))).expanduser()
     blocking = next((path for path in (folder, *folder.parents) if path.is_file()), None)
     if blocking is not None:
@@ -100,10 +100,10 @@ def _folder(recipe: Recipe) -> Iterator[Check]:
 
 def _wandb(recipe: Recipe) -> Iterator[Check]:
     """W&B refuses such a name when the run starts, after its workers are up."""
-    loggers, key = ("logging.report_to", "logging.project")
-    if recipe.kind == "grpo":
-        loggers, key = ("trainer.logger", "trainer.project_name")
-    chosen = recipe.get(loggers)
+    key = recipe.kind.project_key
+    if key is None:
+        return
+    chosen = recipe.get(recipe.kind.loggers_key)
     name = str(recipe.get(key))
     if "wandb" in (chosen if isinstance(chosen, list) else [chosen]) and _WANDB_REFUSES.search(
         name
@@ -304,8 +304,8 @@ def _kl(recipe: Recipe) -> str:
 
 def _rate(recipe: Recipe) -> Iterator[str]:
     """The learning rate, where nobody chose one."""
-    key = _LR[recipe.kind]
-    if not recipe.is_chosen(key):
+    key = recipe.kind.learning_rate_key
+    if key is not None and not recipe.is_chosen(key):
         yield f"{key}={recipe.get(key)} is the default, not the recipe's"
 
 

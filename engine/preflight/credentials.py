@@ -28,8 +28,9 @@ _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
 def check(subject: Subject) -> Check:
     """Credentials of the judge the recipe names, and of wandb when it logs there."""
-    if subject.recipe.kind == "sft":
-        judge = [ok(ID, "SFT uses no judge")]
+    kind = subject.recipe.kind
+    if not kind.has_rollouts:
+        judge = [ok(ID, f"{kind.title} does not use a judge")]
     elif not asks_judge(subject.recipe):
         judge = [ok(ID, f"no judge is asked: {scorer(subject.recipe)}")]
     else:

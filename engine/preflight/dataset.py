@@ -21,6 +21,7 @@ from engine.preflight.samples import SPLITS, Split, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
+from engine.runs.kinds import GRPO, SFT
 
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")
@@ -45,7 +46,7 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
     answers = [_file(recipe, path) for path in paths]
-    if recipe.kind == "grpo":
+    if recipe.kind == GRPO:
         sound = not any(answer.status == "fail" for answer in answers)
         for split in SPLITS:
             answers += _list_problems(recipe, split, sound)
@@ -69,7 +70,7 @@ def _file(recipe: Recipe, path: Path) -> Check:
         where = f"{recipe.path}: {_key(recipe, path)}={path}"
         missing = "is no file" if path.exists() else f"does not exist{_neighbour(path)}"
         return fail(ID, f"{where} {missing}", _prepare(recipe, path))
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return _conversations(recipe, path)
     if wild := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
@@ -230,7 +231,7 @@ def _prepare(recipe: Recipe, path: Path) -> str:
         return MAKE_TINY_WORLD
     key = _key(recipe, path)
     is_val = key.startswith("data.val")
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         if is_val:
             return f"write it, or {key}=null: prepare_sft makes no validation file"
         if path.name == _PREPARED_SFT:

@@ -15,12 +15,14 @@ from engine.recipe.models import local_folder, lora_rank, model_name
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import count_of
+from engine.runs.kinds import ByKind
 from engine.runs.trust import folder_complaint
 
 ID = "disk"
 RUN_BYTES = 512 * 1024**2
 """A run directory's own files: console, metrics, rollouts of some thousand steps."""
 
+_FEWER = ByKind("disk", grpo="trainer.max_actor_ckpt_to_keep=1", sft="training.save_steps=-1")
 _BYTES_FP32 = 4
 _ADAM_BYTES = 8  # two fp32 moments for every trained weight
 _LORA_SHARE = 0.06  # of the model's size: adapters and their moments, as measured at rank 64
@@ -62,7 +64,7 @@ def checkpoint_bytes(subject: Subject) -> int:
     weights = _parameters(subject) or 0
     size = weights * _BYTES_FP32
     moments = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else weights * _ADAM_BYTES
-    final = size if subject.recipe.kind == "sft" else 0
+    final = size if subject.recipe.kind.has_final_model else 0
     return size + moments + final
 
 
@@ -84,9 +86,8 @@ def _free(path: Path) -> int:
 
 
 def _elsewhere(recipe: Recipe) -> str:
-    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
-    return f"{key}=<a folder on a larger disk>"
+    return f"{recipe.kind.checkpoint_key}=<a folder on a larger disk>"
 
 
 def _fewer(recipe: Recipe) -> str:
-    return "trainer.max_actor_ckpt_to_keep=1" if recipe.kind == "grpo" else "training.save_steps=-1"
+    return _FEWER[recipe.kind]

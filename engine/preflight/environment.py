@@ -16,6 +16,7 @@ from engine.recipe.keys import verl_version
 from engine.recipe.models import lora_rank
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
+from engine.runs.kinds import GRPO
 
 ID = "environment"
 CONDA_ENVIRONMENT = "RL"
@@ -122,14 +123,14 @@ def _versions(recipe: Recipe) -> Iterator[Check]:
 
 def _gpus(subject: Subject) -> Iterator[Check]:
     recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
-    elsewhere = recipe.kind == "grpo" and address not in ("", "local")
+    elsewhere = recipe.kind.uses_ray and address not in ("", "local")
     if elsewhere:
         return
-    if recipe.kind == "grpo" and recipe.get("trainer.nnodes") > 1:
+    if recipe.kind.uses_ray and recipe.get("trainer.nnodes", 1) > 1:
         message = f"{recipe.path}: trainer.nnodes={recipe.get('trainer.nnodes')}, and one host has "
         message += "one node; several need a Ray cluster (docs/cluster.md)"
         yield fail(ID, message, "export RAY_ADDRESS=HOST:PORT, or trainer.nnodes=1")
-    key = "trainer.n_gpus_per_node" if recipe.kind == "grpo" else "training.n_gpus"
+    key = recipe.kind.gpus_key
     if recipe.get("grubrics.device") != "cuda":
         yield from _cores(recipe, key)
         return
@@ -153,7 +154,7 @@ def _cores(recipe: Recipe, key: str) -> Iterator[Check]:
 
 def _precision(subject: Subject) -> Iterator[Check]:
     recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
-    if recipe.kind == "sft" or address in ("", "local"):
+    if not recipe.kind.uses_ray or address in ("", "local"):
         yield from check_precision(ID, recipe, find_cards(), read_cpu_flags())
 
 
@@ -175,7 +176,7 @@ def _trains_here_on_gpu(subject: Subject) -> bool:
     """Whether GRPO would start on GPUs of this machine, not of a Ray cluster."""
     recipe, address = subject.recipe, subject.env.get("RAY_ADDRESS", "")
     here = address in ("", "local")
-    return recipe.kind == "grpo" and recipe.get("grubrics.device") == "cuda" and here
+    return recipe.kind == GRPO and recipe.get("grubrics.device") == "cuda" and here
 
 
 def _visible_gpus(subject: Subject) -> int:

@@ -25,6 +25,7 @@ from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import split_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
+from engine.runs.kinds import ByKind
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
@@ -33,14 +34,15 @@ _BATCH = 1024
 _VIEWS = 3
 _BY_CHANCE = 0.05
 """The share of validation questions that may be asked once more under another id."""
-_SPLIT = {
-    "grpo": "python -m engine.data.prepare preset --only-cached",
-    "sft": "python -m engine.data.prepare_sft",
-}
+_SPLIT = ByKind(
+    "holdout",
+    grpo="python -m engine.data.prepare preset --only-cached",
+    sft="python -m engine.data.prepare_sft",
+)
 
 
 def _split(recipe: Recipe) -> str:
-    own = recipe.kind == "grpo" and not asks_judge(recipe)
+    own = recipe.kind.has_rollouts and not asks_judge(recipe)
     return "take the validation rows out of the training file" if own else _SPLIT[recipe.kind]
 
 

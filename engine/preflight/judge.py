@@ -16,8 +16,8 @@ ID = "judge"
 
 def spared(recipe: Recipe) -> str | None:
     """Why the recipe asks no judge; None where it asks one."""
-    if recipe.kind == "sft":
-        return "supervised training asks no judge"
+    if not recipe.kind.has_rollouts:
+        return f"{recipe.kind.title} does not use a judge"
     return None if asks_judge(recipe) else f"none is asked: {scorer(recipe)}"
 
 

@@ -9,6 +9,7 @@ from engine.estimate.model_shape import ModelShape, shape_of
 from engine.preflight.check import Check, Subject, fail, summary
 from engine.recipe.models import lora_rank
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import SFT
 
 ID = "limits"
 MAX_LORA_RANK = 512
@@ -20,7 +21,6 @@ _REF = "actor_rollout_ref.ref"
 _LONGEST = f"{_ROLLOUT}.max_model_len"
 _PROMPT = "data.max_prompt_length"
 _RESPONSE = "data.max_response_length"
-_MODULES = "actor_rollout_ref.model.target_modules"
 _SFT_LENGTH = "data.max_seq_length"
 
 
@@ -29,7 +29,7 @@ def check(subject: Subject) -> Check:
     recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
     positions = shape.positions if shape else 0
     targets = list(check_targets(recipe, shape))
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         length = int(recipe.get(_SFT_LENGTH))
         return summary(ID, [*_sft(length, positions), *targets], _fine(length, positions))
     if min(_lengths(recipe)) < 1:
@@ -87,7 +87,7 @@ def _budgets(recipe: Recipe) -> Iterator[Check]:
 
 def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
     """PEFT refuses targets that match no module, after every worker has loaded the model."""
-    key = "lora.target_modules" if recipe.kind == "sft" else _MODULES
+    key = recipe.kind.lora_targets_key
     targets = recipe.get(key)
     if shape is None or not lora_rank(recipe) or not targets:
         return

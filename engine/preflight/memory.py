@@ -64,17 +64,14 @@ def _gpu(recipe: Recipe, sizes: Sizes, card: int) -> Iterator[Check]:
 
 def _cure(recipe: Recipe, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
     """The mildest change that makes this phase smaller; it is not promised to be enough."""
-    micro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     if phase.name == "rollout":
         share = float(recipe.get(_SHARE)) - (phase.total - card) / card
         lower = math.floor(share * 20) / 20
         offload = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=true"
         return f"{_SHARE}={lower:g}" if lower >= _SMALLEST_SHARE else offload
     if not sizes.training.checkpointing:
-        key = "training.gradient_checkpointing"
-        grpo = "actor_rollout_ref.model.enable_gradient_checkpointing"
-        return f"{key if recipe.kind == 'sft' else grpo}=true"
-    key = micro if recipe.kind == "grpo" else "training.per_device_train_batch_size"
+        return f"{recipe.kind.checkpointing_key}=true"
+    key = recipe.kind.micro_batch_key
     now = int(recipe.get(key) or 0)
     return f"{key}={now // 2}" if now > 1 and now % 2 == 0 else None
 

@@ -15,6 +15,7 @@ import pynvml
 from engine.preflight.check import Check, fail, warn
 from engine.recipe.effective import effective
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import SFT
 
 FIRST_WITH_BF16 = (8, 0)
 """Compute capability of Ampere."""
@@ -92,7 +93,7 @@ def _card(handle: object) -> Card:
 
 def _asks_for_bf16(recipe: Recipe) -> dict[str, str]:
     """The keys that ask for it, each with its value as the trainer gets it."""
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return {"training.bf16": "true"} if recipe.get("training.bf16") else {}
     values = effective(recipe, Path("attempt_1"))
     found = {key: str(values.get(key)) for key in (_TRAINER, _ROLLOUT)}
@@ -105,6 +106,6 @@ def _listed(asked: dict[str, str]) -> str:
 
 def _in_place_of_bf16(recipe: Recipe, asked: dict[str, str], other: str) -> str:
     """SFT has no other types than bf16 and fp32."""
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return "training.bf16=false"
     return " ".join(f"{key}={other}" for key in asked)

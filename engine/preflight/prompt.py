@@ -26,6 +26,7 @@ from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, sp
 from engine.preflight.templates import ChatTemplate, read_encoder, read_template
 from engine.recipe.models import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import GRPO, SFT, ByKind
 
 ID = "prompt"
 _NAMED = 5
@@ -117,7 +118,7 @@ def _rows(
     recipe: Recipe, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
 ) -> Iterator[Row]:
     """RefusedError names the row that the template refuses."""
-    supervised = SftRenderer(template, encode) if recipe.kind == "sft" else None
+    supervised = SftRenderer(template, encode) if recipe.kind == SFT else None
     options = recipe.section("data").get("apply_chat_template_kwargs") or {}
     samples = read_samples(masks, _prompt_key(recipe))
     while batch := list(islice(samples, _BATCH)):
@@ -154,7 +155,7 @@ _OWN_TEMPLATE = (
 
 def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measurement) -> Check:
     lengths = [row.tokens for row in measured.rows] if measured.counted else []
-    long = _long_sft if recipe.kind == "sft" else _long_grpo
+    long = _LONG[recipe.kind]
     found = [
         *_essential(folder, measured.rows),
         *_systems(folder, measured.rows),
@@ -288,7 +289,7 @@ def _names(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
 def _thinking(recipe: Recipe, template: ChatTemplate) -> Iterator[Check]:
     """A thinking model spends the response on thoughts, before any rubric."""
     key = "data.apply_chat_template_kwargs.enable_thinking"
-    if recipe.kind == "grpo" and "enable_thinking" in template.source and recipe.get(key) is None:
+    if recipe.kind == GRPO and "enable_thinking" in template.source and recipe.get(key) is None:
         yield warn(ID, f"the model thinks unless told not to, and {key} is not set", f"{key}=false")
 
 
@@ -297,10 +298,12 @@ def _prompt_key(recipe: Recipe) -> str:
 
 
 def _custom_template(recipe: Recipe) -> Any:
-    key = "model.custom_chat_template"
-    return recipe.get(key if recipe.kind == "sft" else f"actor_rollout_ref.{key}")
+    return recipe.get(recipe.kind.template_key)
 
 
 def _characters(texts: Sequence[str]) -> list[list[int]]:
     """Stands in for a tokenizer that cannot be read here: pieces can still be compared."""
     return [list(map(ord, text)) for text in texts]
+
+
+_LONG = ByKind("prompt", grpo=_long_grpo, sft=_long_sft)

@@ -34,8 +34,8 @@ def check(subject: Subject) -> Check:
     """One line about the function, which runs in a process of its own and for a limited time."""
     recipe = subject.recipe
     function = reward_function(recipe)
-    if recipe.kind == "sft":
-        return skip(ID, "supervised training has no rewards")
+    if not recipe.kind.has_rollouts:
+        return skip(ID, f"{recipe.kind.title} has no rewards")
     if function is None:
         return skip(ID, f"no {KEY}.path: the recipe has no reward function of its own")
     limit_s = float(recipe.get(_LIMIT))

@@ -9,6 +9,7 @@ from engine.preflight.check import Check, Subject, fail, ok, skip
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import StepPlan, count_of, step_plan
+from engine.runs.kinds import GRPO, SFT
 
 ID = "steps"
 
@@ -23,7 +24,7 @@ def check(subject: Subject) -> Check:
         return ok(ID, "trainer.val_only=true: one validation, no training step")
     if plan.rows < plan.batch:
         return _no_batch(recipe, plan)
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         return ok(ID, _supervised(plan))
     if plan.asked is not None and plan.asked > plan.reachable:
         return _out_of_reach(plan)
@@ -42,14 +43,13 @@ def _supervised(plan: StepPlan) -> str:
 
 
 def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
-    grpo = recipe.kind == "grpo"
-    key = "data.train_batch_size" if grpo else "training.per_device_train_batch_size"
+    key = recipe.kind.batch_key
     size = max(1, plan.rows * recipe.get(key) // plan.batch)
     changes = [f"{key}={size}"]
     mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size"
     if recipe.get(mini_key, 0) > size:
         changes.append(f"{mini_key}={size}")
-    if grpo and plan.asked is not None and plan.asked > plan.epochs:
+    if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
     message = f"{plan.rows} training rows do not fill one batch of {plan.batch}"
     return fail(ID, f"{message}, and verl drops what is left over", " ".join(changes))

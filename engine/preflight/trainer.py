@@ -22,6 +22,7 @@ from engine.recipe.compose import (
     VERL_MANAGERS,
 )
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import GRPO
 
 ID = "trainer"
 
@@ -39,8 +40,8 @@ _RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
 def check(subject: Subject) -> Check:
     """One line about reward manager, shaping, filter and trainer mode."""
     recipe = subject.recipe
-    if recipe.kind == "sft":
-        return skip(ID, "supervised training has one trainer")
+    if recipe.kind != GRPO:
+        return skip(ID, f"{recipe.kind.title} has only one trainer")
     found = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
     return summary(ID, found, _fine(recipe))
 

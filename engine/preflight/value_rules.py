@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Severity
 from engine.findings.run_context import MetricContext
+from engine.runs.kinds import GRPO
 
 _HIGHEST_RATE = 1e-2
 _SHORTEST = 16
@@ -23,17 +24,18 @@ _TEMPERATURE = "actor_rollout_ref.rollout.temperature"
 def value_findings(context: MetricContext) -> list[Finding]:
     """Empty where the recipe is unknown, and for every recipe that somebody would train with."""
     found = [*_rate(context)]
-    if context.kind == "grpo":
+    if context.kind == GRPO:
         found += [*_short(context), *_cold(context), *_alone(context)]
     return found
 
 
 def _rate(context: MetricContext) -> Iterator[Finding]:
-    key = cures.LR["sft" if context.kind == "sft" else "grpo"]
+    kind = context.kind
+    if kind is None or (key := kind.learning_rate_key) is None:
+        return
     rate = context.get(key)
     if not isinstance(rate, int | float) or rate <= _HIGHEST_RATE:
         return
-    usual = 2e-5 if context.kind == "sft" else 1e-5
     yield Finding(
         "kl_or_grad_blowup.rate",
         Severity.WARNING,
@@ -45,7 +47,7 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
             cures.sounder(
                 context,
                 key,
-                usual,
+                kind.highest_usual_learning_rate,
                 lambda rate: 0 < rate <= _HIGHEST_RATE,
                 "Set the learning rate to {}",
             ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.recipe.compose import consequences
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Origin, Recipe
+from engine.runs.kinds import GRPO
 
 
 def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
@@ -15,7 +16,7 @@ def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
 
     Their origin is ``implied``, unless they are verl's defaults anyway.
     """
-    if recipe.kind != "grpo":
+    if recipe.kind != GRPO:
         return recipe
     following = consequences(recipe, attempt_dir)
     values = dict(flatten(unflatten({**recipe.values, **following})))

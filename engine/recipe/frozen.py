@@ -27,6 +27,7 @@ from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.recipe.sft_compose import sft_values
 from engine.runs import manifest
+from engine.runs.kinds import GRPO, SFT, Kind
 from engine.runs.rundir import RunDir
 
 Config = Mapping[str, Mapping[str, Any]]
@@ -60,7 +61,7 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
     Ray's own settings. Two runs that differ there only may share a checkpoint folder. The number
     of steps stays in: learning rate schedules depend on it.
     """
-    grpo = recipe.kind == "grpo"
+    grpo = recipe.kind == GRPO
     values = dict(flatten(verl_config(recipe, Path()))) if grpo else dict(recipe.values)
     return {key: value for key, value in values.items() if not _NOT_TRAINING.match(key)}
 
@@ -110,7 +111,7 @@ def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
         }
         for key, value in whole.values.items()
     }
-    if recipe.kind == "sft":
+    if recipe.kind == SFT:
         for key, value in sft_values(recipe, attempt_dir).items():
             config[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
     return config
@@ -159,6 +160,6 @@ def _literal(value: Any) -> Any:
     return [_literal(item) for item in value] if isinstance(value, list) else value
 
 
-def pinned_argv(kind: str, path: Path) -> list[str]:
+def pinned_argv(kind: Kind, path: Path) -> list[str]:
     """The command of a trainer that reads ``path`` and no variable of its environment."""
-    return [sys.executable, "-m", f"engine.train.{kind}", "--config", str(path), "--no-env"]
+    return [sys.executable, "-m", kind.trainer, "--config", str(path), "--no-env"]

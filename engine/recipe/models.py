@@ -12,17 +12,9 @@ from engine.recipe.recipe import Recipe
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-MODEL_KEYS = ("model.path", "actor_rollout_ref.model.path")
-"""Where recipes of both kinds name their model."""
-
-
-def model_key(recipe: Recipe) -> str:
-    return MODEL_KEYS[0] if recipe.kind == "sft" else MODEL_KEYS[1]
-
-
 def model_name(recipe: Recipe) -> str:
     """The model as the recipe names it: a folder or a hub name."""
-    return str(recipe.get(model_key(recipe)))
+    return str(recipe.get(recipe.kind.model_key))
 
 
 def lora_rank(recipe: Recipe) -> int:

@@ -19,5 +19,4 @@ def data_files(recipe: Recipe) -> list[Path]:
 
 def checkpoint_dir(recipe: Recipe) -> str:
     """Where the recipe's checkpoints go."""
-    key = "trainer.default_local_dir" if recipe.kind == "grpo" else "training.output_dir"
-    return str(recipe.get(key))
+    return str(recipe.get(recipe.kind.checkpoint_key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -29,10 +29,11 @@ from engine.recipe.keys import (
 from engine.recipe.nearest_key import nearest_key
 from engine.recipe.null_defaults import null_complaint
 from engine.recipe.resolving import resolve
-from engine.recipe.schema import Kind, own_defaults, own_sections
+from engine.recipe.schema import own_defaults, own_sections
 from engine.recipe.secret_references import secret_references
 from engine.recipe.secrets import refuse_secret
 from engine.recipe.yaml_size import require_bounded
+from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names
 
 Origin = Literal["default", "file", "cli", "environment", "implied"]
 """Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
@@ -43,6 +44,9 @@ CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 CONFIG_DIR = Path("configs")
 _LARGEST = 1 << 20
 """Bytes of a recipe; one with every key of verl written out has some 40,000."""
+
+_VERL_KEYS: ByKind[Callable[[], dict[str, Any]]] = ByKind("config", grpo=verl_defaults, sft=dict)
+"""The keys of verl's own that a config of each kind may set, with their defaults."""
 
 _MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
 
@@ -96,8 +100,9 @@ class Recipe:
         """The values as a nested dict."""
         return unflatten(self.values)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        return self.values.get(key, default)
+    def get(self, key: str | None, default: Any = None) -> Any:
+        """The value; ``default`` where there is none, as of a key that its kind does not have."""
+        return default if key is None else self.values.get(key, default)
 
     def section(self, name: str) -> dict[str, Any]:
         """One top-level section as a nested dict."""
@@ -158,7 +163,7 @@ def load_recipe(
     file_values = _read_file(path)
     kind = _kind(path, file_values)
     cli_values = dict(_parse_override(text) for text in overrides)
-    if cli_values.get("grubrics.kind", kind) != kind:
+    if cli_values.get("grubrics.kind", kind.name) != kind.name:
         raise UsageError(f"{path}: grubrics.kind={kind} is fixed; choose another config")
     layers: list[tuple[Origin, dict[str, Any]]] = [
         ("file", file_values),
@@ -171,7 +176,7 @@ def load_recipe(
 def _merge(
     path: Path, kind: Kind, overrides: tuple[str, ...], layers: list[tuple[Origin, dict[str, Any]]]
 ) -> Recipe:
-    defaults = dict(flatten(_defaults(kind)))
+    defaults = dict(flatten(defaults_of(kind)))
     merged: dict[str, Any] = dict(defaults)
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
@@ -224,9 +229,9 @@ def _put(
     origins[key] = origin
 
 
-def _defaults(kind: Kind) -> dict[str, Any]:
-    verl = verl_defaults() if kind == "grpo" else {}
-    return {**verl, **own_defaults(kind)}
+def defaults_of(kind: Kind) -> dict[str, Any]:
+    """The defaults of every key that a config of this kind may set, as a nested dict."""
+    return {**_VERL_KEYS[kind](), **own_defaults(kind)}
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -257,12 +262,15 @@ def _is_recipe(path: Path) -> bool:
 
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
-    kind = values.get("grubrics.kind")
+    name = values.get("grubrics.kind")
+    if name is None:
+        raise UsageError(f"{path} is no config: grubrics.kind is missing ({kind_names()})")
+    kind = find_kind(name)
     if kind is None:
-        raise UsageError(f"{path} is no recipe: it lacks grubrics.kind, which is sft or grpo")
-    if kind not in ("sft", "grpo"):
-        raise UsageError(f"{path}: grubrics.kind is {kind!r}; it must be sft or grpo")
-    return cast(Kind, kind)
+        raise UsageError(
+            f"{path}: unknown grubrics.kind={name!r}; it must be one of {kind_names()}"
+        )
+    return kind
 
 
 def _parse_override(text: str) -> tuple[str, Any]:
@@ -287,7 +295,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
 
 
 def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
-    if kind != "grpo":
+    if kind != GRPO:
         return {}
     given = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
     values = dict(_parse_override(f"{key}={value}") for key, value in given.items())

@@ -12,8 +12,8 @@ from engine.base.masking import is_secret_name
 from engine.findings.families import ALARMS, instead_of
 from engine.judge.settings import JudgeSettings
 from engine.reward.formula import RewardSettings
+from engine.runs.kinds import GRPO, ByKind, Kind
 
-Kind = Literal["sft", "grpo"]
 _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
 
 
@@ -24,7 +24,7 @@ class Section(BaseModel):
 class ProjectSection(Section):
     """What neither verl nor the judge knows about a run."""
 
-    kind: Kind = "grpo"
+    kind: str = GRPO.name
     device: Literal["cpu", "cuda"] = "cuda"
     description: str = ""
     seed: int = 42
@@ -171,9 +171,12 @@ class SftSections(CommonSections):
     logging: LoggingSection = LoggingSection()
 
 
+_SECTIONS: ByKind[type[CommonSections]] = ByKind("config", grpo=GrpoSections, sft=SftSections)
+
+
 def own_sections(kind: Kind) -> type[CommonSections]:
     """The model that checks our sections of a recipe of this kind."""
-    return GrpoSections if kind == "grpo" else SftSections
+    return _SECTIONS[kind]
 
 
 def own_defaults(kind: Kind) -> dict[str, Any]:

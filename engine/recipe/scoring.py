@@ -11,7 +11,7 @@ from engine.recipe.recipe import Recipe
 def reward_function(recipe: Recipe) -> RewardFunction | None:
     """The function of ``reward.custom_reward_function``; None where the recipe names none."""
     section: dict[str, Any] = recipe.tree.get("reward", {}).get(KEY.rpartition(".")[2]) or {}
-    return RewardFunction.of_section(section) if recipe.kind == "grpo" else None
+    return RewardFunction.of_section(section) if recipe.kind.has_rollouts else None
 
 
 def scorer(recipe: Recipe) -> str:
@@ -24,6 +24,6 @@ def scorer(recipe: Recipe) -> str:
 
 def asks_judge(recipe: Recipe) -> bool:
     """Whether rewards come from a judge: not in SFT, nor with a function or model for them."""
-    if recipe.kind != "grpo" or reward_function(recipe) is not None:
+    if not recipe.kind.has_rollouts or reward_function(recipe) is not None:
         return False
     return not recipe.get("reward.reward_model.enable", False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import ByKind
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def count_of(number: int, what: str) -> str:
 def step_plan(recipe: Recipe) -> StepPlan | None:
     """The plan, or None while the training file is missing or unreadable."""
     try:
-        return _grpo_plan(recipe) if recipe.kind == "grpo" else _sft_plan(recipe)
+        return _PLANS[recipe.kind](recipe)
     except (OSError, ValueError, TypeError, ZeroDivisionError):
         return None
 
@@ -89,3 +91,6 @@ def _sft_plan(recipe: Recipe) -> StepPlan:
     asked = recipe.get("training.max_steps")
     epochs = recipe.get("training.num_train_epochs")
     return StepPlan(rows, batch, epochs, asked if asked > 0 else None, bounded=False)
+
+
+_PLANS: ByKind[Callable[[Recipe], StepPlan]] = ByKind("steps", grpo=_grpo_plan, sft=_sft_plan)

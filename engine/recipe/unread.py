@@ -9,10 +9,10 @@ from typing import Any
 
 from engine.recipe.effective import effective
 from engine.recipe.frozen import in_file
-from engine.recipe.keys import flatten, verl_defaults
-from engine.recipe.recipe import Origin, Recipe
-from engine.recipe.schema import own_defaults
+from engine.recipe.keys import flatten
+from engine.recipe.recipe import Origin, Recipe, defaults_of
 from engine.recipe.unread_rules import GRPO_RULES, NEVER_READ, SFT_RULES, Rule
+from engine.runs.kinds import ByKind
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _with(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
 
 def _without_effect(recipe: Recipe) -> list[Unread]:
     whole, defaults = effective(recipe, Path()), _defaults(recipe)
-    rules = _rules(recipe)
+    rules = _RULES[recipe.kind]
     return [
         Unread(key, recipe.get(key), recipe.origins[key], rule.reason, rule.instead)
         for key in recipe.values
@@ -81,7 +81,7 @@ def _without_effect(recipe: Recipe) -> list[Unread]:
 def read_keys(recipe: Recipe) -> list[str]:
     """The keys of a recipe that something reads, its defaults included."""
     whole = effective(recipe, Path())
-    rules = _rules(recipe)
+    rules = _RULES[recipe.kind]
     return [
         key for key in recipe.values if key in recipe.referenced or _rule(rules, key, whole) is None
     ]
@@ -92,8 +92,7 @@ def is_never_read(key: str) -> bool:
     return any(rule.pattern.fullmatch(key) for rule in NEVER_READ)
 
 
-def _rules(recipe: Recipe) -> tuple[Rule, ...]:
-    return SFT_RULES if recipe.kind == "sft" else GRPO_RULES
+_RULES = ByKind("unused values", grpo=GRPO_RULES, sft=SFT_RULES)
 
 
 def _rule(rules: tuple[Rule, ...], key: str, recipe: Recipe) -> Rule | None:
@@ -102,5 +101,4 @@ def _rule(rules: tuple[Rule, ...], key: str, recipe: Recipe) -> Rule | None:
 
 
 def _defaults(recipe: Recipe) -> dict[str, Any]:
-    verl = verl_defaults() if recipe.kind == "grpo" else {}
-    return dict(flatten({**verl, **own_defaults(recipe.kind)}))
+    return dict(flatten(defaults_of(recipe.kind)))

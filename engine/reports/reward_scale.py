@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from engine.own_reward.kept_code import code_values
 from engine.reports.differences import Manifest, config_differences
+from engine.runs.kinds import find_kind
 
 _MAKES_REWARDS = re.compile(
     r"reward_config\..*|judge\.(?:provider|model|base_url|max_tokens|temperature)"
@@ -22,7 +23,8 @@ def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
 
     SFT has no rewards, and limits of the judge's speed change none.
     """
-    rewarded = [one for one in manifests if one.get("kind") != "sft"]
+    kinds = ((manifest, find_kind(manifest.get("kind"))) for manifest in manifests)
+    rewarded = [manifest for manifest, kind in kinds if kind is None or kind.has_rollouts]
     if len(rewarded) < 2:
         return ()
     codes = [code_values(one) for one in rewarded]

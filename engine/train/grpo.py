@@ -22,6 +22,7 @@ from engine.recipe.env_file import load_env_file
 from engine.recipe.exposure import require_private
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.secret_variables import into_environment, require_none
+from engine.runs.kinds import GRPO, Kind
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
 
@@ -42,7 +43,7 @@ PRELOAD = (
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        recipe = read_recipe("grpo", arguments)
+        recipe = read_recipe(GRPO, arguments)
         if ray_attach.wanted(os.environ, str(recipe.get("grubrics.device"))):
             require_none(recipe, "RAY_ADDRESS")
         else:
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    attempt = environment.attempt_dir(os.environ, recipe.kind)
+    attempt = environment.attempt_dir(os.environ, recipe.kind.name)
     config = verl_config(recipe, attempt)
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
@@ -67,9 +68,9 @@ def main(arguments: Sequence[str]) -> int:
     return check_finished(config, attempt)
 
 
-def read_recipe(kind: str, arguments: Sequence[str]) -> Recipe:
+def read_recipe(kind: Kind, arguments: Sequence[str]) -> Recipe:
     """Parse ``--config FILE key=value ...``. Raises UsageError, also for another kind's recipe."""
-    parser = argparse.ArgumentParser(prog=f"python -m engine.train.{kind}")
+    parser = argparse.ArgumentParser(prog=f"python -m {kind.trainer}")
     parser.add_argument("--config", required=True, help="a recipe file or its bare name")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--no-env", action="store_true", help="variables set no values")

@@ -20,6 +20,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
+from engine.runs.kinds import SFT
 from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
@@ -30,8 +31,8 @@ from engine.train.sft_resume import saved_step, starting_checkpoint
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        recipe = read_recipe("sft", arguments)
-        attempt = environment.attempt_dir(os.environ, recipe.kind)
+        recipe = read_recipe(SFT, arguments)
+        attempt = environment.attempt_dir(os.environ, recipe.kind.name)
         steps, config = prepare(recipe, attempt)
     except UsageError as error:
         print(error, file=sys.stderr)

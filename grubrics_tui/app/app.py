@@ -12,6 +12,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.runs.columns import RunInfo, format_step
+from engine.runs.kinds import find_kind
 from engine.runs.registry import active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -28,7 +29,7 @@ from grubrics_tui.screens.navigation import (
     OpenVerdict,
     Tell,
 )
-from grubrics_tui.settings.layout import LayoutFile
+from grubrics_tui.settings.layout import UNKNOWN, LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class GrubricsApp(Frame):
     def _open_first(self, run: Watched) -> None:
         """The frames of the run's panels come before what draws in them is loaded."""
         if isinstance(run, RunDir):
-            kind = str(run.read_manifest().get("kind", "grpo"))
+            known = find_kind(run.read_manifest().get("kind"))
+            kind = known.name if known else UNKNOWN
             layout = LayoutFile().load(kind, panels_for(self.settings, kind))
             self._opening.show(run.id, layout.names)
         self.call_after_refresh(self._open_live, run)

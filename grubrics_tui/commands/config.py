@@ -42,7 +42,7 @@ def config(
         return
     shown = {key: one for key, one in values.items() if origin in (None, one["origin"])}
     if as_json:
-        print_json({"kind": recipe.kind, "values": shown})
+        print_json({"kind": recipe.kind.name, "values": shown})
         return
     for key, one in shown.items():
         say(f"{one['origin']:<11} {key}={_text(one['value'])}")
@@ -100,7 +100,7 @@ def _tell_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "kind": recipe.kind,
+                "kind": recipe.kind.name,
                 "unused": [one.to_json() for one in found],
                 "switched_off": [value.to_json() for value in silenced],
             }

@@ -10,6 +10,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.times import seconds
+from engine.runs.kinds import ByKind
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.config_source import recipe_of_source
@@ -46,7 +47,7 @@ def estimate(
     card, root, changed = _bytes(gpu_memory), runs_root(runs), list(overrides or [])
     recipe, run = recipe_of_source(source, changed, root)
     if gpus is not None:
-        key = "training.n_gpus" if recipe.kind == "sft" else "trainer.n_gpus_per_node"
+        key = recipe.kind.gpus_key
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
@@ -190,10 +191,10 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
     from engine.recipe.steps import step_plan
 
     use = found.judge
-    if recipe.kind == "grpo" and not asks_judge(recipe):
+    if recipe.kind.has_rollouts and not asks_judge(recipe):
         yield f"\njudge: none is asked; {scorer(recipe)}"
         return
-    if use is None and recipe.kind == "grpo":
+    if use is None and recipe.kind.has_rollouts:
         lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
         yield f"\njudge: not known, as {recipe.get('data.train_files')} {lacks}"
         return
@@ -284,10 +285,12 @@ _DYNAMIC = {
 }  # fmt: skip
 """The switch that sizes a micro batch in tokens in place of samples, and the number of tokens."""
 
+_LOWERING = ByKind("estimate", grpo=_GRPO, sft=_SFT)
+
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """What matters most comes first; switches that are on already are left out."""
-    known = (_GRPO if recipe.kind == "grpo" else _SFT)[phase]
+    known = _LOWERING[recipe.kind][phase]
     keys = [key for name in known for key in _micro_batch(name, recipe)]
     return [key for key in keys if recipe.get(key) is not True]
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.history.live import RunWatch
+from engine.runs.kinds import Kind, find_kind
 from engine.runs.rundir import RunDir
-from grubrics_tui.settings.layout import DEFAULT_PANELS, Layout, first_layout
+from grubrics_tui.settings.layout import UNKNOWN, Layout, first_layout
 
 if TYPE_CHECKING:  # Half of what the screen imports, and of no use to a run of our own.
     from engine.formats.watch import ForeignRun, ForeignWatch
@@ -27,17 +28,19 @@ _NEEDS = {
 }
 
 
-def kind_of(run: Watched) -> str:
-    """``grpo`` or ``sft``."""
-    return str(run.read_manifest().get("kind", "grpo")) if isinstance(run, RunDir) else run.kind
+def kind_of(run: Watched) -> Kind | None:
+    """The kind of run; None where its manifest names none that is known."""
+    return find_kind(run.read_manifest().get("kind")) if isinstance(run, RunDir) else run.kind
 
 
 def layout_of(run: Watched) -> str:
     """The kind of its panels: ``own`` where a reward function scores, so that there is no judge."""
     kind = kind_of(run)
+    if kind is None:
+        return UNKNOWN
     config = run.read_manifest().get("config", {}) if isinstance(run, RunDir) else {}
     own = config.get("reward.custom_reward_function.path", {}).get("value")
-    return "own" if own and kind == "grpo" else kind
+    return "own" if own and kind.has_rollouts else kind.name
 
 
 def watcher(run: Watched) -> RunWatch | ForeignWatch:
@@ -56,7 +59,7 @@ def source_of(run: Watched) -> str:
 
 def foreign_layout(run: ForeignRun) -> Layout:
     """The usual panels that the source has numbers for; before its first step, all of them."""
-    return first_layout(run.kind, [name for name in DEFAULT_PANELS[run.kind] if _fits(run, name)])
+    return first_layout(run.kind.name, [name for name in run.kind.panels if _fits(run, name)])
 
 
 def _fits(run: ForeignRun, panel: str) -> bool:

@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
 from engine.history.live import RunWatch, Update
+from engine.runs.kinds import SFT, find_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
@@ -66,13 +67,13 @@ class EndScreen(ScrolledScreen):
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
-        self._kind = str(run.read_manifest().get("kind", "grpo"))
+        self._kind = find_kind(run.read_manifest().get("kind"))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
             yield Facts("verdict", id="verdict")
             yield Facts("checkpoint", id="checkpoint")
-        yield LossPanel() if self._kind == "sft" else RewardPanel()
+        yield LossPanel() if self._kind == SFT else RewardPanel()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:

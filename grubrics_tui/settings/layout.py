@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl, locks
+from engine.runs.kinds import GRPO, KINDS, find_kind
 
-DEFAULT_PANELS: Mapping[str, tuple[str, ...]] = {
-    "grpo": ("reward", "judge", "time", "policy", "machine", "log", "validation"),
-    "own": ("reward", "time", "policy", "machine", "log", "validation"),
-    "sft": ("loss", "optimiser", "throughput", "time", "machine", "log", "validation"),
+UNKNOWN = "unknown"
+"""The layout of a run whose manifest names no known kind."""
+_OTHER_PANELS = {
+    # A reward function scores, so there is no judge.
+    "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
+    UNKNOWN: ("time", "machine", "log", "validation"),
 }
 JOIN = "+"
 _VERSION = 1
@@ -110,16 +113,22 @@ class Layout:
         return [slot.name for slot in self.slots].index(name)
 
 
+def default_panels(layout: str) -> tuple[str, ...]:
+    """The panels of a layout: of a kind of run, ``own`` or ``unknown``."""
+    kind = find_kind(layout)
+    return kind.panels if kind else _OTHER_PANELS.get(layout, _OTHER_PANELS[UNKNOWN])
+
+
 def slot_of(name: str) -> Slot:
     """A panel by its name in the settings: a built-in one, or metrics joined by ``+``."""
-    if any(name in names for names in DEFAULT_PANELS.values()):
+    if any(name in kind.panels for kind in KINDS.values()):
         return Slot(panel=name)
     return Slot(metrics=tuple(part.strip() for part in name.split(JOIN) if part.strip()))
 
 
 def first_layout(kind: str, wanted: Sequence[str] = ()) -> Layout:
     """What is shown before anything was changed; panels that are not wanted are hidden."""
-    usual = DEFAULT_PANELS.get(kind, DEFAULT_PANELS["grpo"])
+    usual = default_panels(kind)
     slots = [slot_of(name) for name in dict.fromkeys(wanted or usual)]
     slots = [slot for slot in slots if slot.is_pin or slot.panel in usual] or [Slot(usual[0])]
     others = [Slot(name, hidden=True) for name in usual if Slot(name) not in slots]

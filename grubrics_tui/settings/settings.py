@@ -12,11 +12,10 @@ from annotated_types import DocInfo, Interval, Len, doc
 
 from engine.base.errors import nearest
 from engine.base.jsonl import line
+from engine.runs.kinds import find_kind, kind_names
 from grubrics_tui.settings.actions import key_conflicts
-from grubrics_tui.settings.layout import DEFAULT_PANELS
 
 ThemeName = Literal["grubrics-dark", "grubrics-light", "grubrics-colour-blind"]
-RunKind = Literal["grpo", "sft"]
 PanelName = Annotated[str, Len(1, 500)]
 Origin = Literal["default", "file", "cli"]
 Price = Annotated[float, Interval(ge=0, le=100_000)]
@@ -54,7 +53,7 @@ class Settings:
         doc("Weight of the moving average that charts begin with, 0 (none) to below 1."),
     ] = 0.0
     panels: Annotated[
-        Mapping[RunKind, tuple[PanelName, ...]] | None,
+        Mapping[str, tuple[PanelName, ...]] | None,
         doc(
             "Panels of the live screen by kind of run, in order, as {grpo: [reward, actor/lr]};"
             " the name of a metric pins it, several joined by + share a panel. What you change on"
@@ -199,9 +198,12 @@ def _checked(key: Any, value: Any) -> Any:
 
 
 def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Names that look like a misspelt panel: those of metrics mostly hold a slash."""
+    """Unknown kinds, and names that look like a misspelt panel: metrics mostly hold a slash."""
     for kind, names in panels.items():
-        known = DEFAULT_PANELS[kind]
+        if (known_kind := find_kind(kind)) is None:
+            yield kind, f"unknown kind '{kind}'; known: {kind_names()}"
+            continue
+        known = known_kind.panels
         for name in names:
             if name not in known and "/" not in name and (close := nearest(name, known)):
                 yield kind, f"{kind}: {_told(name)} is no panel; did you mean {close}?"

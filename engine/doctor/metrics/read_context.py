@@ -7,8 +7,9 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.doctor.metrics.limits import reward_range
-from engine.findings.run_context import Kind, MetricContext, Start
+from engine.findings.run_context import MetricContext, Start
 from engine.history.columns import Columns
+from engine.runs.kinds import find_kind
 from engine.runs.manifest import in_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -24,7 +25,7 @@ def context_of(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     return MetricContext(
         recipe=recipe,
         in_file=in_file(manifest),
-        kind=_kind(manifest.get("kind")),
+        kind=find_kind(manifest.get("kind")),
         total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
         asked_steps=_asked(recipe),
         has_ended=state.has_ended,
@@ -32,10 +33,6 @@ def context_of(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
         reward_range=reward_range(recipe),
         path=str(run.train_log),
     )
-
-
-def _kind(name: Any) -> Kind:
-    return name if name in ("grpo", "sft") else "unknown"
 
 
 def _asked(recipe: Mapping[str, Any]) -> int | None:

@@ -181,7 +181,7 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
         return [*facts, ("steps", "unknown: the training file cannot be read")]
     asked = "" if steps.asked is None else f"{steps.asked} asked for; "
     facts.append(("steps", f"{steps.total}   ({asked}{steps.arithmetic()})"))
-    if plan.recipe.kind == "sft":
+    if not plan.recipe.kind.has_rollouts:
         return [*facts, ("each step", f"{steps.batch} rows")]
     samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
     calls = steps.batch * samples

@@ -223,9 +223,9 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
         ("about", str(recipe.get("grubrics.description") or "–")),
         ("model", str(model)),
     ]
-    if recipe.kind == "grpo" and not asks_judge(recipe):
+    if recipe.kind.has_rollouts and not asks_judge(recipe):
         facts.append(("reward", scorer(recipe)))
-    elif recipe.kind == "grpo":
+    elif recipe.kind.has_rollouts:
         at_once = f"at most {recipe.get('judge.max_concurrent')} calls at once"
         facts.append(("judge", f"{_judge(recipe)}, {at_once}"))
     changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)

@@ -6,6 +6,7 @@ import time
 
 from engine.history import metrics
 from engine.runs.columns import format_step
+from engine.runs.kinds import SFT
 from engine.runs.state import GROWING, RunState, describe
 from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.looks import look_of
@@ -61,7 +62,7 @@ class RunHeader(Drawn):
         if self._history is None or self._history.state is None:
             return [[Span(self._run_id, bold=True)], [], []]
         history, state = self._history, self._history.state
-        values = _losses(history) if self._kind == "sft" else _rewards(history, self._kind)
+        values = _losses(history) if self._kind == SFT.name else _rewards(history, self._kind)
         return [
             justify(_title(history, state, self._run_id, width), self._times(history), width),
             _progress(history, state, width, self.ascii_only),

@@ -101,7 +101,7 @@ class LiveScreen(ChartScreen):
         self._settings = settings or Settings()
         self._kind = kind_of(run)
         self._layout_kind = layout_of(run)
-        self._wanted = panels_for(self._settings, self._kind)
+        self._wanted = panels_for(self._settings, self._kind.name if self._kind else "")
         self._layouts = layouts or LayoutFile()
         self._left = threading.Event()
         self._doctor = RunDoctor(run)
@@ -182,7 +182,7 @@ class LiveScreen(ChartScreen):
         if action in ("verdict", "log_entry"):
             return ended
         if action == "open_rollouts":
-            return self._kind != "sft"
+            return self._kind is None or self._kind.has_rollouts
         if action == "zoom":
             return self.zoomed or room_for(*self.query_one(PanelGrid).outer_size) != (1, 1)
         if action == "panel":

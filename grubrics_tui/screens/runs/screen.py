@@ -12,6 +12,7 @@ from textual.widgets import Footer
 
 from engine.base.errors import UsageError
 from engine.runs.columns import RunInfo
+from engine.runs.kinds import find_kind
 from engine.runs.notes import Notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -253,7 +254,8 @@ class RunsScreen(CockpitScreen):
         without a run only what needs none."""
         info = self._selected
         if action == "open_rollouts":
-            return info is not None and info.kind != "sft"
+            kind = find_kind(info.kind) if info is not None else None
+            return info is not None and (kind is None or kind.has_rollouts)
         if action == "compare":
             return info is not None or len(self.marks) > 1
         if action in _FOR_ANY:

@@ -35,7 +35,7 @@ def test_every_source_is_known_and_read_whole(
     name: str, key: str, kind: str, count: int | None, metric: str
 ) -> None:
     run = open_foreign(LOGS / name)
-    assert (run.format.key, run.kind) == (key, kind)
+    assert (run.format.key, run.kind.name) == (key, kind)
     steps = load_steps(str(LOGS / name), LOGS)
     assert count is None or len(steps) == count
     assert len(series(steps, metric)) == len(steps)

@@ -12,6 +12,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.formats.series import load_steps, names, series
 from engine.formats.watch import open_foreign
+from engine.runs.kinds import GRPO, SFT
 from engine.runs.state import describe, state_from_json
 from tests.engine.formats.samples import DICTS, SLO, verl_line, write
 
@@ -101,8 +102,8 @@ def test_no_supervisor_can_write_a_foreign_state() -> None:
 
 
 def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:
-    assert open_foreign(log).kind == "grpo"
-    assert open_foreign(write(tmp_path / "sft.log", *DICTS)).kind == "sft"
+    assert open_foreign(log).kind == GRPO
+    assert open_foreign(write(tmp_path / "sft.log", *DICTS)).kind == SFT
 
 
 def test_series_of_a_foreign_log_by_canonical_name_alias_and_sibling(tmp_path: Path) -> None:

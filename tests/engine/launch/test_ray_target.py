@@ -97,7 +97,7 @@ def test_only_grpo_recipes_run_as_jobs(tmp_path: Path) -> None:
         "grubrics: {kind: sft}\nmodel: {path: m}\ndata: {train_file: t.jsonl}\n"
         "training: {output_dir: checkpoints/x}\n"
     )
-    with pytest.raises(UsageError, match="--ray runs GRPO recipes; this one is sft"):
+    with pytest.raises(UsageError, match="--ray is for GRPO, not SFT"):
         chosen_cluster("127.0.0.1:1", load_recipe(str(path), (), {}))
 
 

@@ -41,7 +41,7 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
 @pytest.mark.parametrize(
     ("kind", "file", "changes", "reason"),
     [
-        ("sft", "train_file", (), "supervised training asks no judge"),
+        ("sft", "train_file", (), "SFT does not use a judge"),
         ("grpo", "train_files", OWN, "none is asked"),
     ],
 )

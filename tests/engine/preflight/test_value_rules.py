@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from engine.doctor.metrics import MetricContext
-from engine.findings.run_context import Kind
 from engine.preflight.value_rules import value_findings
 from engine.recipe.recipe import load_recipe
+from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alarms
 from tests.paths import CONFIGS
 
@@ -19,7 +19,7 @@ from tests.paths import CONFIGS
 def context(recipe: str, **changed: Any) -> MetricContext:
     loaded = load_recipe(str(CONFIGS / f"{recipe}.yaml"))
     values: Mapping[str, Any] = {**loaded.values, **changed}
-    return MetricContext(values, cast(Kind, loaded.kind))
+    return MetricContext(values, loaded.kind)
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_another_reward_may_want_one_token() -> None:
 
 
 def test_an_unknown_recipe_has_nothing_to_find() -> None:
-    assert value_findings(MetricContext(kind="grpo")) == []
+    assert value_findings(MetricContext(kind=GRPO)) == []

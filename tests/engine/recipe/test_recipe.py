@@ -124,7 +124,7 @@ def test_a_script_is_answered_with_the_way_to_launch_what_it_runs(
 def test_a_yaml_file_of_another_program_is_called_no_recipe(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text("a: 1\n")
-    with pytest.raises(UsageError, match=r"no recipe: it lacks grubrics\.kind"):
+    with pytest.raises(UsageError, match=r"no config: grubrics\.kind is missing"):
         load(str(path))
 
 
@@ -148,7 +148,7 @@ def test_a_value_of_the_file_that_a_section_refuses_is_blamed_on_the_file(tmp_pa
         ("", "empty"),
         ("- a\n- b\n", "not a mapping"),
         ("a: [1\n", "not a YAML file"),
-        ("grubrics: {kind: rl}\n", "must be sft or grpo"),
+        ("grubrics: {kind: rl}\n", "grpo, sft"),
         ("grubrics: {kind: sft}\n", "model.path is missing"),
         ("grubrics: {kind: grpo}\ntrainer: {default_local_dir: '${nope}'}\n", "nope"),
         ("\x00\x01", "not a YAML file"),

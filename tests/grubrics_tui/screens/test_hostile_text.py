@@ -13,7 +13,7 @@ from textual.widget import Widget
 from engine.formats.watch import open_foreign
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import Tell
-from grubrics_tui.settings.layout import DEFAULT_PANELS
+from grubrics_tui.settings.layout import default_panels
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled
 from tests.grubrics_tui.hostile_world import foreign_logs, make_hostile_world
@@ -89,7 +89,7 @@ async def test_every_panel_shows_it_inert(kind: str, world: World) -> None:
     async with running(RUNS, LARGE, watched=run) as driver:
         await settled(driver)
         await driver.press("z")
-        for place in range(len(DEFAULT_PANELS[kind])):
+        for place in range(len(default_panels(kind))):
             await driver.press(str(place + 1))
             await settled(driver)
             assert_inert(driver)

@@ -12,9 +12,10 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from engine.base import jsonl
+from engine.runs.kinds import KINDS
 from grubrics_tui.screens.live.panel_grid import BUILT_IN, PanelGrid, room_for
 from grubrics_tui.screens.live.panel_tabs import window
-from grubrics_tui.settings.layout import DEFAULT_PANELS, LayoutFile, Slot, first_layout, layout_path
+from grubrics_tui.settings.layout import LayoutFile, Slot, default_panels, first_layout, layout_path
 from grubrics_tui.widgets.panel import Panel
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -43,7 +44,7 @@ MOVES = st.lists(
 
 
 def test_every_panel_of_a_layout_exists() -> None:
-    assert {name for names in DEFAULT_PANELS.values() for name in names} == set(BUILT_IN)
+    assert {name for kind in KINDS.values() for name in kind.panels} == set(BUILT_IN)
 
 
 @given(MOVES)
@@ -60,7 +61,7 @@ def test_something_is_always_shown_and_current(moves: list[tuple[str, int]]) -> 
             layout = layout.with_slot(Slot(metrics=(f"m{number}",)))
         assert layout.current in layout.names
         assert len(layout.names) == len(set(layout.names))
-        assert {s.panel for s in layout.slots if not s.is_pin} == set(DEFAULT_PANELS["grpo"])
+        assert {s.panel for s in layout.slots if not s.is_pin} == set(default_panels("grpo"))
 
 
 class FirstFrame(PanelGrid):

@@ -291,8 +291,9 @@ def _trend(values: Floats) -> float:
 
 def _signs(run: Run) -> dict[str, float]:
     """Settings below 0 that turn the direction of an update around."""
-    kind = "sft" if run.context.kind == "sft" else "grpo"
-    values = ((key, run.context.get(key)) for key in (cures.CLIP[kind], cures.LR[kind]))
+    kind = run.context.kind
+    keys = (kind.gradient_clip_key, kind.learning_rate_key) if kind else ()
+    values = ((key, run.context.get(key)) for key in keys if key is not None)
     return {key: value for key, value in values if isinstance(value, int | float) and value < 0}
 
 
@@ -303,7 +304,8 @@ def _uphill(run: Run) -> str:
 
 def _positive(run: Run) -> Iterator[Remedy]:
     for key, value in _signs(run).items():
-        usual = 1.0 if key in cures.CLIP.values() else abs(value)
+        kind = run.context.kind
+        usual = 1.0 if kind and key == kind.gradient_clip_key else abs(value)
         title = f"Set {key} to {{}}"
         yield cures.sounder(run.context, key, usual, lambda number: number > 0, title)
 

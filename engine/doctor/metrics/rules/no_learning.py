@@ -164,8 +164,9 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     rate = run.first("actor/lr", "train/lr")
     if len(rate) < _LR_STEPS or rate.values.any() or _is_rounded(run):
         return
-    key = cures.LR["sft" if run.context.kind == "sft" else "grpo"]
-    wanted = 2e-5 if run.context.kind == "sft" else 1e-6
+    kind = run.context.kind
+    key = kind.learning_rate_key if kind else None
+    wanted = kind.usual_learning_rate if kind else 1e-6
     yield Finding(
         "loss_flat_no_learning.rate_zero",
         Severity.ERROR,
@@ -218,13 +219,15 @@ def _is_rounded(run: Run) -> bool:
 
 def _never_warm(run: Run) -> Iterator[Finding]:
     """A warm-up longer than the run. Needs the recipe: without it a ramp may be anything."""
-    sft = run.context.kind == "sft"
-    peak = run.context.get(cures.LR["sft" if sft else "grpo"])
+    kind = run.context.kind
+    if kind is None:
+        return
+    peak = run.context.get(kind.learning_rate_key)
     rate, total = run.first("actor/lr", "train/lr"), run.context.total_steps
     if not isinstance(peak, int | float) or total is None or len(rate) < _STEPS:
         return
     warmup = run.context.get(f"{cures.ACTOR}.optim.lr_warmup_steps")
-    ratio_key = "training.warmup_ratio" if sft else f"{cures.ACTOR}.optim.lr_warmup_steps_ratio"
+    ratio_key = kind.warmup_ratio_key
     ratio = run.context.get(ratio_key)
     steps = warmup if isinstance(warmup, int) and warmup > 0 else (ratio or 0) * total
     if not isinstance(steps, int | float) or steps < total:

@@ -10,6 +10,7 @@ from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Change
 from engine.recipe.recipe import load_recipe
+from engine.runs.kinds import GRPO, SFT
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.paths import CONFIGS
@@ -27,7 +28,7 @@ def changes(context: MetricContext, id: str) -> list[Change]:
 @pytest.mark.parametrize("id", FAULTS)
 def test_every_change_is_one_of_the_recipe(recipe: str, id: str) -> None:
     values = load_recipe(str(CONFIGS / f"{recipe}.yaml")).values
-    for change in changes(MetricContext(values, "grpo"), id):
+    for change in changes(MetricContext(values, GRPO), id):
         assert change.kind == "config"
         assert change.key in values
         assert change.before == values[change.key]
@@ -40,19 +41,19 @@ def test_a_foreign_run_gets_advice_only(id: str) -> None:
 
 
 def test_the_learning_rate_of_either_kind_of_recipe() -> None:
-    sft = MetricContext({"training.learning_rate": 2e-5}, "sft")
+    sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
     (change,) = cures.gentler(sft).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
-    sft = MetricContext({"training.learning_rate": 1e-3}, "sft")
+    sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
     assert [cures.gentler(one).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
-    sft = MetricContext({"training.learning_rate": 2e-5}, "sft")
+    sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
     (change,) = cures.gentler(sft).changes
     assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.doctor.metrics import MetricContext, metric_findings
+from engine.runs.kinds import SFT
 from tests.engine.doctor.metrics.curves import Floats, alarmed, columns, find
 
 
@@ -68,7 +69,7 @@ def test_a_loss_that_climbs_step_by_step_makes_the_model_worse() -> None:
 
 
 def test_a_negative_clip_is_named_as_what_turns_updates_around() -> None:
-    context = MetricContext({"training.max_grad_norm": -1.0}, kind="sft")
+    context = MetricContext({"training.max_grad_norm": -1.0}, kind=SFT)
     loss = np.linspace(6.18, 8.31, 16) * jitter(5, 16, 0.01)
     one = find(
         metric_findings(columns({"train/loss": loss}), context), "kl_or_grad_blowup.loss_rises"

@@ -9,6 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.metrics import Start, context_of, metric_findings
+from engine.runs.kinds import GRPO
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from tests.engine.doctor.metrics.curves import columns, find
@@ -41,7 +42,7 @@ def run(tmp_path: Path) -> RunDir:
 def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
     context = context_of(run, RunState("finished"), columns({"actor/lr": [1e-6] * 4}))
     assert context.get("trainer.total_epochs") == 30
-    assert (context.kind, context.total_steps, context.asked_steps) == ("grpo", 90, 2000)
+    assert (context.kind, context.total_steps, context.asked_steps) == (GRPO, 90, 2000)
     assert context.reward_range == (-1.3, 1.3)
     assert context.has_ended
     assert context.starts == (Start(1, 1, None, False), Start(2, 51, 50, True))
@@ -67,4 +68,4 @@ def test_validation_before_the_first_step_is_no_step(run: RunDir) -> None:
 
 def test_a_folder_without_a_manifest_says_nothing(tmp_path: Path) -> None:
     context = context_of(RunDir(tmp_path), RunState("lost"), columns({"actor/lr": [1e-6]}))
-    assert (context.kind, dict(context.recipe), context.starts) == ("unknown", {}, ())
+    assert (context.kind, dict(context.recipe), context.starts) == (None, {}, ())

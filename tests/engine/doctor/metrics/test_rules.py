@@ -10,6 +10,7 @@ import pytest
 from engine.doctor.metrics import MetricContext, Start, metric_findings
 from engine.doctor.metrics.run import figure
 from engine.findings.finding import Severity
+from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
 
 
@@ -152,7 +153,7 @@ def test_a_warm_up_longer_than_the_run() -> None:
         "actor_rollout_ref.actor.optim.lr_warmup_steps": 500,
     }
     rising = 1e-5 * np.arange(1, 61) / 500
-    context = MetricContext(recipe, "grpo", total_steps=60)
+    context = MetricContext(recipe, GRPO, total_steps=60)
     (one,) = metric_findings(columns({"actor/lr": rising}), context)
     (change,) = one.remedies[0].changes
     assert (one.id, change.after) == ("loss_flat_no_learning.never_warm", 6)

@@ -9,6 +9,7 @@ import pytest
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.rewards import joined, reward_findings
 from engine.preflight.value_rules import value_findings
+from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write
 
@@ -20,7 +21,7 @@ WEIGHTS = {
     "data.max_response_length": 64,
     "actor_rollout_ref.rollout.temperature": 0.1,
 }
-CONTEXT = MetricContext(WEIGHTS, "grpo")
+CONTEXT = MetricContext(WEIGHTS, GRPO)
 
 
 def empty(*place: int) -> Record:
@@ -158,7 +159,7 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
 
 
 def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:
-    short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, "grpo")
+    short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
     path = write(tmp_path, garbage, range(1, 4))
     found = joined(reward_findings(path, short), [], value_findings(short))
     assert [(one.id, one.severity) for one in found if one.severity != "info"] == [

@@ -1,0 +1,172 @@
+"""The kinds of run, and everything about a kind that other folders need to know.
+
+A new kind is one entry in ``KINDS``. What reads the keys of one kind's config asks ``ByKind`` for
+its implementation, or compares with the kind it is written for, so a kind that it does not know
+is refused or left out and never treated as another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from engine.base.errors import UsageError
+
+T = TypeVar("T")
+
+_MODEL = "actor_rollout_ref.model"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of run. Fields that end in ``_key`` name config keys, or None if there is none."""
+
+    name: str
+    """The value of ``grubrics.kind``, and the word in manifests, JSON and filters."""
+    title: str
+    trainer: str
+    """The module that ``python -m`` starts."""
+    panels: tuple[str, ...]
+    """The panels of the live view, in order."""
+    model_key: str
+    checkpoint_key: str
+    """The folder of its checkpoints."""
+    gpus_key: str
+    """GPUs on each node."""
+    batch_key: str
+    """What grows and shrinks the batch of a step."""
+    checkpointing_key: str | None = None
+    """Gradient checkpointing."""
+    micro_batch_key: str | None = None
+    """Samples on one GPU at a time."""
+    save_every_key: str | None = None
+    lora_targets_key: str | None = None
+    template_key: str | None = None
+    """A chat template in place of the model's."""
+    learning_rate_key: str | None = None
+    gradient_clip_key: str | None = None
+    warmup_ratio_key: str | None = None
+    usual_learning_rate: float = 1e-6
+    """A rate that trains, for advice."""
+    highest_usual_learning_rate: float = 1e-5
+    loggers_key: str | None = None
+    project_key: str | None = None
+    """The W&B project."""
+    resume_key: str | None = None
+    """The checkpoint to resume from."""
+    resume_values: tuple[str, ...] = ()
+    """The overrides that go with ``resume_key``."""
+    has_rollouts: bool = False
+    """Whether it generates rollouts and scores them, in general with a judge."""
+    uses_ray: bool = False
+    has_final_model: bool = False
+    """Whether it ends with writing the model alone to ``final/``."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def resume_overrides(self, checkpoint: object) -> list[str]:
+        """The overrides that resume a run from ``checkpoint``."""
+        if self.resume_key is None:
+            raise UsageError(f"runs of kind '{self.name}' cannot be resumed from a checkpoint")
+        return [*self.resume_values, f"{self.resume_key}={checkpoint}"]
+
+
+GRPO = Kind(
+    name="grpo",
+    title="GRPO",
+    trainer="engine.train.grpo",
+    panels=("reward", "judge", "time", "policy", "machine", "log", "validation"),
+    model_key=f"{_MODEL}.path",
+    checkpoint_key="trainer.default_local_dir",
+    gpus_key="trainer.n_gpus_per_node",
+    batch_key="data.train_batch_size",
+    checkpointing_key=f"{_MODEL}.enable_gradient_checkpointing",
+    micro_batch_key="actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    save_every_key="trainer.save_freq",
+    lora_targets_key=f"{_MODEL}.target_modules",
+    template_key=f"{_MODEL}.custom_chat_template",
+    learning_rate_key="actor_rollout_ref.actor.optim.lr",
+    gradient_clip_key="actor_rollout_ref.actor.grad_clip",
+    warmup_ratio_key="actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
+    loggers_key="trainer.logger",
+    project_key="trainer.project_name",
+    resume_key="trainer.resume_from_path",
+    resume_values=(
+        "trainer.resume_mode=resume_path",
+        # The step before was validated by the attempt that saved it.
+        "trainer.val_before_train=false",
+    ),
+    has_rollouts=True,
+    uses_ray=True,
+)
+
+SFT = Kind(
+    name="sft",
+    title="SFT",
+    trainer="engine.train.sft",
+    panels=("loss", "optimiser", "throughput", "time", "machine", "log", "validation"),
+    model_key="model.path",
+    checkpoint_key="training.output_dir",
+    gpus_key="training.n_gpus",
+    batch_key="training.per_device_train_batch_size",
+    checkpointing_key="training.gradient_checkpointing",
+    micro_batch_key="training.per_device_train_batch_size",
+    save_every_key="training.save_steps",
+    lora_targets_key="lora.target_modules",
+    template_key="model.custom_chat_template",
+    learning_rate_key="training.learning_rate",
+    gradient_clip_key="training.max_grad_norm",
+    warmup_ratio_key="training.warmup_ratio",
+    usual_learning_rate=2e-5,
+    highest_usual_learning_rate=2e-5,
+    loggers_key="logging.report_to",
+    project_key="logging.project",
+    resume_key="training.resume_from",
+    has_final_model=True,
+)
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRPO, SFT)}
+"""Every kind by its name."""
+
+
+def kind_names() -> str:
+    """The names of all kinds, for messages."""
+    return ", ".join(KINDS)
+
+
+def find_kind(name: object) -> Kind | None:
+    """The kind of that name; None where the name is missing or unknown."""
+    return KINDS.get(name) if isinstance(name, str) else None
+
+
+def read_kind(manifest: Mapping[str, Any], where: object) -> Kind:
+    """The kind in a manifest; UsageError, with ``where`` it was read, where it names none."""
+    name = manifest.get("kind")
+    kind = find_kind(name)
+    if kind is not None:
+        return kind
+    if name is None:
+        raise UsageError(f"{where}: 'kind' is missing; it must be one of {kind_names()}")
+    raise UsageError(
+        f"{where}: unknown kind '{name}'; this version knows {kind_names()}. "
+        "A newer version may have written it"
+    )
+
+
+class ByKind(Generic[T]):
+    """What differs by kind in one place, e.g. ``ByKind("estimate", grpo=..., sft=...)``."""
+
+    def __init__(self, what: str, **by_name: T) -> None:
+        self._what, self._by_name = what, by_name
+
+    def __contains__(self, kind: Kind) -> bool:
+        return kind.name in self._by_name
+
+    def __getitem__(self, kind: Kind) -> T:
+        """UsageError for a kind that this place does not know."""
+        if kind.name not in self._by_name:
+            known = ", ".join(self._by_name)
+            raise UsageError(f"{self._what}: kind '{kind.name}' is not supported, only {known}")
+        return self._by_name[kind.name]

@@ -1,0 +1,160 @@
+"""A kind that one place declares, and that no other place takes for another kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.checkpoints.find import check_checkpoint
+from engine.estimate.training import _TRAINING
+from engine.findings import remedy_builders
+from engine.findings.run_context import MetricContext
+from engine.history.rollouts import require_step
+from engine.launch.resume import _overrides as resume_overrides
+from engine.launch.shrink import _SIZES
+from engine.preflight.checklist import run_checks
+from engine.preflight.value_rules import value_findings
+from engine.recipe.frozen import pinned_argv
+from engine.recipe.models import model_name
+from engine.recipe.places import checkpoint_dir
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.scoring import asks_judge
+from engine.recipe.steps import step_plan
+from engine.recipe.unread import unread
+from engine.runs.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
+from engine.runs.rundir import RunDir
+from grubrics_tui.model.run_source import kind_of, layout_of
+from grubrics_tui.settings.layout import UNKNOWN, default_panels, first_layout
+
+ROOT = Path(__file__).parents[3]
+EVALUATION = Kind(
+    name="evaluation",
+    title="Evaluation",
+    trainer="engine.train.evaluation",
+    panels=("reward", "log"),
+    model_key="evaluation.model",
+    checkpoint_key="evaluation.output_dir",
+    gpus_key="evaluation.n_gpus",
+    batch_key="evaluation.batch_size",
+)
+
+
+@pytest.fixture
+def evaluation(monkeypatch: pytest.MonkeyPatch) -> Kind:
+    monkeypatch.setitem(KINDS, EVALUATION.name, EVALUATION)
+    return EVALUATION
+
+
+def recipe_of(kind: Kind) -> Recipe:
+    """Values under the keys of every kind: who reads another kind's key is found out."""
+    values: dict[str, Any] = {
+        "evaluation.model": "evaluated",
+        "evaluation.output_dir": "reports",
+        "evaluation.n_gpus": 3,
+        "actor_rollout_ref.model.path": "of-grpo",
+        "model.path": "of-sft",
+        "trainer.default_local_dir": "of-grpo",
+        "training.output_dir": "of-sft",
+        "actor_rollout_ref.actor.optim.lr": 5.0,
+        "training.learning_rate": 5.0,
+    }
+    origins = dict.fromkeys(values, "file")
+    return Recipe("e", Path("e.yaml"), kind, (), values, origins, ())  # type: ignore[arg-type]
+
+
+def run_of(tmp_path: Path, kind: str | None) -> RunDir:
+    import json
+
+    run = RunDir(tmp_path / "runs" / "one")
+    run.path.mkdir(parents=True)
+    named = {} if kind is None else {"kind": kind}
+    folders = ("trainer.default_local_dir", "training.output_dir", "evaluation.output_dir")
+    config = {key: {"value": key, "origin": "file"} for key in folders}
+    text = {"v": 1, "id": "one", "cwd": str(tmp_path), "config": config, **named}
+    run.manifest.write_text(json.dumps(text), encoding="utf-8")
+    return run
+
+
+def test_a_third_kind_has_its_own_keys_and_program(evaluation: Kind) -> None:
+    recipe = recipe_of(evaluation)
+    assert find_kind("evaluation") is evaluation
+    assert model_name(recipe) == "evaluated" and checkpoint_dir(recipe) == "reports"
+    assert pinned_argv(evaluation, Path("x"))[2] == "engine.train.evaluation"
+    assert not asks_judge(recipe)
+    assert default_panels("evaluation") == ("reward", "log")
+    assert first_layout("evaluation").names == ["reward", "log"]
+
+
+def test_what_is_written_for_other_kinds_refuses_a_third_one(evaluation: Kind) -> None:
+    recipe = recipe_of(evaluation)
+    for refuse in (
+        lambda: step_plan(recipe),
+        lambda: unread(recipe),
+        lambda: _TRAINING[evaluation],
+        lambda: _SIZES[evaluation],
+        lambda: resume_overrides({"kind": "evaluation"}, Path("checkpoint")),
+    ):
+        with pytest.raises(UsageError, match="'evaluation'"):
+            refuse()
+
+
+def test_advice_for_a_third_kind_names_no_key_of_another(evaluation: Kind) -> None:
+    context = MetricContext(recipe_of(evaluation).values, evaluation)
+    assert value_findings(context) == []
+    assert remedy_builders.gentler(context).changes == ()
+    assert remedy_builders.clipped(context).changes == ()
+
+
+def test_a_config_of_a_third_kind_is_refused_until_it_has_sections(
+    evaluation: Kind, tmp_path: Path
+) -> None:
+    (tmp_path / "e.yaml").write_text("grubrics: {kind: evaluation}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="kind 'evaluation' is not supported, only grpo, sft"):
+        load_recipe(str(tmp_path / "e.yaml"), env={})
+
+
+def test_no_preflight_check_takes_a_third_kind_for_another(evaluation: Kind) -> None:
+    checks = list(run_checks(recipe_of(evaluation), env={}))
+    text = " ".join(check.message for check in checks)
+    assert "of-grpo" not in text and "of-sft" not in text
+    assert not [check for check in checks if check.status in ("ok", "warn")], text
+
+
+def test_a_run_of_a_third_kind_is_read_by_its_own_keys(evaluation: Kind, tmp_path: Path) -> None:
+    run = run_of(tmp_path, "evaluation")
+    assert kind_of(run) is evaluation and layout_of(run) == "evaluation"
+    assert str(tmp_path / "evaluation.output_dir") in check_checkpoint(run).message
+    with pytest.raises(UsageError, match="Evaluation generates none"):
+        require_step((), None, run.path)
+
+
+@pytest.mark.parametrize("kind", ["distillation", None])
+def test_a_run_without_a_known_kind_is_taken_for_none(tmp_path: Path, kind: str | None) -> None:
+    run = run_of(tmp_path, kind)
+    assert kind_of(run) is None and layout_of(run) == UNKNOWN
+    assert not set(default_panels(UNKNOWN)) & {"reward", "judge", "loss"}
+    assert not check_checkpoint(run).complete
+    with pytest.raises(UsageError, match=f"{'kind' if kind is None else kind}.*grpo, sft"):
+        read_kind(run.read_manifest(), run.manifest)
+
+
+def test_an_unknown_kind_in_a_config_is_refused_with_those_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text("grubrics: {kind: distillation}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"distillation.*grpo, sft"):
+        load_recipe(str(tmp_path / "e.yaml"), env={})
+
+
+def test_every_kind_resumes_from_a_key_that_it_declares() -> None:
+    assert GRPO.resume_overrides("c")[-1] == "trainer.resume_from_path=c"
+    assert SFT.resume_overrides("c") == ["training.resume_from=c"]
+
+
+def test_no_code_compares_a_kind_with_a_name() -> None:
+    """Comparisons with a literal are how a third kind is taken for another one."""
+    literal = re.compile(r"kind\"?\)?\s*(==|!=|in)\s*\(?[\"'](grpo|sft)[\"']")
+    files = [path for name in ("engine", "grubrics_tui") for path in (ROOT / name).rglob("*.py")]
+    assert files and not [path for path in files if literal.search(path.read_text("utf-8"))]
