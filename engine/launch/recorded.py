@@ -17,17 +17,16 @@ from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
 from engine.history.reward_records import Verdict, text_of
 from engine.host.surroundings import edited_files
-from engine.judge.settings import JudgeSettings, make_judge
+from engine.judge.settings import JudgeSettings
 from engine.launch.child import recipe_of
 from engine.launch.telling_step import telling_step
 from engine.launch.twin import require_here
-from engine.own_reward.processes import RewardProcesses, source_of
 from engine.recipe.executed import require_own_code
 from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge, reward_function
-from engine.reward.custom import custom_score, question_of
-from engine.reward.formula import RewardSettings
-from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+from engine.recipe.scoring import asks_judge, make_scorer
+from engine.reward.custom import question_of
+from engine.reward.scorer import Rollout
+from engine.reward.scoring import RolloutScore
 from engine.runs.rundir import RunDir
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
@@ -36,11 +35,10 @@ _SAME = 1e-6
 
 
 @dataclass(frozen=True)
-class Rollout:
-    """One recorded rollout: the text, the row it answered, and what it was given."""
+class RecordedRollout:
+    """A rollout as it is scored now, and the reward record of the run."""
 
-    text: str
-    row: Row
+    rollout: Rollout
     then: Verdict
 
 
@@ -57,7 +55,7 @@ class Recorded:
     step: int
     why: str
     recipe: Recipe
-    rollouts: tuple[Rollout, ...]
+    rollouts: tuple[RecordedRollout, ...]
     gone: int
     judge: JudgeSettings | None
     edited: tuple[str, ...] = ()
@@ -115,7 +113,9 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     rows = _by_question(recipe)
     pairs = [(one, _row_of(one, rows.get(one.question_id, []))) for one in found.records]
     rollouts = tuple(
-        Rollout(text_of(then.place.read()), row, then) for then, row in pairs if row is not None
+        RecordedRollout(Rollout.of_row(text_of(then.place.read()), row), then)
+        for then, row in pairs
+        if row is not None
     )
     if not rollouts:
         files = recipe.get("data.train_files")
@@ -140,42 +140,12 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
 
 
 async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
-    if plan.judge is None:
-        return await _own_scores(plan)
-    judge = make_judge(plan.judge, None, env)
-    settings = RewardSettings(**plan.recipe.section("reward_config"))
+    scorer = make_scorer(plan.recipe, env)
     try:
-        return await asyncio.gather(
-            *(score_rollout(one.text, _item(one.row), judge, settings) for one in plan.rollouts)
-        )
+        scored = await scorer.score_all([each.rollout for each in plan.rollouts])
+        return [each.score for each in scored]
     finally:
-        await judge.aclose()
-
-
-async def _own_scores(plan: Recorded) -> list[RolloutScore]:
-    function = reward_function(plan.recipe)
-    assert function is not None
-    limit_s = float(plan.recipe.get("grubrics.reward_timeout_s"))
-    processes = RewardProcesses(source_of(function), limit_s, quiet=True)
-    try:
-        return [
-            (await custom_score(processes.score, one.text, **_given(one.row)))[0]
-            for one in plan.rollouts
-        ]
-    finally:
-        processes.end()
-
-
-def _given(row: Row) -> dict[str, Any]:
-    return {
-        "data_source": str(row.get("data_source")),
-        "ground_truth": (row.get("reward_model") or {}).get("ground_truth"),
-        "extra_info": row["extra_info"],
-    }
-
-
-def _item(row: Row) -> RewardItem:
-    return RewardItem.from_extra_info(str(row.get("data_source")), row["extra_info"])
+        await scorer.aclose()
 
 
 def _by_question(recipe: Recipe) -> dict[str, list[Row]]:

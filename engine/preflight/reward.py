@@ -21,6 +21,7 @@ from engine.recipe.executed import code_objection
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
+from engine.reward.scorer import Rollout
 
 ID = "reward"
 
@@ -88,7 +89,7 @@ def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s
     if not trial.failures:
         return ok(ID, message)
     sample, why = trial.failures[0]
-    place = f"row {sample.row}, answer {sample.answer[:20]!r}: {why}"
+    place = f"row {sample.row}, answer {sample.rollout.text[:20]!r}: {why}"
     if not trial.rewards:
         return fail(
             ID, f"{function.label} scored none of {len(trial.scores)} sample answers; {place}"
@@ -123,8 +124,7 @@ def _samples(recipe: Recipe) -> Iterator[Sample]:
     for number, row in _rows(recipe):
         truth = (row.get("reward_model") or {}).get("ground_truth")
         for answer in dict.fromkeys([str(truth), *([] if number else [""])]):
-            extra = row.get("extra_info") or {}
-            yield Sample(number, answer, str(row.get("data_source")), truth, extra)
+            yield Sample(number, Rollout.of_row(answer, row))
 
 
 def _rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:

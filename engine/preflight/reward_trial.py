@@ -6,23 +6,19 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.own_reward.loading import Source
 from engine.own_reward.processes import RewardProcesses
-from engine.reward.custom import custom_score
+from engine.reward.scorer import FunctionScorer, Rollout
 from engine.reward.scoring import RolloutScore
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A row as verl hands it to the function, and the answer to score."""
+    """An answer to a row of the training file, and the row's number."""
 
     row: int
-    answer: str
-    data_source: str
-    ground_truth: Any
-    extra_info: Mapping[str, Any]
+    rollout: Rollout
 
 
 @dataclass(frozen=True)
@@ -74,21 +70,16 @@ async def _tried(
 ) -> Trial:
     deadline = time.monotonic() + limit_s
     processes = RewardProcesses(source, min(call_limit_s, limit_s), limit_s, quiet=True, env=env)
+    scorer = FunctionScorer(processes.score, processes.end)
     began = time.monotonic()
     scores: list[RolloutScore] = []
     try:
         for sample in samples:
-            score, _ = await custom_score(
-                processes.score,
-                sample.answer,
-                data_source=sample.data_source,
-                ground_truth=sample.ground_truth,
-                extra_info=sample.extra_info,
-            )
+            score = (await scorer.score(sample.rollout)).score
             scores.append(score)
             cut = score.error is not None and score.error.kind == "reward_timeout"
             if cut or time.monotonic() > deadline:
                 break
     finally:
-        processes.end()
+        await scorer.aclose()
     return Trial(tuple(samples), tuple(scores), processes.ready.files, time.monotonic() - began)

@@ -1,11 +1,16 @@
-"""What scores a recipe's rollouts: a judge with rubrics, or a function of the recipe's own."""
+"""What scores a config's rollouts: a judge with rubrics, or the config's own reward function."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from engine.base.errors import UsageError
 from engine.own_reward.function import KEY, RewardFunction
 from engine.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from engine.reward.scorer import Scorer
 
 
 def reward_function(recipe: Recipe) -> RewardFunction | None:
@@ -27,3 +32,26 @@ def asks_judge(recipe: Recipe) -> bool:
     if not recipe.kind.has_rollouts or reward_function(recipe) is not None:
         return False
     return not recipe.get("reward.reward_model.enable", False)
+
+
+def make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
+    """What gives rollouts of this config their rewards, outside of the trainer.
+
+    ``env`` holds the judge's credentials; what a reward function prints is dropped. UsageError
+    without credentials, for a function that cannot be loaded, and where a reward model scores.
+    """
+    # Commands that only ask what scores need neither a judge nor processes.
+    from engine.judge.settings import JudgeSettings, make_judge
+    from engine.own_reward.processes import RewardProcesses, source_of
+    from engine.reward.formula import RewardSettings
+    from engine.reward.scorer import FunctionScorer, RubricScorer
+
+    function = reward_function(recipe)
+    if function is not None:
+        limit_s = float(recipe.get("grubrics.reward_timeout_s"))
+        processes = RewardProcesses(source_of(function), limit_s, quiet=True)
+        return FunctionScorer(processes.score, processes.end)
+    if not asks_judge(recipe):
+        raise UsageError(f"{recipe.path}: {scorer(recipe)}, which only the trainer can ask")
+    judge = make_judge(JudgeSettings(**recipe.section("judge")), None, env)
+    return RubricScorer(judge, RewardSettings(**recipe.section("reward_config")))

@@ -1,0 +1,111 @@
+"""Score rollouts as a run does, with or without a trainer around it.
+
+A ``Scorer`` takes rollouts of any origin: the trainer's reward entry, the rollouts that a run
+recorded, the sample rows of a check, an evaluation of a checkpoint. It asks a judge with rubrics
+(``RubricScorer``) or calls the config's reward function (``FunctionScorer``).
+``engine.recipe.scoring.make_scorer`` makes the one that a config names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.judge.interface import Judge
+from engine.reward.custom import CustomReward, custom_score, own_record
+from engine.reward.formula import RewardSettings
+from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A generated text and what its row says: the columns of a training file."""
+
+    text: str
+    data_source: str
+    ground_truth: Any
+    extra_info: Mapping[str, Any]
+
+    @classmethod
+    def of_row(cls, text: str, row: Mapping[str, Any]) -> Rollout:
+        """An answer to a row of a training file."""
+        reward_model = row.get("reward_model") or {}
+        return cls(
+            text=text,
+            data_source=str(row.get("data_source")),
+            ground_truth=reward_model.get("ground_truth"),
+            extra_info=row.get("extra_info") or {},
+        )
+
+
+@dataclass(frozen=True)
+class ScoredRollout:
+    """``score`` has the reward or the error, ``numbers`` what to log beside it, and ``record`` the
+    fields of a reward.jsonl line that depend on the rollout alone."""
+
+    score: RolloutScore
+    numbers: Mapping[str, float]
+    record: Mapping[str, Any]
+
+
+class Scorer(Protocol):
+    """Gives rollouts their rewards. Use one scorer per event loop."""
+
+    async def score(self, rollout: Rollout) -> ScoredRollout:
+        """Never raises for bad data, a failing judge or function: the score holds the error."""
+
+    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+        """The scores of ``rollouts``, in their order."""
+
+    async def aclose(self) -> None:
+        """Free connections and processes."""
+
+
+class RubricScorer:
+    """The text is a rubric: a judge uses it on the row's answers, gold scores say how well."""
+
+    def __init__(self, judge: Judge, settings: RewardSettings) -> None:
+        self._judge = judge
+        self._settings = settings
+
+    async def score(self, rollout: Rollout) -> ScoredRollout:
+        item = RewardItem.from_extra_info(rollout.data_source, rollout.extra_info)
+        score = await score_rollout(rollout.text, item, self._judge, self._settings)
+        parts = {} if score.parts is None else vars(score.parts)
+        numbers = {**parts, "n_chars": float(len(rollout.text))}
+        return ScoredRollout(score, numbers, score.to_record())
+
+    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+        """All at once; the judge bounds the calls in flight."""
+        return list(await asyncio.gather(*map(self.score, rollouts)))
+
+    async def aclose(self) -> None:
+        await self._judge.aclose()
+
+
+class FunctionScorer:
+    """The text is an answer: a function under verl's ``compute_score`` contract scores it."""
+
+    def __init__(self, function: CustomReward, end: Callable[[], None] = lambda: None) -> None:
+        """``end`` frees what the function runs in."""
+        self._function = function
+        self._end = end
+
+    async def score(self, rollout: Rollout) -> ScoredRollout:
+        score, numbers = await custom_score(
+            self._function,
+            rollout.text,
+            data_source=rollout.data_source,
+            ground_truth=rollout.ground_truth,
+            extra_info=rollout.extra_info,
+        )
+        return ScoredRollout(score, numbers, own_record(score, numbers, rollout.ground_truth))
+
+    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+        """One after the other: what a function keeps in memory sees the order."""
+        return [await self.score(rollout) for rollout in rollouts]
+
+    async def aclose(self) -> None:
+        self._end()
