@@ -1,25 +1,75 @@
-"""What the doctor says of the run that a queued one follows."""
+"""Ask the doctor about the run that a queued one follows, without waiting for the answer."""
 
 from __future__ import annotations
 
 import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO
 
 from engine.base import jsonl
 from engine.host.python import own_module
 from engine.runs.rundir import RunDir
 
-_PATIENCE_S = 120.0
+PATIENCE_S = 120.0
+
+Command = Callable[[RunDir], Sequence[str]]
 
 
-def complaint(run: RunDir) -> str | None:
-    """``run 'a' finished, but is unhealthy: ...``; None where the doctor has nothing against it.
+def doctor_command(run: RunDir) -> Sequence[str]:
+    """The command that prints ``unhealthy: ...`` for a run that finished with alerts.
 
-    The doctor needs numpy, and the supervisor does without: it is asked in a process of its own.
+    The doctor needs numpy, which the supervisor never imports.
     """
-    command = own_module("engine.doctor.health", str(run.path))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
-    if done.returncode != 0:
-        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return f"the doctor could not examine run '{run.id}': {jsonl.line(why)}"
-    said = jsonl.line(done.stdout.strip())
-    return f"run '{run.id}' finished, but is {said}; this run follows it" if said else None
+    return own_module("engine.doctor.health", str(run.path))
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The doctor's examination of a run, in a process of its own."""
+
+    run: RunDir
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    errors: IO[bytes]
+    deadline: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None or time.monotonic() > self.deadline
+
+    def complaint(self) -> str | None:
+        """``run 'a' finished, but is unhealthy: ...``; None for a healthy run."""
+        if self.process.poll() is None:
+            return f"the doctor did not examine run '{self.run.id}' within {PATIENCE_S:.0f} s"
+        if self.process.returncode != 0:
+            lines = _text(self.errors).splitlines()
+            why = lines[-1] if lines else f"exit code {self.process.returncode}"
+            return f"the doctor could not examine run '{self.run.id}': {jsonl.line(why)}"
+        verdict = jsonl.line(_text(self.output))
+        if not verdict:
+            return None
+        return f"run '{self.run.id}' finished, but is {verdict}; this run follows it"
+
+
+@contextmanager
+def examine(run: RunDir, command: Command = doctor_command) -> Iterator[Examination]:
+    """Start an examination, which ends with this context. OSError where it cannot be started."""
+    # Files, not pipes: a pipe that nobody reads would stop the process.
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command(run), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
+        try:
+            yield Examination(run, process, output, errors, time.monotonic() + PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace").strip()

@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -39,10 +40,11 @@ from engine.runs.state import (
     this_host,
     write_state,
 )
-from engine.supervise import predecessor, private_ray, stacks
+from engine.supervise import private_ray, stacks
 from engine.supervise.books import Books
 from engine.supervise.escalation import Escalation
 from engine.supervise.hang import Hang, find_hang, find_stopped, look_at
+from engine.supervise.predecessor import Command, doctor_command, examine
 from engine.supervise.queue import Never, Place, Start, Ticket, Wait
 from engine.supervise.queue_log import end_record
 from engine.supervise.settings import Supervision
@@ -66,7 +68,8 @@ T = TypeVar("T")
 class Supervisor:
     """Runs one attempt from start to verdict."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDir, ask_doctor: Command = doctor_command) -> None:
+        """``ask_doctor`` gives the command that examines the run before this one."""
         manifest = run.read_manifest()
         current = manifest["attempts"][-1]
         self.run = run
@@ -77,6 +80,7 @@ class Supervisor:
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
         self.books = Books(run, self.attempt)
         self._home = Home(run)
+        self._ask_doctor = ask_doctor
         # A resumed run was started by hand, now.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
         self.state = _first_state(run, manifest, queued=self._ticket is not None)
@@ -105,9 +109,7 @@ class Supervisor:
             os.umask(os.umask(0o077) | 0o022)
         signal.signal(signal.SIGTERM, self._on_sigterm)
         start = Start() if self._ticket is None else self._await_turn(self._ticket)
-        if start is not None and self._ticket is not None and self._ticket.after is not None:
-            self._note_predecessor(self._ticket.after)
-        if start is None or not self._claim_checkpoints():
+        if start is None or not self.examine_predecessor() or not self._claim_checkpoints():
             self.books.flush_until(LAST_WORDS_S)
             return 0
         self._begin(start)
@@ -133,37 +135,56 @@ class Supervisor:
         self.books.flush_until(LAST_WORDS_S)
         return self.trainer.exit.code or 0
 
-    def _await_turn(self, ticket: Ticket) -> Start | None:
-        """Wait in the queue for as long as it takes; None when the run is not to start."""
-        place = Place(self.run, ticket)
-        self.books.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
-        beat, due = Every(HEARTBEAT_S, self._set), 0.0
+    def _before_start(self) -> Iterator[None]:
+        """Tick with heartbeats until the waiting run is stopped or its directory is gone."""
+        beat = Every(HEARTBEAT_S, self._set)
         while not self._told_to_end and requests.pending_stop(self.run) is None:
-            now = time.monotonic()
-            if now >= due:
-                decision = place.look()
-                if isinstance(decision, Start):
-                    return decision
-                if isinstance(decision, Never):
-                    self._never_start("failed", decision.reason)
-                    return None
-                self._note_wait(decision)
-                # A look takes longer in a folder of very many runs, and must still cost nothing.
-                due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
+            yield
             beat()
             if self._home.is_gone():
-                return None
+                return
             self.books.flush()
             time.sleep(TICK_S)
         self._never_start("finished", f"stopped by {self._stopper()} before it started")
+
+    def _await_turn(self, ticket: Ticket) -> Start | None:
+        """Wait in the queue for as long as it takes; None when the run is not to start."""
+        place, due = Place(self.run, ticket), 0.0
+        self.books.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
+        for _ in self._before_start():
+            now = time.monotonic()
+            if now < due:
+                continue
+            decision = place.look()
+            if isinstance(decision, Start):
+                return decision
+            if isinstance(decision, Never):
+                self._never_start("failed", decision.reason)
+                return None
+            self._note_wait(decision)
+            # A look takes longer in a folder of very many runs, and must still cost nothing.
+            due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
         return None
 
-    def _note_predecessor(self, name: str) -> None:
-        """Say so where the run before this one finished with numbers that are worth nothing."""
-        before = RunDir(self.run.path.parent / name)
-        message = self._careful(lambda: predecessor.complaint(before))
-        if message is not None:
-            self.books.event("warning", message=message)
+    def examine_predecessor(self) -> bool:
+        """Warn if the run that this one follows finished unhealthy.
+
+        The examination can take two minutes, in which the run can be stopped; False if it was.
+        """
+        if self._ticket is None or self._ticket.after is None:
+            return True
+        before = RunDir(self.run.path.parent / self._ticket.after)
+        with ExitStack() as stack:
+            asked = self._careful(lambda: stack.enter_context(examine(before, self._ask_doctor)))
+            if asked is None:
+                return True
+            self._set(waiting_for=f"the doctor's examination of run '{before.id}'", reason=None)
+            for _ in self._before_start():
+                if asked.is_over:
+                    if (message := asked.complaint()) is not None:
+                        self.books.event("warning", message=message)
+                    return True
+        return False
 
     def _note_wait(self, wait: Wait) -> None:
         if (wait.waiting_for, wait.held) != (self.state.waiting_for, self.state.reason):

@@ -22,6 +22,7 @@ from engine.runs.processes import Identity, identify, members, send
 from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
+from engine.supervise import supervisor
 from engine.supervise.queue import Line, Place, Start, Ticket, Wait, line_up
 from engine.supervise.queue_log import QueueLog, end_record, join, log_path, release
 from engine.supervise.stopping import stop_run
@@ -144,6 +145,43 @@ def test_what_follows_an_unhealthy_run_starts_with_a_warning_of_it(folder: Folde
     assert ended(second).state == "finished"
     (warning,) = (one for one in jsonl.read(second.events) if one["event"] == "warning")
     assert warning["message"].startswith("run 'first' finished, but is unhealthy: ")
+
+
+def test_a_slow_examination_of_the_run_before_leaves_heartbeats_and_stops(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "HEARTBEAT_S", 0.01)
+    second = folder.launch("second", after="first", supervise=False)
+    never = (sys.executable, "-c", "import time; time.sleep(3600)")
+    supervising = supervisor.Supervisor(second, ask_doctor=lambda run: never)
+    beats: set[float | None] = set()
+    with ThreadPoolExecutor(1) as pool:
+        starts = pool.submit(supervising.examine_predecessor)
+        wait_for(says(second, "examination of run 'first'"))
+        wait_for(lambda: len(beats_of(second, beats)) > 3)
+        ask_stop(second)
+        assert not starts.result(timeout=60)
+    supervising.books.flush()
+    state = recorded_state(second)
+    assert state is not None
+    assert (state.state, state.reason) == ("finished", "stopped by user before it started")
+
+
+def beats_of(run: RunDir, before: set[float | None]) -> set[float | None]:
+    """The different heartbeats of a run that were seen so far."""
+    state = recorded_state(run)
+    before.add(None if state is None else state.beat)
+    return before
+
+
+def test_an_examination_that_fails_is_a_warning_and_the_run_starts(folder: Folder) -> None:
+    second = folder.launch("second", after="first", supervise=False)
+    broken = (sys.executable, "-c", "raise SystemExit('no numpy')")
+    supervising = supervisor.Supervisor(second, ask_doctor=lambda run: broken)
+    assert supervising.examine_predecessor()
+    supervising.books.flush()
+    (warning,) = (event for event in jsonl.read(second.events) if event["event"] == "warning")
+    assert "could not examine run 'first': no numpy" in warning["message"]
 
 
 def test_what_follows_a_failed_run_is_not_started(folder: Folder) -> None:
