@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from textual.message import Message
-
 from engine.base.errors import UsageError
 from engine.findings.finding import Finding
 from engine.runs.rundir import RunDir
@@ -34,20 +32,6 @@ class Diagnosis:
     findings: Sequence[Finding] = ()
     kin: str = ""
     trouble: str = ""
-
-
-def post_from_thread(
-    source: Callable[[], Iterator[Message]], post: Callable[[Message], bool]
-) -> None:
-    """Post what ``source`` gives. Nobody waits for the thread: the screen must close at once,
-    however many gigabytes are being read."""
-
-    def work() -> None:
-        with suppress(RuntimeError):  # The app has ended meanwhile.
-            for message in source():
-                post(message)
-
-    threading.Thread(target=work, daemon=True).start()
 
 
 class RunDoctor:

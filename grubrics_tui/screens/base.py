@@ -1,31 +1,65 @@
-"""What every full screen does: say what went wrong in its threads, and a first time its keys."""
+"""What every screen and dialog does: report failed threads, fit the footer, show first keys."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from rich.cells import cell_len
 from textual import events, work
-from textual.binding import ActiveBinding
-from textual.screen import Screen, ScreenResultType
-from textual.widgets import Footer
+from textual.binding import ActiveBinding, Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widgets import Footer, Static
 from textual.worker import Worker, WorkerState
 
 from grubrics_tui.settings.actions import is_changing
 from grubrics_tui.settings.hints import HintFile, hint
-from grubrics_tui.widgets.footer_fit import fitting
-from grubrics_tui.widgets.hint_line import HintLine
+
+WIDTHS = [(0, "-narrow"), (100, "-wide")]
+HEIGHTS = [(0, "-short"), (32, "-tall")]
+"""The width and height from which a screen shows its full layout (Textual's breakpoint classes)."""
+
+_BETWEEN, _MARGIN = 3, 1
+_ALWAYS_IN_FOOTER = ("back", "app.show_help", "app.leave")
+
+
+class HintLine(Static):
+    """Names the keys of a screen in a line of its own above the footer."""
+
+    DEFAULT_CSS = """
+    HintLine {
+        height: 1; width: 100%; padding: 0 2;
+        background: $panel; color: $quiet; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    can_focus = False
+
+    def __init__(self, keys: Sequence[tuple[str, str]]) -> None:
+        parts = [
+            Content.styled(f"{key} ", "bold $primary") + Content.styled(label, "$foreground")
+            for key, label in keys
+        ]
+        super().__init__(Content.styled("Keys:  ", "$mark") + Content("   ").join(parts))
 
 
 class CockpitScreen(Screen[None]):
-    """A thread that dies is told to the person, and the screen goes on with what it has.
+    """A full screen. An error in one of its threads is shown, and the screen stays usable.
 
-    The first time a screen is opened a line names its keys. It goes with the first key, which acts
-    all the same, and never comes back.
+    The first time a screen is opened, a line names its keys. The first key press acts as usual and
+    removes the line for good.
     """
 
     _footer_width = 0
 
     def on_mount(self) -> None:
         settings = getattr(self.app, "settings", None)
-        # On a wall, which is what read-only is for, nobody presses the key that takes it away.
+        # A read-only screen may hang on a wall, where nobody presses the key that removes the line.
         if settings is None or settings.read_only or not settings.hints:
             return
         keys = hint(self.where, settings.keys)
@@ -43,18 +77,20 @@ class CockpitScreen(Screen[None]):
 
     @property
     def where(self) -> str:
-        """As the action registry has it."""
+        """The name of the screen in the action registry."""
         own = type(self).__name__.removesuffix("Screen").lower()
         return str(getattr(self, "WHERE", own))
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What the footer offers: nothing that a read-only screen would refuse, and what fits."""
-        found = super().active_bindings
+        """What the footer offers: what fits, without keys that a read-only screen refuses."""
+        active = super().active_bindings
         settings = getattr(self.app, "settings", None)
         if settings is not None and settings.read_only:
-            found = {key: one for key, one in found.items() if not is_changing(one.binding.action)}
-        return fitting(found, self.app.size.width, self.app.get_key_display)
+            active = {
+                key: entry for key, entry in active.items() if not is_changing(entry.binding.action)
+            }
+        return fit_footer(active, self.app.size.width, self.app.get_key_display)
 
     def on_resize(self, event: events.Resize) -> None:
         if event.size.width != self._footer_width:
@@ -62,12 +98,73 @@ class CockpitScreen(Screen[None]):
             self.refresh_bindings()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        tell_fault(self, event)
+        notify_failure(self, event)
 
 
-def tell_fault(screen: Screen[ScreenResultType], event: Worker.StateChanged) -> None:
-    """Say what a thread of the screen died of."""
+class ScrolledScreen(CockpitScreen):
+    """A full screen with one ``VerticalScroll``, which the cursor keys scroll."""
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def action_cursor_down(self) -> None:
+        self.query_one(VerticalScroll).scroll_down(animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.query_one(VerticalScroll).scroll_up(animate=False)
+
+
+class Dialog(ModalScreen[ScreenResultType]):
+    """A modal screen. An error in one of its threads is shown."""
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        notify_failure(self, event)
+
+
+def notify_failure(screen: Screen[ScreenResultType], event: Worker.StateChanged) -> None:
+    """Show the error that ended a thread of the screen."""
     if event.state is WorkerState.ERROR:
         error = event.worker.error
         text = f"{type(error).__name__}: {error}"
         screen.notify(text, title="could not be read", severity="error", markup=False)
+
+
+def post_from_thread(
+    messages: Callable[[], Iterator[Message]], post: Callable[[Message], bool]
+) -> None:
+    """Post the messages from a new thread.
+
+    Unlike for a Textual worker, nobody waits for the thread: the screen closes at once, even while
+    gigabytes are being read.
+    """
+
+    def work() -> None:
+        with suppress(RuntimeError):  # The app has ended meanwhile.
+            for message in messages():
+                post(message)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def fit_footer(
+    active: Mapping[str, ActiveBinding], width: int, format_key: Callable[[Binding], str]
+) -> dict[str, ActiveBinding]:
+    """Hide bindings from the footer until the rest fits; the registry lists the important first.
+
+    Hidden keys still work. Back, help and quit are always shown.
+    """
+    sizes: dict[str, int] = {}
+    for entry in active.values():
+        binding = entry.binding
+        if entry.enabled and binding.show and binding.action not in sizes:
+            size = cell_len(format_key(binding)) + cell_len(binding.description) + _BETWEEN
+            sizes[binding.action] = size
+    optional = [action for action in sizes if action not in _ALWAYS_IN_FOOTER]
+    while optional and sum(sizes.values()) > width - _MARGIN:
+        del sizes[optional.pop()]
+    return {
+        key: entry
+        if entry.binding.action in sizes
+        else entry._replace(binding=replace(entry.binding, show=False))
+        for key, entry in active.items()
+    }

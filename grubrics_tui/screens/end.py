@@ -17,9 +17,8 @@ from engine.history.live import RunWatch, Update
 from engine.runs.kinds import SFT, find_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.history import History
+from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
-from grubrics_tui.screens.scrolled import ScrolledScreen
-from grubrics_tui.screens.sizes import HEIGHTS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts

@@ -19,8 +19,8 @@ from engine.base import jsonl
 from engine.runs.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Leftover, leftovers, reap
-from grubrics_tui.screens.dialogs.confirm import Answer, Confirm
-from grubrics_tui.screens.scrolled import ScrolledScreen
+from grubrics_tui.screens.base import ScrolledScreen
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 
@@ -85,7 +85,7 @@ class LeftoversScreen(ScrolledScreen):
 
     def compose(self) -> ComposeResult:
         box = VerticalScroll(Static("", markup=False))
-        box.border_title = "left behind by ended runs"
+        box.border_title = "Orphaned processes"
         yield box
         yield Footer(show_command_palette=False)
 
@@ -121,14 +121,15 @@ class LeftoversScreen(ScrolledScreen):
     def action_reap(self) -> None:
         if asked := self._shown:
             pids = _numbers([one.process.pid for one in asked.processes])
-            text = f"{asked}.\n\n{pids or 'no process'}\n\nFirst SIGTERM, then SIGKILL."
-            answers = [Answer("y", "end exactly these", "what they hold is free again")]
+            text = f"{asked}.\n\n{pids or 'no process'}\n\nSends SIGTERM first, then SIGKILL."
+            answer = Answer(YES, "kill them", True, "frees their memory, GPUs and ports")
+            title = "Kill orphaned processes?"
 
-            def answered(key: str | None) -> None:
-                if key is not None:
+            def answered(is_confirmed: bool | None) -> None:
+                if is_confirmed:
                     self._reap(asked)
 
-            self.app.push_screen(Confirm("end them?", text, answers, "leave them"), answered)
+            self.app.push_screen(Confirm(Question(title, text, [answer])), answered)
 
     @work(thread=True, group="reap", exit_on_error=False)
     def _reap(self, asked: Left) -> None:
@@ -140,9 +141,13 @@ class LeftoversScreen(ScrolledScreen):
 
     @on(Reaped)
     def _tell(self, message: Reaped) -> None:
-        told = f"Ended {_numbers(message.ended)}." if message.ended else "No process was there."
-        still = f" Still there: {_numbers(message.left)}." if message.left else ""
-        self._outcome = told + still
+        outcome = (
+            f"Killed {_numbers(message.ended)}."
+            if message.ended
+            else "The processes had already exited."
+        )
+        still = f" Still running: {_numbers(message.left)}." if message.left else ""
+        self._outcome = outcome + still
         self.notify(self._outcome, severity="warning" if still else "information", markup=False)
         self._look_now.set()
         self._draw()
@@ -155,13 +160,13 @@ class LeftoversScreen(ScrolledScreen):
         box.border_subtitle = str(shown) if shown else ""
         lines = [Content(self._outcome), Content("")] if self._outcome else []
         if shown is None:
-            lines.append(Content.styled("looking through the processes ...", "$quiet"))
+            lines.append(Content.styled("searching processes ...", "$quiet"))
         elif not shown:
-            lines.append(Content(f"Nothing is left behind by the runs in {self._root}."))
+            lines.append(Content(f"No orphaned processes in {self._root}."))
         else:
             room = box.scrollable_content_region.width or self.app.size.width
             lines += [line for one in shown.processes for line in _lines(one, room)]
-            lines += [Content(f"Ray's directory of {path}") for path in shown.attempts]
+            lines += [Content(f"Ray session directory of {path}") for path in shown.attempts]
         self.query_one(Static).update(Content("\n").join(lines))
 
 

@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.no_markup import inert
 

@@ -21,7 +21,7 @@ from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case
-from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.configs import ConfigsScreen
@@ -32,13 +32,10 @@ from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
 from grubrics_tui.screens.dialogs.confirm import Confirm
-from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
-from grubrics_tui.screens.dialogs.confirm_trust import ConfirmTrust
-from grubrics_tui.screens.dialogs.dialog import Dialog
 from grubrics_tui.screens.dialogs.pick_one import PickOne
+from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
-from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
-from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.help import HelpScreen
 from grubrics_tui.screens.leftovers import LeftoversScreen
@@ -58,11 +55,8 @@ from grubrics_tui.screens.navigation import (
     OpenVerdict,
 )
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
-from grubrics_tui.screens.runs.confirm_removal import ConfirmRemoval
-from grubrics_tui.screens.runs.confirm_resume import ConfirmResume
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
-from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.settings.marks import Marks
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.world import RUNS, World
@@ -150,7 +144,7 @@ async def metrics(driver: Driver, world: World) -> None:
 async def confirm_stop(driver: Driver, world: World) -> None:
     await live(driver, world)
     await driver.press("s")
-    await arrive(driver, ConfirmStop, "stop now")
+    await arrive(driver, Confirm, "stop now")
 
 
 async def help_(driver: Driver, world: World) -> None:
@@ -176,26 +170,26 @@ async def confirm(driver: Driver, world: World) -> None:
     await driver.press("escape")
     await arrive(driver, RunsScreen, "grpo-night")
     await driver.press("escape")
-    await arrive(driver, Confirm, "quit?")
+    await arrive(driver, Confirm, "Quit?")
 
 
 async def confirm_resume(driver: Driver, world: World) -> None:
     await runs(driver, world)
     await driver.press("j", "u")
-    await arrive(driver, ConfirmResume, "cannot be resumed")
+    await arrive(driver, Confirm, "cannot be resumed")
 
 
 async def confirm_removal(driver: Driver, world: World) -> None:
     await runs(driver, world)
     await driver.press("j", "d")
-    await arrive(driver, ConfirmRemoval, "archive it")
+    await arrive(driver, Confirm, "archive the run")
 
 
 async def leftovers(driver: Driver, world: World) -> None:
     await runs(driver, world)
     driver.app.post_message(OpenLeftovers())
-    await arrive(driver, LeftoversScreen, "left behind")
-    await driver.until(lambda: "looking through" not in driver.screen)
+    await arrive(driver, LeftoversScreen, "Orphaned processes")
+    await driver.until(lambda: "searching processes" not in driver.screen)
 
 
 async def checklist(driver: Driver, world: World) -> None:
@@ -246,21 +240,23 @@ async def findings(driver: Driver, world: World) -> None:
 async def confirm_remedy(driver: Driver, world: World) -> None:
     fewer = Change("config", "actor_rollout_ref.rollout.n", 4, 8)
     remedies = {1: Remedy("Fewer rollouts of a prompt", (fewer,), "half the memory")}
-    driver.app.push_screen(ConfirmRemedy(world.day, remedies))
-    await arrive(driver, ConfirmRemedy, "Fewer rollouts of a prompt")
+    driver.app.push_screen(remedy_dialog(world.day, remedies))
+    await arrive(driver, Confirm, "Fewer rollouts of a prompt")
 
 
 async def confirm_trust(driver: Driver, world: World) -> None:
     facts = (("owner", "'ada'"), ("command", "python -m engine.train.grpo"), ("code", "steal.py"))
     reasons = ("runs/grpo-day is owned by 'ada'", "it was not launched here by you")
     subject = f"run '{world.day.id}'"
-    driver.app.push_screen(ConfirmTrust(Case(subject, world.day.path, reasons, facts, "")))
-    await arrive(driver, ConfirmTrust, "trust the run?")
+    driver.app.push_screen(
+        Confirm(trust_question(Case(subject, world.day.path, reasons, facts, "")))
+    )
+    await arrive(driver, Confirm, "Trust the run?")
 
 
 async def confirm_twin(driver: Driver, world: World) -> None:
-    driver.app.push_screen(ConfirmTwin(world.day))
-    await arrive(driver, ConfirmTwin)
+    driver.app.push_screen(reproduce_dialog(world.day))
+    await arrive(driver, Confirm)
     await driver.until(lambda: "Planning" not in driver.screen)
 
 
@@ -328,22 +324,22 @@ WAYS: dict[str, Way] = {
     "live-sft": Way(LiveScreen, live_sft),
     "live-failed": Way(LiveScreen, live_failed),
     "metrics": Way(MetricFinder, metrics),
-    "confirm-stop": Way(ConfirmStop, confirm_stop),
+    "confirm-stop": Way(Confirm, confirm_stop),
     "help": Way(HelpScreen, help_),
     "runs": Way(RunsScreen, runs),
     "notes": Way(NotesScreen, notes),
     "confirm": Way(Confirm, confirm),
-    "confirm-resume": Way(ConfirmResume, confirm_resume),
-    "confirm-trust": Way(ConfirmTrust, confirm_trust),
-    "confirm-removal": Way(ConfirmRemoval, confirm_removal),
+    "confirm-resume": Way(Confirm, confirm_resume),
+    "confirm-trust": Way(Confirm, confirm_trust),
+    "confirm-removal": Way(Confirm, confirm_removal),
     "leftovers": Way(LeftoversScreen, leftovers),
     "checklist": Way(ChecklistScreen, checklist),
     "configs": Way(ConfigsScreen, configs),
     "overrides": Way(OverridesScreen, overrides),
     "launch": Way(LaunchScreen, launch),
     "findings": Way(FindingsScreen, findings),
-    "confirm-remedy": Way(ConfirmRemedy, confirm_remedy),
-    "confirm-twin": Way(ConfirmTwin, confirm_twin),
+    "confirm-remedy": Way(Confirm, confirm_remedy),
+    "confirm-twin": Way(Confirm, confirm_twin),
     "end": Way(EndScreen, end),
     "log-entry": Way(LogEntryScreen, log_entry),
     "rollouts": Way(RolloutsScreen, rollouts),

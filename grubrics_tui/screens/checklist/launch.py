@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widgets import Footer
 
 from engine.base.errors import UsageError
+from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.navigation import OpenRun
-from grubrics_tui.screens.scrolled import ScrolledScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 

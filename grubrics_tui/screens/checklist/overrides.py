@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from engine.base.errors import UsageError
-from grubrics_tui.screens.dialogs.dialog import Dialog
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.no_markup import inert
 

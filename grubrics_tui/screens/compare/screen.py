@@ -20,9 +20,9 @@ from engine.reports.compare import Comparer, Comparison, metric_names
 from engine.reports.run_record import Look, RunReader, RunRecord
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.compare.table import CompareTable
-from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.marks import Marks
 from grubrics_tui.widgets.chart import Chart

@@ -1,45 +1,58 @@
-"""A question with a key for each answer."""
+"""The dialog that asks before something is done: facts, and a key for each answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.message import Message
+from textual.screen import ScreenResultType
 from textual.widgets import Static
 
-from grubrics_tui.screens.dialogs.dialog import Dialog
+from engine.base.errors import UsageError
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.widgets.no_markup import inert
 
 YES = "y"
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
-class Answer:
-    """A key, what it does, and what follows from that; ``also`` is another key for the same."""
+class Answer(Generic[T]):
+    """A key and what it does; ``value`` is what the asker gets, ``also`` a second key."""
 
     key: str
-    what: str
+    label: str
+    value: T
     consequence: str = ""
     also: str = ""
 
     @property
     def keys(self) -> str:
-        """As a person reads them."""
         return f"{self.also} {self.key}".strip()
 
 
-class Confirm(Dialog[str]):
-    """Gives the asker the answer of a pressed key, or None when nothing shall happen.
+@dataclass(frozen=True)
+class Question(Generic[T]):
+    """A question as it is shown. Without answers, it can only be canceled."""
 
-    Enter does nothing: what took hours is not ended by a key that was meant for something else.
-    The answers stay in sight, however long the text above them, and its keys lie over those of the
-    screen below.
+    title: str
+    text: str
+    answers: Sequence[Answer[T]] = ()
+
+
+class Confirm(Dialog[ScreenResultType]):
+    """Returns the value of the chosen answer, or None if the user cancels.
+
+    Enter does nothing: a key that was meant for something else must not end what took hours. The
+    answers stay visible below a long text, and their keys override those of the screen below.
     """
 
     DEFAULT_CSS = """
@@ -55,45 +68,66 @@ class Confirm(Dialog[str]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n,escape,q", "leave", "no"),
+        Binding("n,escape,q", "leave", "cancel"),
         Binding("j,down", "scroll(1)", "down"),
         Binding("k,up", "scroll(-1)", "up"),
     ]
 
-    def __init__(self, title: str, text: str, answers: Sequence[Answer], no: str) -> None:
+    class Prepared(Message):
+        """The facts of the question are known."""
+
+        def __init__(self, question: Question[Any]) -> None:
+            super().__init__()
+            self.question = question
+
+    def __init__(
+        self,
+        question: Question[ScreenResultType],
+        prepare: Callable[[], Question[ScreenResultType]] | None = None,
+    ) -> None:
+        """``prepare`` runs in a thread and returns the question to show instead of the first one.
+
+        A UsageError or OSError from it is shown as the reason why there is nothing to answer.
+        """
         super().__init__()
-        self._title, self._text, self._answers = title, text, tuple(answers)
-        self._no = Answer("n", no)
+        self._question, self._prepare = question, prepare
 
     def compose(self) -> ComposeResult:
-        question = Static(inert(Content(self._text)), id="question", markup=False)
-        answers = Static(self._choices(), id="answers", markup=False)
-        box = VerticalScroll(question, answers, can_focus=False)
-        box.border_title = inert(self._title)
+        text = Static(inert(Content(self._question.text)), id="question", markup=False)
+        answers = Static(self._answer_lines(), id="answers", markup=False)
+        box = VerticalScroll(text, answers, can_focus=False)
+        box.border_title = inert(self._question.title)
         yield box
         yield Static(id="keys", markup=False)
 
     @on(events.Mount)
-    def _watch_length(self) -> None:
-        # Its height is known only after a layout, of which nobody else tells.
+    def _start(self) -> None:
+        # The height is known only after a layout, and no message reports it.
         self.watch(self.query_one(VerticalScroll), "show_vertical_scrollbar", self._show_keys)
+        if self._prepare is not None:
+            self.run_worker(self._run_prepare, thread=True, exit_on_error=False)
 
-    def ask(self, text: str, answers: Sequence[Answer]) -> None:
-        """Ask something else, now that more is known."""
-        self._text, self._answers = text, tuple(answers)
-        self.query_one("#question", Static).update(inert(Content(text)))
-        self.query_one("#answers", Static).update(self._choices())
+    def _run_prepare(self) -> None:
+        assert self._prepare is not None
+        try:
+            question = self._prepare()
+        except (UsageError, OSError) as error:
+            question = Question(self._question.title, str(error))
+        self.post_message(self.Prepared(question))
+
+    @on(Prepared)
+    def _show(self, message: Prepared) -> None:
+        self._question = message.question
+        self.query_one(VerticalScroll).border_title = inert(self._question.title)
+        self.query_one("#question", Static).update(inert(Content(self._question.text)))
+        self.query_one("#answers", Static).update(self._answer_lines())
         self._show_keys()
 
-    def answer(self, key: str) -> str:
-        """What the asker gets for a pressed key."""
-        return key
-
     def on_key(self, event: events.Key) -> None:
-        for answer in self._answers:
+        for answer in self._question.answers:
             if event.key in (answer.key, answer.also):
                 event.stop()
-                self.dismiss(self.answer(answer.key))
+                self.dismiss(answer.value)
                 return
 
     def action_leave(self) -> None:
@@ -102,24 +136,26 @@ class Confirm(Dialog[str]):
     def action_scroll(self, lines: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def _choices(self) -> Content:
-        answers = (*self._answers, self._no)
-        width = max(len(answer.keys) for answer in answers)
-        return inert(Content("\n").join(_line(answer, width) for answer in answers))
+    @property
+    def _answers(self) -> list[Answer[Any]]:
+        return [*self._question.answers, Answer("n", "cancel", None)]
+
+    def _answer_lines(self) -> Content:
+        width = max(len(answer.keys) for answer in self._answers)
+        lines = [
+            Content.styled(f" {answer.keys:>{width}} ", "bold $primary")
+            + Content(f" {answer.label}")
+            + Content.styled(f"  {answer.consequence}".rstrip(), "$quiet")
+            for answer in self._answers
+        ]
+        return inert(Content("\n").join(lines))
 
     def _show_keys(self) -> None:
-        keys = [(one.keys, one.what) for one in (*self._answers, self._no)]
+        keys = [(answer.keys, answer.label) for answer in self._answers]
         if self.query_one(VerticalScroll).show_vertical_scrollbar:
             keys.append(("j k", "scroll"))
-        line = Content("   ").join(_key(*one) for one in keys)
-        self.query_one("#keys", Static).update(inert(line))
-
-
-def _key(key: str, what: str) -> Content:
-    return Content.styled(key, "bold $primary") + Content.styled(f" {what}", "$quiet")
-
-
-def _line(answer: Answer, width: int) -> Content:
-    line = Content.styled(f" {answer.keys:>{width}} ", "bold $primary")
-    line += Content(f" {answer.what}")
-    return line + Content.styled(f"  {answer.consequence}".rstrip(), "$quiet")
+        parts = [
+            Content.styled(key, "bold $primary") + Content.styled(f" {label}", "$quiet")
+            for key, label in keys
+        ]
+        self.query_one("#keys", Static).update(inert(Content("   ").join(parts)))

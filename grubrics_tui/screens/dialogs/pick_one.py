@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from grubrics_tui.screens.dialogs.dialog import Dialog
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.widgets.choices import Choices
 
 

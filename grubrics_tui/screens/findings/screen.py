@@ -19,15 +19,13 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.drawing.wrap import wrapped
-from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, post_from_thread
+from grubrics_tui.model.run_doctor import Diagnosis, diagnoses
 from grubrics_tui.model.run_source import Watched
-from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
-from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
-from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
+from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.findings.finding_list import FindingList
+from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.navigation import OpenLog, OpenRun, Tell
-from grubrics_tui.screens.sizes import WIDTHS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.scroll_text import ScrollText
@@ -160,13 +158,13 @@ class FindingsScreen(CockpitScreen):
         if not isinstance(run, RunDir) or not remedies:
             return
 
-        def answered(number: str | None) -> None:
+        def answered(number: int | None) -> None:
             if number is not None:
-                self.notify(f"Launching {run.id} with the remedy ...", markup=False)
-                self._apply(run, remedies[int(number)])
+                self.notify(f"Launching {run.id} with fix {number} ...", markup=False)
+                self._apply(run, remedies[number])
 
         def ask() -> None:
-            self.app.push_screen(ConfirmRemedy(run, remedies), answered)
+            self.app.push_screen(remedy_dialog(run, remedies), answered)
 
         when_trusted(self, [run], ask, executes=True)
 
@@ -179,20 +177,21 @@ class FindingsScreen(CockpitScreen):
         except (UsageError, OSError) as error:
             self.app.post_message(Tell(str(error), failed=True))
         else:
-            self.app.post_message(Tell(f"{child.id} runs with the remedy of {run.id}"))
+            self.app.post_message(Tell(f"Launched {child.id}: {run.id} with a fix"))
             self.post_message(OpenRun(child))
 
     def action_reproduce(self) -> None:
         if not isinstance(run := self.run, RunDir):
             return
 
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self.notify(f"Launching the twin of {run.id} ...", markup=False)
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self.notify(f"Reproducing {run.id} at small scale ...", markup=False)
                 self._reproduce(run)
 
         def ask() -> None:
-            self.app.push_screen(ConfirmTwin(run, self.query_one(FindingList).findings), answered)
+            dialog = reproduce_dialog(run, self.query_one(FindingList).findings)
+            self.app.push_screen(dialog, answered)
 
         when_trusted(self, [run], ask, executes=True)
 

@@ -22,7 +22,7 @@ from engine.history.live import Update
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
-from grubrics_tui.model.run_doctor import RunDoctor, post_from_thread
+from grubrics_tui.model.run_doctor import RunDoctor
 from grubrics_tui.model.run_source import (
     Watched,
     console_of,
@@ -32,9 +32,9 @@ from grubrics_tui.model.run_source import (
     source_of,
     watcher,
 )
+from grubrics_tui.screens.base import HEIGHTS, WIDTHS, post_from_thread
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
-from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.live.banner import Banner
 from grubrics_tui.screens.live.panel_grid import PanelGrid, room_for
 from grubrics_tui.screens.live.panel_tabs import PanelTabs
@@ -46,7 +46,6 @@ from grubrics_tui.screens.navigation import (
     OpenRollouts,
     OpenVerdict,
 )
-from grubrics_tui.screens.sizes import HEIGHTS, WIDTHS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.layout import Layout, LayoutFile, Slot
 from grubrics_tui.settings.settings import Settings, panels_for
@@ -297,17 +296,8 @@ class LiveScreen(ChartScreen):
 
     def action_stop(self) -> None:
         run, state = self.run, self.history.state
-        if not isinstance(run, RunDir) or state is None:
-            return
-        ask = ConfirmStop([(run, state)])
-        when_trusted(self, [run], lambda: self._ask_to_stop(ask))
-
-    def _ask_to_stop(self, question: ConfirmStop) -> None:
-        self.app.push_screen(question, self._say_stopping)
-
-    def _say_stopping(self, answer: str | None) -> None:
-        if answer:
-            self.notify(answer, markup=False)
+        if isinstance(run, RunDir) and state is not None:
+            confirm_stop(self, [(run, state)])
 
     def action_verdict(self) -> None:
         if isinstance(self.run, RunDir):

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 from engine.base.errors import UsageError
 from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
-from grubrics_tui.screens.dialogs.dialog import Dialog
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.no_markup import inert
 

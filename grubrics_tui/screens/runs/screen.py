@@ -21,9 +21,9 @@ from engine.supervise.ray_job import has_open_jobs
 from grubrics_tui.model.ended_run_doctor import HealthWatch
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.confirm import Answer, Confirm
-from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
-from grubrics_tui.screens.dialogs.confirm_trust import when_trusted
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.stop import confirm_stop
+from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
@@ -34,9 +34,13 @@ from grubrics_tui.screens.navigation import (
     OpenVerdict,
     Tell,
 )
-from grubrics_tui.screens.runs.confirm_removal import ARCHIVE, DELETE_ALL, ConfirmRemoval
-from grubrics_tui.screens.runs.confirm_resume import ConfirmResume
 from grubrics_tui.screens.runs.filter_bar import FilterBar
+from grubrics_tui.screens.runs.questions import (
+    Removal,
+    ResumePoint,
+    removal_dialog,
+    resume_dialog,
+)
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.marks import Marks
@@ -290,44 +294,30 @@ class RunsScreen(CockpitScreen):
         self.post_message(OpenLeftovers())
 
     def action_stop(self) -> None:
-        if not (targets := self._agreed("stop")):
-            return
-        runs = self._with_states(targets)
-
-        def ask() -> None:
-            self.app.push_screen(ConfirmStop(runs), self._say_stopping)
-
-        when_trusted(self, [run for run, _ in runs], ask)
-
-    def _say_stopping(self, answer: str | None) -> None:
-        if answer:
-            self.notify(answer, markup=False)
+        if targets := self._agreed("stop"):
+            confirm_stop(self, self._with_states(targets))
 
     def action_resume(self) -> None:
         if not (targets := self._agreed("resume")):
             return
         runs = self._with_states(targets)
-        ask = ConfirmResume(runs)
 
-        def answered(choice: str | None) -> None:
-            if choice is not None:
-                steps = [
-                    (self._run(info), step) for info, step in zip(targets, ask.steps, strict=True)
-                ]
-                names = ", ".join(f"{run.id} from step {step}" for run, step in steps)
+        def answered(points: Sequence[ResumePoint] | None) -> None:
+            if points is not None:
+                names = ", ".join(f"{run.id} from step {step}" for run, step in points)
                 self.notify(f"Resuming {names} ...", markup=False)
-                self._resume(steps)
+                self._resume(points)
 
-        def question() -> None:
-            self.app.push_screen(ask, answered)
+        def ask() -> None:
+            self.app.push_screen(resume_dialog(runs), answered)
 
-        when_trusted(self, [run for run, _ in runs], question, executes=True)
+        when_trusted(self, [run for run, _ in runs], ask, executes=True)
 
     @work(thread=True, group="deeds", exit_on_error=False)
-    def _resume(self, steps: Sequence[tuple[RunDir, int]]) -> None:
+    def _resume(self, points: Sequence[ResumePoint]) -> None:
         from engine.launch.resume import resume
 
-        for run, step in steps:
+        for run, step in points:
             try:
                 warnings = resume(run, step or None).warnings
             except (UsageError, OSError) as error:
@@ -335,7 +325,7 @@ class RunsScreen(CockpitScreen):
                 continue
             if warnings:
                 self.app.post_message(Tell("\n".join(warnings)))
-            if len(steps) == 1:
+            if len(points) == 1:
                 self.post_message(OpenRun(run))
         self._feed.look_now()
 
@@ -344,20 +334,20 @@ class RunsScreen(CockpitScreen):
             return
         runs = [self._run(info) for info in targets]
 
-        def answered(choice: str | None) -> None:
-            if choice is not None:
-                self._remove(runs, choice)
+        def answered(removal: Removal | None) -> None:
+            if removal is not None:
+                self._remove(runs, removal)
 
         def ask() -> None:
-            self.app.push_screen(ConfirmRemoval(runs, self._root), answered)
+            self.app.push_screen(removal_dialog(runs, self._root), answered)
 
         when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
 
     @work(thread=True, group="deeds", exit_on_error=False)
-    def _remove(self, runs: Sequence[RunDir], choice: str) -> None:
+    def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:
         for run in runs:
             try:
-                self.app.post_message(Tell(_put_away(run, self._root, choice)))
+                self.app.post_message(Tell(_apply_removal(run, self._root, removal)))
             except (UsageError, OSError) as error:
                 self.app.post_message(Tell(str(error), failed=True))
         self._feed.look_now()
@@ -376,12 +366,12 @@ class RunsScreen(CockpitScreen):
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             return
-        text = "Runs go on without the screen."
-        ask = Confirm("quit?", text, [Answer("y", "quit")], "stay")
-        self.app.push_screen(ask, self._quit)
+        text = "Active runs keep running in the background."
+        dialog = Confirm(Question("Quit?", text, [Answer(YES, "quit", True)]))
+        self.app.push_screen(dialog, self._quit)
 
-    async def _quit(self, answer: str | None) -> None:
-        if answer:
+    async def _quit(self, is_confirmed: bool | None) -> None:
+        if is_confirmed:
             await self.run_action("app.leave")
 
     def action_select(self, index: int) -> None:
@@ -406,12 +396,12 @@ def _allows(action: str, info: RunInfo) -> bool:
     return info.state.has_ended == (action != "stop")
 
 
-def _put_away(run: RunDir, root: Path, choice: str) -> str:
-    """Do what was answered; says in words what became of the run."""
-    if choice == ARCHIVE:
+def _apply_removal(run: RunDir, root: Path, removal: Removal) -> str:
+    """Archive or delete a run; returns a sentence that says so."""
+    if removal == "archive":
         archive(run)
-        return f"Archived {run.id}.\nTo bring it back: grubrics-tui archive --undo {run.id}"
+        return f"Archived {run.id}.\nRestore it: grubrics-tui archive --undo {run.id}"
     finish_deletions(root)
     plan = plan_deletion(run, root)
-    freed = delete(plan, checkpoints=choice == DELETE_ALL and bool(plan.checkpoints.entries))
+    freed = delete(plan, checkpoints=removal == "delete_all" and bool(plan.checkpoints.entries))
     return f"Deleted {run.id}: {memory(freed)} freed."

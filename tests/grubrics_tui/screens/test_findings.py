@@ -17,9 +17,9 @@ from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.commands.shared.finding_text import finding_json
-from grubrics_tui.screens.findings.confirm_remedy import ConfirmRemedy
-from grubrics_tui.screens.findings.confirm_twin import ConfirmTwin
+from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.findings.finding_list import FindingList
+from grubrics_tui.screens.findings.questions import reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen
@@ -154,10 +154,10 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
-        await driver.until(on(driver, ConfirmRemedy))
-        screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "launch with 1")
-        assert "2  launch" not in screen
-        assert "cannot be applied: run 'grpo-sick' was launched with that already" in screen
+        await driver.until(on(driver, Confirm))
+        screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
+        assert "apply fix 2" not in screen
+        assert "not applicable: run 'grpo-sick' was launched with that already" in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-sick-remedy")
@@ -171,7 +171,7 @@ async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, ru
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
-        await driver.shows("y 1  launch with 1", "  3  launch with 3", "  n  leave the run")
+        await driver.shows("y 1  apply fix 1", "  3  apply fix 3", "  n  cancel")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-sick-remedy")
@@ -185,7 +185,7 @@ async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
         screen = await driver.shows("note: grpo-sick-remedy has these changes already (starting)")
-        assert "launch with 1, once more" in screen and "launch with 3, once more" not in screen
+        assert "apply fix 1 again" in screen and "apply fix 3 again" not in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-sick-remedy-2")
@@ -199,7 +199,7 @@ async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
-        await driver.shows("launch with 1")
+        await driver.shows("apply fix 1")
         await driver.press("n")
         await driver.until(on(driver, FindingsScreen))
     assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
@@ -209,8 +209,8 @@ async def test_the_twin_is_shown_before_it_is_launched(curable: RunDir, runs: Pa
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         await driver.press("t")
-        await driver.until(on(driver, ConfirmTwin))
-        await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the twin")
+        await driver.until(on(driver, Confirm))
+        await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the small run")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-sick-twin")
@@ -225,7 +225,7 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_twin(
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
         await driver.press("t")
-        await driver.shows("There is no twin of it", "the run's recipe is not there")
+        await driver.shows("cannot be reproduced at small scale", "the run's recipe is not there")
 
 
 async def test_a_question_whose_thread_dies_says_of_what(
@@ -311,7 +311,7 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
             await driver.press("j")
         await driver.shows(f"{number}  Set the learning rate to")
         await driver.press("a")
-        await driver.shows(f"launch with {number}")
+        await driver.shows(f"apply fix {number}")
 
 
 def _sick_rate(run: RunDir) -> dict[str, Any]:
@@ -327,10 +327,10 @@ async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
     async with running(runs, size) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         await driver.press("t")
-        screen = await driver.shows("Made small:", "y  launch the twin", "n  leave it")
+        screen = await driver.shows("Reduced:", "y  launch the small run", "n  cancel")
         assert "esc back" not in screen
         await driver.press(*["j"] * 40)
-        screen = await driver.shows("n  leave it")
+        screen = await driver.shows("n  cancel")
         assert "saves once, at the end" in screen
         assert ("j k scroll" in screen) == (size == SMALL)
 
@@ -339,8 +339,10 @@ async def test_a_twin_that_keeps_the_cause_is_said_to_fail_too(curable: RunDir, 
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         length = recipe_of(curable).get("data.max_response_length")
-        await driver.app.push_screen(ConfirmTwin(curable, [_too_long(length)]))
-        await driver.shows(f"It keeps data.max_response_length={length}", "(a) is the cure")
+        await driver.app.push_screen(reproduce_dialog(curable, [_too_long(length)]))
+        await driver.shows(
+            f"It keeps data.max_response_length={length}", "Apply its fix instead (a)"
+        )
 
 
 def _too_long(length: int) -> Finding:

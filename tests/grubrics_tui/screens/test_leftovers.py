@@ -43,7 +43,7 @@ def straggler(runs: Path) -> Iterator[subprocess.Popen[str]]:
 async def test_nothing_left_behind_is_said_in_words(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r", "p")
-        screen = await driver.shows("Nothing is left behind by the runs in")
+        screen = await driver.shows("No orphaned processes in")
         assert "x end them" not in screen
 
 
@@ -69,10 +69,10 @@ async def test_a_confirmed_reap_ends_it_and_says_which(
         await driver.press("r", "p")
         await driver.shows(str(straggler.pid))
         await driver.press("x")
-        await driver.shows("end them?", "1 process", str(straggler.pid))
+        await driver.shows("Kill orphaned processes?", "1 process", str(straggler.pid))
         await driver.press("y")
         assert straggler.wait(30) == -signal.SIGTERM
-        await driver.shows(f"Ended {straggler.pid}.", "Nothing is left behind")
+        await driver.shows(f"Killed {straggler.pid}.", "No orphaned processes")
 
 
 async def test_without_a_yes_it_lives_on(straggler: subprocess.Popen[str], runs: Path) -> None:
@@ -80,7 +80,7 @@ async def test_without_a_yes_it_lives_on(straggler: subprocess.Popen[str], runs:
         await driver.press("r", "p")
         await driver.shows(str(straggler.pid))
         await driver.press("x")
-        await driver.shows("end them?")
+        await driver.shows("Kill orphaned processes?")
         await driver.press("enter", "escape", "escape")
         await driver.shows("1 run ")
         assert straggler.poll() is None

@@ -215,9 +215,9 @@ async def test_escape_on_the_first_screen_asks_before_it_quits(run: SampleRun, r
         await driver.press("escape")
         await driver.shows("1 run ")
         await driver.press("escape")
-        await driver.shows("quit?", "Runs go on without the screen.")
+        await driver.shows("Quit?", "keep running in the background")
         await driver.press("n")
-        assert "quit?" not in driver.screen
+        assert "Quit?" not in driver.screen
         await driver.press("escape", "y")
         await driver.until(lambda: driver.app.return_code == 0)
 
@@ -231,7 +231,7 @@ async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("d")
-        await driver.shows("archive or delete?", "archive it", "delete its files")
+        await driver.shows("Archive or delete ", "archive the run", "delete files")
         await driver.press("a")
         await driver.shows("grubrics-tui archive --undo old", "no runs in")
     assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
@@ -243,7 +243,7 @@ async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("d")
-        await driver.shows("delete its files")
+        await driver.shows("delete files")
         await driver.press("d", "enter", "escape")
         assert sample.run.manifest.exists()
 
@@ -255,7 +255,7 @@ async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("d")
-        await driver.shows("checkpoints  3.0 MiB", "delete its checkpoints too", "for good")
+        await driver.shows("checkpoints  3.0 MiB", "delete files and checkpoints", "permanently")
         await driver.press("y")
         await driver.shows("Deleted old:", "freed", "no runs in")
     assert (folder / "global_step_3" / "model.pt").exists()
@@ -267,7 +267,7 @@ async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> 
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("d")
-        await driver.shows("delete its checkpoints too")
+        await driver.shows("delete files and checkpoints")
         await driver.press("c")
         await driver.shows("Deleted old:", "no runs in")
     assert not folder.exists()
@@ -293,7 +293,7 @@ async def test_resuming_asks_first_and_says_from_which_step(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("u")
-        await driver.shows("from the checkpoint of step 2 of 40, as attempt 2", "1 logged step")
+        await driver.shows("from the checkpoint at step 2 of 40, as attempt 2", "1 logged step")
         await driver.press("escape")
     assert len(sample.run.attempts()) == 1
 
@@ -304,9 +304,9 @@ async def test_a_resume_that_cannot_be_says_why(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("u")
-        await driver.shows("resume the run?", "old cannot be resumed", "n  change nothing")
+        await driver.shows("Resume old?", "old cannot be resumed", "n  cancel")
         await driver.press("escape")
-        assert "resume the run?" not in driver.screen
+        assert "Resume old?" not in driver.screen
 
 
 async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_the_cursor(
@@ -322,7 +322,7 @@ async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_
         screen.action_cursor_down()
         under = screen.query_one(RunList).selected
         screen.action_remove()
-        await driver.shows("archive or delete", under.id)
+        await driver.shows("Archive or delete", under.id)
 
 
 async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor(
@@ -337,8 +337,8 @@ async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor
         await driver.shows("2 marked: x compares; d, s, u act on them")
         assert driver.app.screen.query_one(RunList).selected.id == "third"
         await driver.press("d")
-        screen = await driver.shows("archive or delete 2 runs?", "delete their files")
-        question = screen[screen.index("archive or delete 2") : screen.index("archive all 2")]
+        screen = await driver.shows("Archive or delete 2 runs?", "delete files")
+        question = screen[screen.index("Archive or delete 2") : screen.index("archive the 2")]
         assert "first" in question and "second" in question and "third" not in question
         await driver.press("y")
         await driver.shows("1 run ")
@@ -356,7 +356,7 @@ async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archive
         await driver.press("space", "space", "slash", *"shown", "enter")
         await driver.shows("1 of 2 runs")
         await driver.press("d")
-        await driver.shows("archive or delete 2 runs?", "hidden")
+        await driver.shows("Archive or delete 2 runs?", "hidden")
         await driver.press("a")
         await driver.shows("no run passes the filter")
     assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
@@ -384,9 +384,9 @@ async def test_stop_asks_every_marked_run(run: SampleRun, runs: Path) -> None:
         await driver.press("slash", *"state:running", "enter")
         await driver.shows("2 of 3 runs")
         await driver.press("space", "space", "s")
-        await driver.shows("stop 2 runs?", "grpo-night is running", "other is running")
+        await driver.shows("Stop 2 runs?", "grpo-night is running", "other is running")
         await driver.press("y")
-        await driver.shows("Asked ")
+        await driver.shows("Stop requested: ")
     assert pending_stop(run.run) and pending_stop(other.run)
 
 
@@ -397,7 +397,7 @@ async def test_resume_shows_the_checkpoint_of_every_marked_run(runs: Path) -> No
         await driver.press("r")
         await driver.shows("2 runs")
         await driver.press("space", "space", "u")
-        await driver.shows("resume 2 runs?", "cannot be resumed", "n  change nothing")
+        await driver.shows("Resume 2 runs?", "cannot be resumed", "n  cancel")
 
 
 async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) -> None:
@@ -407,4 +407,4 @@ async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) 
         await driver.press("r")
         await driver.shows("2 runs")
         await driver.press("space", "space", "escape", "d")
-        await driver.shows("archive or delete?", "second")
+        await driver.shows("Archive or delete ", "second")

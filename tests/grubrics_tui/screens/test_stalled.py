@@ -8,7 +8,7 @@ import pytest
 
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.screens.dialogs.confirm_stop import ConfirmStop
+from grubrics_tui.screens.dialogs.stop import stop_question
 from grubrics_tui.screens.live.run_header import _times
 
 
@@ -22,6 +22,6 @@ def test_an_end_is_estimated_only_while_steps_come(state: str, promised: bool) -
 def test_stopping_after_a_checkpoint_loses_nothing_only_while_steps_come(
     state: str, promised: bool
 ) -> None:
-    question = ConfirmStop([(RunDir(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
-    effects = [answer.consequence for answer in question._answers]
-    assert ("nothing is lost" in effects) == promised
+    question = stop_question([(RunDir(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
+    effects = [answer.consequence for answer in question.answers]
+    assert ("loses no steps" in effects) == promised

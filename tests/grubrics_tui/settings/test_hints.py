@@ -8,12 +8,12 @@ import pytest
 from textual.geometry import Region
 from textual.screen import Screen
 
+from grubrics_tui.screens.base import HintLine
 from grubrics_tui.screens.navigation import OpenCompare, OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import actions_of
 from grubrics_tui.settings.hints import HINTS, HintFile, hint, hints_path
 from grubrics_tui.settings.marks import Marks
 from grubrics_tui.settings.settings import Loaded, Settings
-from grubrics_tui.widgets.hint_line import HintLine
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -53,8 +53,8 @@ async def test_it_stands_above_the_footer_and_covers_nothing(
     run: SampleRun, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        await driver.shows("step 12/40", "new here?", "/ any metric", "? every key", "? help")
-        assert "new here?" in driver.screen.splitlines()[-2]
+        await driver.shows("step 12/40", "Keys:", "/ any metric", "? every key", "? help")
+        assert "Keys:" in driver.screen.splitlines()[-2]
         line = driver.app.screen.query_one(HintLine).region
         assert line.height == 1
         covered = [name for name, region in regions(driver.app.screen) if line.overlaps(region)]
@@ -65,7 +65,7 @@ async def test_it_stands_above_the_footer_and_covers_nothing(
 
 async def test_the_first_key_takes_it_away_for_good_and_acts(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
-        await driver.shows("new here?")
+        await driver.shows("Keys:")
         await driver.press("z")
         await driver.until(lambda: not hinted(driver), "no hint")
         await driver.until(lambda: HintFile().was_seen("live"), "a note of it")
@@ -80,7 +80,7 @@ async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("l")
-        await driver.shows("new here?", "searches")
+        await driver.shows("Keys:", "searches")
         await driver.press("escape")
         await driver.shows("step 12/40", "1 reward")
         await driver.until(lambda: HintFile().was_seen("log"), "a note of it")
@@ -93,7 +93,7 @@ async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:
     for name in ("grpo-night", "grpo-other"):
         marks.toggle(name)
     async with running(runs, SMALL) as driver:
-        await driver.shows("grpo-", "new here?", "whole log")
+        await driver.shows("grpo-", "Keys:", "whole log")
         driver.app.post_message(OpenLog(run.run.attempt(1).console))
         await driver.shows("goes to a time")
         driver.app.post_message(OpenRollouts(run.run))
@@ -118,7 +118,7 @@ async def test_a_torn_file_and_one_that_cannot_be_written_do_no_harm(
 ) -> None:
     hints_path().write_text('{"seen": [1, nul')
     async with running(runs, LARGE) as driver:
-        await driver.shows("new here?")
+        await driver.shows("Keys:")
         hints_path().unlink()
         hints_path().mkdir()
         await driver.press("m")

@@ -20,12 +20,12 @@ async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(
     run.run.path.chmod(0o777)
     async with running(runs) as driver:
         await driver.press("r", "s")
-        await driver.shows("trust the run?", "writable by everybody", "command")
+        await driver.shows("Trust the run?", "writable by everybody", "command")
         await driver.press("n", "s")
-        await driver.shows("trust the run?")
+        await driver.shows("Trust the run?")
         assert pending_stop(run.run) is None
         await driver.press("y")
-        await driver.shows("stop the run?")
+        await driver.shows("Stop ")
         await driver.press("y")
         await driver.until(lambda: pending_stop(run.run) is not None, "the request")
 
@@ -38,7 +38,7 @@ async def test_other_keys_ask_too(runs: Path, key: str) -> None:
     sample.run.path.chmod(0o777)
     async with running(runs) as driver:
         await driver.press("r", key)
-        await driver.shows("trust the run?")
+        await driver.shows("Trust the run?")
 
 
 async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> None:
@@ -50,9 +50,9 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
     jsonl.write_json(sample.run.manifest, {**manifest, "attempts": [attempt], "cwd": "/"})
     async with running(runs) as driver:
         await driver.press("r", "u")
-        await driver.shows("trust the run?", "not launched here by you", "/bin/sh -c id")
+        await driver.shows("Trust the run?", "not launched here by you", "/bin/sh -c id")
         await driver.press("y")
-        await driver.shows("resume the run?")
+        await driver.shows("Resume ")
 
 
 async def test_a_read_only_screen_does_not_ask_and_trusts_nobody(runs: Path) -> None:
@@ -61,6 +61,6 @@ async def test_a_read_only_screen_does_not_ask_and_trusts_nobody(runs: Path) -> 
     sample.run.path.chmod(0o777)
     async with running(runs, loaded=Loaded(Settings(read_only=True), {})) as driver:
         await driver.press("r", "n")
-        await driver.shows("nobody is trusted from here")
+        await driver.shows("the run is not trusted")
         await driver.press("y")
     assert objection(sample.run) is not None

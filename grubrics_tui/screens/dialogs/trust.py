@@ -1,4 +1,4 @@
-"""The question before anything is done with a run that somebody else may have written."""
+"""Ask before anything is done with a run that somebody else may have written."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from textual.screen import Screen
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, agree, objection
-from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 
 if TYPE_CHECKING:
     from grubrics_tui.settings.settings import Settings
 
-_ANSWERS = (Answer(YES, "trust exactly this", "a change of it asks again"),)
 
-
-class ConfirmTrust(Confirm):
-    """Shows who could have written a run and what it would do."""
-
-    def __init__(self, case: Case) -> None:
-        lines = [f"{case.subject}: {'; '.join(case.reasons)}.", "", *case.lines]
-        super().__init__("trust the run?", "\n".join(lines), _ANSWERS, "do nothing with it")
+def trust_question(case: Case) -> Question[bool]:
+    """Who could have written the run, and what it would do."""
+    lines = [f"{case.subject}: {'; '.join(case.reasons)}.", "", *case.lines]
+    answer = Answer(YES, "trust exactly this", True, "asks again if it changes")
+    return Question("Trust the run?", "\n".join(lines), (answer,))
 
 
 def when_trusted(
@@ -33,7 +30,7 @@ def when_trusted(
     *,
     executes: bool = False,
 ) -> None:
-    """Act on runs at once, or after a yes for each that is not simply acted on."""
+    """Call ``act`` at once, or after the user has agreed for each run that is not trusted yet."""
     cases = (objection(run, executes=executes) for run in runs)
     case = next((case for case in cases if case is not None), None)
     if case is None:
@@ -41,11 +38,11 @@ def when_trusted(
         return
     settings: Settings | None = getattr(screen.app, "settings", None)
     if settings is not None and settings.read_only:
-        screen.notify("the screen is read-only: nobody is trusted from here", markup=False)
+        screen.notify("Not available in read-only mode: the run is not trusted", markup=False)
         return
 
-    def answered(key: str | None) -> None:
-        if key is None:
+    def answered(is_trusted: bool | None) -> None:
+        if not is_trusted:
             return
         try:
             agree(case)
@@ -54,4 +51,4 @@ def when_trusted(
         else:
             when_trusted(screen, runs, act, executes=executes)
 
-    screen.app.push_screen(ConfirmTrust(case), answered)
+    screen.app.push_screen(Confirm(trust_question(case)), answered)

@@ -1,0 +1,49 @@
+"""Ask whether runs shall be stopped, and ask their supervisors to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.screen import Screen
+
+from engine.runs.columns import format_step
+from engine.runs.requests import ask_stop
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.trust import when_trusted
+
+
+def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) -> None:
+    """Stop the runs if the user confirms it."""
+
+    def stop(after_checkpoint: bool | None) -> None:
+        if after_checkpoint is None:
+            return
+        for run, _ in runs:
+            ask_stop(run, after_checkpoint=after_checkpoint)
+        names = ", ".join(run.id for run, _ in runs)
+        when = "after the next checkpoint" if after_checkpoint else "now"
+        screen.notify(f"Stop requested: {names}, {when}.", markup=False)
+
+    def ask() -> None:
+        screen.app.push_screen(Confirm(stop_question(runs)), stop)
+
+    when_trusted(screen, [run for run, _ in runs], ask)
+
+
+def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
+    """The question; its answer says whether to stop after the next checkpoint."""
+    title = f"Stop {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
+    is_stalled = any(state.state == "stalled" for _, state in runs)
+    later = "a stalled run may never save one" if is_stalled else "loses no steps"
+    answers = (
+        Answer(YES, "stop now", False, "loses the steps after the last checkpoint"),
+        Answer("a", "stop after the next checkpoint", True, later),
+    )
+    return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
+
+
+def _format_run(run: RunDir, state: RunState) -> str:
+    step = format_step(state.step, state.total_steps)
+    return f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."

@@ -1,0 +1,83 @@
+"""The questions before a run is launched with a fix, or reproduced at small scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.base.errors import UsageError
+from engine.findings.finding import Finding, Remedy
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+from grubrics_tui.drawing.changes import child_lines, told
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.text.terminal_text import clean_text
+
+_KEYS = "123456789abcdefghilmoprstuvwxz"
+"""Keys of fix 1, 2, ...: no key that cancels or scrolls the question, and not the one for yes."""
+
+
+def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[int]:
+    """Show each fix with everything it changes; returns the number of the chosen one.
+
+    The numbers are those on the list of all findings. Yes chooses the first applicable fix. What a
+    fix changes is computed and checked in a thread; a fix that is invalid or fails a preflight
+    check is shown with the reason and cannot be chosen.
+    """
+    title = f"Apply a fix to {run.id}?"
+    listed = {number: remedy for number, remedy in remedies.items() if number <= len(_KEYS)}
+    waiting: Question[int] = Question(title, "Computing and checking the changes ...")
+    return Confirm(waiting, lambda: _remedy_question(title, run, listed))
+
+
+def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) -> Question[int]:
+    from engine.launch.child import checked_child
+
+    lines = [f"Launches a new run with these overrides; {run.id} is not changed."]
+    if not observed_state(run).has_ended:
+        lines = [
+            "Launches a new run with these overrides.",
+            f"{run.id} will be stopped; the new run is queued until then.",
+        ]
+    answers: list[Answer[int]] = []
+    for number, remedy in remedies.items():
+        lines += ["", f"{number}  {clean_text(remedy.title)}"]
+        try:
+            child = checked_child(run, remedy.changes)
+        except (UsageError, OSError) as error:
+            lines.append(f"   not applicable: {clean_text(str(error))}")
+            continue
+        lines += [f"   {told(change)}" for change in child.changes]
+        lines += [f"   {line}" for line in child_lines(child)]
+        label = f"apply fix {number}{' again' if child.before else ''}"
+        also = "" if answers else YES
+        key, effect = _KEYS[number - 1], clean_text(remedy.effect)
+        answers.append(Answer(key, label, number, effect, also))
+    return Question(title, "\n".join(lines), answers)
+
+
+def reproduce_dialog(run: RunDir, findings: Sequence[Finding] = ()) -> Confirm[bool]:
+    """Show what a small-scale reproduction reduces; ``findings`` are those of the run."""
+    title = f"Reproduce {run.id} at small scale?"
+    waiting: Question[bool] = Question(title, "Planning the small run ...")
+    return Confirm(waiting, lambda: _reproduce_question(title, run, findings))
+
+
+def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) -> Question[bool]:
+    from engine.launch.twin import twin_of
+    from engine.launch.twin_verdict import must_fail
+
+    try:
+        twin = twin_of(run)
+    except UsageError as error:
+        return Question(title, f"{run.id} cannot be reproduced at small scale: {error}")
+    rows = "the run's own rows" if twin.rows is None else f"the rows of step {twin.rows.step}"
+    lines = [f"Launches a small run on {rows} with the same seed, reward and judge."]
+    consequence = "a failure points to infrastructure"
+    if twin.edited:
+        lines += ["", clean_text(twin.edited)]
+    if causes := twin.causes(findings):
+        lines += ["", clean_text(must_fail(causes)), "Apply its fix instead (a)."]
+        consequence = "it will fail regardless of infrastructure"
+    lines += ["", "Reduced:", *(f"  {told(change)}" for change in twin.shrunk)]
+    answer = Answer(YES, "launch the small run", True, consequence)
+    return Question(title, "\n".join(lines), (answer,))
