@@ -11,14 +11,14 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
-from engine.data.adapters import ADAPTERS, Example, get_adapter
+from engine.data.adapters import Example, all_adapters, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
 from engine.judge.interface import Judge, ScoringError
 from engine.judge.providers import AZURE, OFFLINE, plugin_problems, provider_names
@@ -213,7 +213,7 @@ def _summary(report: PrecomputeReport, cache: Path) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="engine.data.precompute", description=__doc__)
-    parser.add_argument("--dataset", required=True, help=_names(ADAPTERS))
+    parser.add_argument("--dataset", required=True, help=_describe_adapters())
     parser.add_argument("--dataset_path", type=Path, help="local JSONL (default: the hub)")
     parser.add_argument("--meta_eval_path", type=Path, help="HealthBench completions")
     parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
@@ -234,8 +234,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _names(options: Iterable[str]) -> str:
-    return "one of " + ", ".join(options)
+def _describe_adapters() -> str:
+    """``one of healthbench (health conversations ...), ...`` and the plugins that were skipped."""
+    adapters, problems = all_adapters()
+    named = ", ".join(f"{adapter.name} ({adapter.summary})" for adapter in adapters.values())
+    return "; ".join((f"one of {named}", *problems)).replace("%", "%%")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from engine.base import files
 from engine.base.errors import UsageError, guarded
 from engine.data.adapters import Example, get_adapter
-from engine.data.adapters.healthbench import read_completions
+from engine.data.adapters.rubric_graded import read_completions
 from engine.data.holdout import asked_again, write_holdout
 from engine.rubrics.prompts import rubric_messages
 from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum

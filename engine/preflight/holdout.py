@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from engine.base import jsonl
-from engine.data.adapters.base import id_text
+from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.data.adapters.base import id_text
+from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row
 from engine.preflight.conversations import name_numbers
 

@@ -71,7 +71,7 @@ class RubricScorer:
         self._settings = settings
 
     async def score(self, rollout: Rollout) -> ScoredRollout:
-        item = RewardItem.from_extra_info(rollout.data_source, rollout.extra_info)
+        item = RewardItem.from_extra_info(rollout.extra_info)
         score = await score_rollout(rollout.text, item, self._judge, self._settings)
         parts = {} if score.parts is None else vars(score.parts)
         numbers = {**parts, "n_chars": float(len(rollout.text))}

@@ -13,8 +13,6 @@ from engine.reward.formula import RewardParts, RewardSettings, reward_parts, tot
 from engine.rubrics.gold import gold_problem
 from engine.rubrics.thoughts import without_thoughts
 
-VERIFIABLE_SOURCES = frozenset({"gsm8k", "math", "medqa", "medmcqa"})
-
 
 @dataclass(frozen=True)
 class RewardItem:
@@ -24,10 +22,9 @@ class RewardItem:
     question: str
     answers: tuple[str, ...]
     gold_scores: tuple[float, ...]
-    data_source: str = ""
 
     @classmethod
-    def from_extra_info(cls, data_source: str, extra: Mapping[str, Any]) -> RewardItem:
+    def from_extra_info(cls, extra: Mapping[str, Any]) -> RewardItem:
         """The item of one dataset row; absent lists become empty and fail in ``problem``."""
         return cls(
             question_id=str(extra.get("question_id", "")),
@@ -38,17 +35,14 @@ class RewardItem:
                 if extra.get("gold_scores") is not None
                 else ()
             ),
-            data_source=data_source,
         )
 
     def problem(self) -> str | None:
         """Why this row cannot be scored, or None. Precomputed gold is required, never assumed."""
         if not self.answers or not self.gold_scores:
-            domain = "verifiable" if self.data_source in VERIFIABLE_SOURCES else "open-domain"
             return (
-                f"Missing precomputed answers/gold_scores for {domain} question "
-                f"'{self.question_id}'. Run precompute before training. "
-                "All rows must have precomputed data."
+                f"Missing precomputed answers/gold_scores for question '{self.question_id}'; "
+                "run python -m engine.data.precompute, then prepare the data again"
             )
         problem = gold_problem(self.answers, self.gold_scores)
         return None if problem is None else f"question '{self.question_id}' has {problem}"

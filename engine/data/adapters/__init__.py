@@ -1,30 +1,43 @@
-"""Datasets by name. A new one implements ``Adapter`` and is added to ``ADAPTERS``."""
+"""Data sets by name. A new one is an ``Adapter`` in ``BUILT_IN``, or an entry point elsewhere:
 
-from engine.base.errors import unknown_name
-from engine.data.adapters.base import Adapter, DomainType, Example
-from engine.data.adapters.frontierscience import FrontierScience
-from engine.data.adapters.healthbench import HealthBench
-from engine.data.adapters.math_word import GSM8K, Math
-from engine.data.adapters.multiple_choice import MedMCQA, MedQA
+[project.entry-points."grubrics.data_adapters"]
+sums = "my_package.data:SUMS"
+"""
 
-__all__ = ["ADAPTERS", "Adapter", "DomainType", "Example", "get_adapter"]
+from engine.base.errors import UsageError, unknown_name
+from engine.base.plugins import load
+from engine.data.adapters.adapter import Adapter, DomainType, Example
+from engine.data.adapters.math_word import GSM8K, MATH
+from engine.data.adapters.multiple_choice import MEDMCQA, MEDQA
+from engine.data.adapters.rubric_graded import FRONTIERSCIENCE, HEALTHBENCH, TINY
 
-ADAPTERS: dict[str, Adapter] = {
+__all__ = ["BUILT_IN", "Adapter", "DomainType", "Example", "all_adapters", "get_adapter"]
+
+GROUP = "grubrics.data_adapters"
+BUILT_IN = {
     adapter.name: adapter
-    for adapter in (
-        HealthBench(),
-        HealthBench(name="tiny", context="A person asks a health assistant for advice.", hub=None),
-        FrontierScience(),
-        GSM8K(),
-        Math(),
-        MedQA(),
-        MedMCQA(),
-    )
+    for adapter in (HEALTHBENCH, TINY, FRONTIERSCIENCE, GSM8K, MATH, MEDQA, MEDMCQA)
 }
 
 
+def all_adapters() -> tuple[dict[str, Adapter], tuple[str, ...]]:
+    """The built-in adapters and those of other packages; a line for each plugin that is skipped."""
+    plugins = load(GROUP, Adapter)
+    adapters, problems = dict(BUILT_IN), list(plugins.problems)
+    for plugin in plugins.found:
+        if plugin.value.name in adapters:
+            taken = f"the name '{plugin.value.name}' is taken by another data set"
+            problems.append(f"plugin {plugin.name} of {plugin.source} is skipped: {taken}")
+        else:
+            adapters[plugin.value.name] = plugin.value
+    return adapters, tuple(problems)
+
+
 def get_adapter(name: str) -> Adapter:
-    """The adapter called ``name``; raises UsageError with the nearest known name."""
-    if name not in ADAPTERS:
-        raise unknown_name("dataset", name, ADAPTERS)
-    return ADAPTERS[name]
+    """The adapter called ``name``; UsageError with the nearest name and with skipped plugins."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    adapters, problems = all_adapters()
+    if name not in adapters:
+        raise UsageError("; ".join((str(unknown_name("dataset", name, adapters)), *problems)))
+    return adapters[name]

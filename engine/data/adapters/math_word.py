@@ -3,73 +3,43 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from engine.data.adapters.base import (
-    DomainType,
+from engine.data.adapters.adapter import (
+    Adapter,
     Example,
     HubSource,
     UnusableRowError,
     distinct,
-    examples_of,
-    source_rows,
+    read_rows_with,
     text_field,
 )
 
 _TRUNCATED_SHARE = 0.6
-_GSM8K_HUB = HubSource("openai/gsm8k", config="main")
-_MATH_HUB = HubSource("hendrycks/competition_math")
 
 
-@dataclass(frozen=True)
-class GSM8K:
-    """Grade-school problems; the result follows ``####``."""
-
-    name: str = "gsm8k"
-    domain_type: DomainType = "verifiable"
-    hub: HubSource = _GSM8K_HUB
-
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
-        rows = source_rows(path, self.hub, self.name)
-        return examples_of(rows, self.name, self._example)
-
-    def _example(self, row: dict[str, Any], index: int) -> Example:
-        text = text_field(row, "answer")
-        solution, _, result = text.partition("####")
-        return solved_example(
-            question_id=f"{self.name}_{index}",
-            question=text_field(row, "question"),
-            context="A grade-school mathematics problem with one numeric answer.",
-            solution=solution.strip(),
-            result=result.strip(),
-        )
+def _gsm8k_example(row: dict[str, Any], index: int) -> Example:
+    solution, _, result = text_field(row, "answer").partition("####")
+    return solved_example(
+        question_id=f"gsm8k_{index}",
+        question=text_field(row, "question"),
+        context="A grade-school mathematics problem with one numeric answer.",
+        solution=solution.strip(),
+        result=result.strip(),
+    )
 
 
-@dataclass(frozen=True)
-class Math:
-    """Competition problems; the result is the last ``\\boxed{}``."""
-
-    name: str = "math"
-    domain_type: DomainType = "verifiable"
-    hub: HubSource = _MATH_HUB
-
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
-        rows = source_rows(path, self.hub, self.name)
-        return examples_of(rows, self.name, self._example)
-
-    def _example(self, row: dict[str, Any], index: int) -> Example:
-        solution = text_field(row, "solution")
-        subject, level = str(row.get("type") or ""), str(row.get("level") or "")
-        return solved_example(
-            question_id=f"{self.name}_{index}",
-            question=text_field(row, "problem"),
-            context=f"A competition mathematics problem. {subject} {level}".strip(),
-            solution=solution,
-            result=last_boxed(solution),
-            subject=subject,
-        )
+def _math_example(row: dict[str, Any], index: int) -> Example:
+    solution = text_field(row, "solution")
+    subject, level = str(row.get("type") or ""), str(row.get("level") or "")
+    return solved_example(
+        question_id=f"math_{index}",
+        question=text_field(row, "problem"),
+        context=f"A competition mathematics problem. {subject} {level}".strip(),
+        solution=solution,
+        result=last_boxed(solution),
+        subject=subject,
+    )
 
 
 def solved_example(
@@ -100,7 +70,7 @@ def solved_example(
 
 
 def wrong_variants(solution: str, result: str) -> tuple[str, ...]:
-    """A wrong final result, a solution cut at 60 % of its lines, and a bare wrong result.
+    """A wrong final result, a solution cut at 60% of its lines, and a bare wrong result.
 
     Only the final line is altered: digits inside the reasoning stay as they are.
     """
@@ -132,3 +102,19 @@ def _other_result(result: str, step: int) -> str:
     if re.fullmatch(r"-?\d+", number):
         return str(int(number) + step)
     return f"{result} + {step}"
+
+
+GSM8K = Adapter(
+    name="gsm8k",
+    summary="grade-school problems; the result follows ####",
+    domain_type="verifiable",
+    hub=HubSource("openai/gsm8k", config="main"),
+    read=read_rows_with(_gsm8k_example),
+)
+MATH = Adapter(
+    name="math",
+    summary="competition problems; the result is the last \\boxed{}",
+    domain_type="verifiable",
+    hub=HubSource("hendrycks/competition_math"),
+    read=read_rows_with(_math_example),
+)

@@ -3,73 +3,46 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from engine.data.adapters.base import (
-    DomainType,
+from engine.data.adapters.adapter import (
+    Adapter,
     Example,
     HubSource,
-    examples_of,
-    source_rows,
+    read_rows_with,
     text_field,
 )
 
 _LETTERS = "ABCD"
-_MEDQA_HUB = HubSource("GBaker/MedQA-USMLE-4-options")
-_MEDMCQA_HUB = HubSource("openlifescienceai/medmcqa")
 
 
-@dataclass(frozen=True)
-class MedQA:
-    """USMLE-style questions; ``options`` is an object, or that object as JSON text."""
-
-    name: str = "medqa"
-    domain_type: DomainType = "verifiable"
-    hub: HubSource = _MEDQA_HUB
-
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
-        rows = source_rows(path, self.hub, self.name)
-        return examples_of(rows, self.name, self._example)
-
-    def _example(self, row: dict[str, Any], index: int) -> Example:
-        given = row["options"]
-        options = json.loads(given) if isinstance(given, str) else dict(given)
-        right, answer = str(row["answer_idx"]), row.get("answer")
-        if right in options and answer not in (None, options[right]):
-            raise ValueError(f"answer is {answer!r}, but option {right} is {options[right]!r}")
-        return choice_example(
-            question_id=f"{self.name}_{index}",
-            question=text_field(row, "question"),
-            context="A USMLE-style medical question with one correct answer.",
-            options=options,
-            right=right,
-        )
+def _medqa_example(row: dict[str, Any], index: int) -> Example:
+    """``options`` is an object, or that object as JSON text."""
+    given = row["options"]
+    options = json.loads(given) if isinstance(given, str) else dict(given)
+    right, answer = str(row["answer_idx"]), row.get("answer")
+    if right in options and answer not in (None, options[right]):
+        raise ValueError(f"answer is {answer!r}, but option {right} is {options[right]!r}")
+    return choice_example(
+        question_id=f"medqa_{index}",
+        question=text_field(row, "question"),
+        context="A USMLE-style medical question with one correct answer.",
+        options=options,
+        right=right,
+    )
 
 
-@dataclass(frozen=True)
-class MedMCQA:
-    """Indian medical entrance questions; ``cop`` counts from 0 (A) to 3 (D)."""
-
-    name: str = "medmcqa"
-    domain_type: DomainType = "verifiable"
-    hub: HubSource = _MEDMCQA_HUB
-
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
-        rows = source_rows(path, self.hub, self.name)
-        return examples_of(rows, self.name, self._example)
-
-    def _example(self, row: dict[str, Any], index: int) -> Example:
-        subject = str(row.get("subject_name") or "")
-        return choice_example(
-            question_id=f"{self.name}_{index}",
-            question=text_field(row, "question"),
-            context=f"A medical entrance question with one correct answer. {subject}".strip(),
-            options={letter: row[f"op{letter.lower()}"] for letter in _LETTERS},
-            right=_letter(row["cop"]),
-            subject=subject,
-        )
+def _medmcqa_example(row: dict[str, Any], index: int) -> Example:
+    """``cop`` counts from 0 (A) to 3 (D)."""
+    subject = str(row.get("subject_name") or "")
+    return choice_example(
+        question_id=f"medmcqa_{index}",
+        question=text_field(row, "question"),
+        context=f"A medical entrance question with one correct answer. {subject}".strip(),
+        options={letter: row[f"op{letter.lower()}"] for letter in _LETTERS},
+        right=_letter(row["cop"]),
+        subject=subject,
+    )
 
 
 def choice_example(
@@ -82,7 +55,7 @@ def choice_example(
 ) -> Example:
     """An example whose answers are the options in letter order; the prompt never shows them.
 
-    Options without a text are no answers, and those that repeat the right one are right, too.
+    Options without text are left out; those that repeat the right one are right, too.
     """
     texts = {letter: str(text) for letter, text in options.items() if text not in (None, "")}
     if right not in texts:
@@ -105,3 +78,19 @@ def _letter(cop: Any) -> str:
     if isinstance(cop, int) and 0 <= cop < len(_LETTERS):
         return _LETTERS[cop]
     raise ValueError(f"cop is {cop!r}; it must be 0, 1, 2 or 3")
+
+
+MEDQA = Adapter(
+    name="medqa",
+    summary="USMLE-style questions with one right option",
+    domain_type="verifiable",
+    hub=HubSource("GBaker/MedQA-USMLE-4-options"),
+    read=read_rows_with(_medqa_example),
+)
+MEDMCQA = Adapter(
+    name="medmcqa",
+    summary="Indian medical entrance questions with one right option",
+    domain_type="verifiable",
+    hub=HubSource("openlifescienceai/medmcqa"),
+    read=read_rows_with(_medmcqa_example),
+)

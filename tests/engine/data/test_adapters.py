@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
-from engine.data.adapters import ADAPTERS, Example, get_adapter
+from engine.data.adapters import BUILT_IN, Example, all_adapters, get_adapter
 from engine.data.adapters.math_word import last_boxed, wrong_variants
+from tests.plugins import InstallPlugin
 
 
 def lines(path: Path, *records: dict[str, Any]) -> Path:
@@ -134,7 +135,7 @@ def test_a_wrong_variant_leaves_the_reasoning_as_it_was() -> None:
     assert wrong_variants("4 + 4 = 8", "4")[0] == "4 + 4 = 8\nFinal answer: 5"
 
 
-@pytest.mark.parametrize("name", [n for n in ADAPTERS if n not in ("healthbench", "tiny")])
+@pytest.mark.parametrize("name", [n for n in BUILT_IN if n not in ("healthbench", "tiny")])
 def test_a_row_without_its_fields_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=rf"{name}: row 1 has no '\w+' \(it has other\)"):
         load(name, tmp_path, {"other": 1})
@@ -146,7 +147,7 @@ def test_a_row_without_its_fields_is_named(name: str, tmp_path: Path) -> None:
         ("healthbench", {**HEALTH, "prompt": "Hi"}, "row 1 is malformed"),
         ("healthbench", {**HEALTH, "rubrics": [{"criterion": "x"}]}, "row 1 has no 'points'"),
         ("medqa", {"question": "?", "options": "{torn", "answer_idx": "A"}, "row 1 is malformed"),
-        ("healthbench", {**HEALTH, "prompt": []}, "row 1 is malformed: prompt is no list of"),
+        ("healthbench", {**HEALTH, "prompt": []}, "row 1 is malformed: prompt is not a list"),
         ("healthbench", {**HEALTH, "prompt": [{"role": "user", "content": None}]}, "content is"),
         ("healthbench", {**HEALTH, "prompt": [{"role": "user", "content": ["x"]}]}, "content is"),
         ("healthbench", {**HEALTH, "prompt_id": None}, "row 1 is malformed: prompt_id is None"),
@@ -198,7 +199,7 @@ def test_options_of_one_text_are_all_right_and_missing_ones_no_answers(tmp_path:
     [
         ({"id": "p1", "completion": "x"}, "line 1 has no 'prompt_id' (it has completion, id)"),
         ({"prompt_id": "p1", "response": "x"}, "line 1 has no 'completion'"),
-        ({"prompt_id": "p1", "completion": ["x"]}, "line 1: completion is ['x'], no text"),
+        ({"prompt_id": "p1", "completion": ["x"]}, "line 1: completion is ['x'], not text"),
     ],
 )
 def test_completions_under_other_names_are_no_missing_answers(
@@ -224,7 +225,7 @@ def test_lines_that_cannot_be_read_are_named(line: str, tmp_path: Path) -> None:
     if not line:
         assert len(get_adapter("healthbench").load(path)) == 1
         return
-    with pytest.raises(UsageError, match="line 2 is no JSON object"):
+    with pytest.raises(UsageError, match="line 2 is not a JSON object"):
         get_adapter("healthbench").load(path)
 
 
@@ -236,3 +237,46 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_an_unknown_dataset_gets_a_suggestion() -> None:
     with pytest.raises(UsageError, match="did you mean 'healthbench'"):
         get_adapter("helthbench")
+
+
+SUMS = """
+from engine.data.adapters import Adapter, Example
+from engine.data.adapters.adapter import read_rows_with
+
+def example(row, index):
+    return Example(question_id=f"sum_{index}", question=row["sum"], context="")
+
+SUMS = Adapter(
+    name="sums", summary="sums", domain_type="verifiable", hub=None, read=read_rows_with(example)
+)
+"""
+ENTRY = "[grubrics.data_adapters]\nours = sums_data:SUMS\n"
+
+
+def test_a_data_set_of_another_package_is_read_like_the_others(
+    install_plugin: InstallPlugin, tmp_path: Path
+) -> None:
+    install_plugin("sums_data", SUMS, ENTRY)
+    (example,) = load("sums", tmp_path, {"sum": "1 + 1"})
+    assert (example.question_id, example.question) == ("sum_0", "1 + 1")
+    with pytest.raises(UsageError, match="sums: row 1 has no 'sum'"):
+        load("sums", tmp_path, {"other": 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (SUMS.replace("hub=None, ", ""), "hub"),
+        (SUMS.replace('name="sums"', 'name="math"'), "'math' is taken"),
+        (SUMS.replace("SUMS = Adapter(", "SUMS = dict("), "expected Adapter, got dict"),
+    ],
+)
+def test_a_broken_plugin_is_named_and_skipped(
+    install_plugin: InstallPlugin, code: str, why: str
+) -> None:
+    install_plugin("sums_data", code, ENTRY)
+    adapters, (problem,) = all_adapters()
+    assert adapters == BUILT_IN
+    assert "plugin ours of sums_data 1.2 is skipped" in problem and why in problem
+    with pytest.raises(UsageError, match="skipped"):
+        get_adapter("sums")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.data.adapters.base import id_text
+from engine.data.adapters.adapter import id_text
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
     """What a run records of one rollout, made with the reward itself."""
     rows = read_rows(project.root / "data/train.parquet")
     row = next(one for one in rows if one["extra_info"]["question_id"] == question)
-    item = RewardItem.from_extra_info(row["data_source"], row["extra_info"])
+    item = RewardItem.from_extra_info(row["extra_info"])
     found = await score_rollout(RUBRIC, item, OfflineKeywordJudge(), RewardSettings())
     place = {"v": 1, "t": 1.0, "split": "train", "step": step, "group": question, "rollout": 0}
     return {**place, **found.to_record(), **other}

@@ -1,26 +1,27 @@
-"""HealthBench: conversations, physician-written criteria, and completions to grade.
+"""Questions whose answers are graded with a rubric: HealthBench, the tiny demo, FrontierScience.
 
-Two files: ``oss_eval`` (one question per line) and ``meta_eval`` (completions, one line per
-completion and criterion). The tiny world uses the same format.
+HealthBench has two files: ``oss_eval`` (one question per line) and ``meta_eval`` (completions, one
+line per completion and criterion). The tiny demo uses the same layout.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.data.adapters.base import (
-    DomainType,
+from engine.data.adapters.adapter import (
+    Adapter,
     Example,
     HubSource,
+    Reader,
     distinct,
     examples_of,
     id_field,
     read_lines,
+    read_rows_with,
     source_rows,
     text_field,
 )
@@ -31,42 +32,36 @@ _CONTEXT = (
     "A patient talks with an AI health assistant. Accuracy, completeness, safety, "
     "communication and instruction following matter."
 )
-_HUB = HubSource("openai/healthbench", data_file="2025-05-07-06-14-12_oss_eval.jsonl")
 
 
-@dataclass(frozen=True)
-class HealthBench:
-    """Reads HealthBench's own layout, whichever dataset it holds."""
+def read_healthbench(context: str) -> Reader:
+    """Read HealthBench's layout: all questions, sorted by id, with completions and ideal answers.
 
-    name: str = "healthbench"
-    domain_type: DomainType = "open_rubric"
-    context: str = _CONTEXT
-    hub: HubSource | None = _HUB
+    With a file of completions, a question that has none there gets no answers at all: SFT trains
+    on those, so GRPO must not.
+    """
 
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
-        """All questions, sorted by id, with their completions and the ideal answers.
+    def read(adapter: Adapter, path: Path | None, answers_path: Path | None) -> list[Example]:
+        name = adapter.name
+        completions = None if answers_path is None else read_completions(answers_path, name)
 
-        With an ``answers_path``, a question it lacks keeps no answers: SFT trains on those, so
-        GRPO must not.
-        """
-        completions = None if answers_path is None else read_completions(answers_path, self.name)
-        rows = source_rows(path, self.hub, self.name)
-
-        def example(row: dict[str, Any], _: int) -> Example:
-            name = id_field(row, "prompt_id")
-            own = () if completions is None else completions.get(name, ())
-            ideals = _ideal_answers(row) if own or completions is None else []
+        def make_example(row: dict[str, Any], _: int) -> Example:
+            question_id = id_field(row, "prompt_id")
+            answers = () if completions is None else completions.get(question_id, ())
+            ideals = _ideal_answers(row) if answers or completions is None else []
             return Example(
-                question_id=name,
+                question_id=question_id,
                 question=_conversation(row["prompt"]),
-                context=self.context,
+                context=context,
                 golden_rubric=_golden_rubric(row["rubrics"]),
-                answers=distinct((*own, *ideals)),
+                answers=distinct((*answers, *ideals)),
                 category=str(row.get("category") or ""),
             )
 
-        examples = examples_of(rows, self.name, example)
-        return sorted(examples, key=lambda each: each.question_id)
+        examples = examples_of(source_rows(path, adapter.hub, name), name, make_example)
+        return sorted(examples, key=lambda example: example.question_id)
+
+    return read
 
 
 def read_completions(path: Path | None, name: str) -> dict[str, tuple[str, ...]]:
@@ -91,7 +86,7 @@ def read_completions(path: Path | None, name: str) -> dict[str, tuple[str, ...]]
 
 def _conversation(turns: Any) -> str:
     if not isinstance(turns, list) or not turns:
-        raise ValueError("prompt is no list of messages")
+        raise ValueError("prompt is not a list of messages")
     for turn in turns:
         if turn["content"] != "":
             text_field(turn, "content")
@@ -118,3 +113,38 @@ def _ideal_answers(row: dict[str, Any]) -> list[str]:
     ideal = row.get("ideal_completions_data") or {}
     references = ideal.get("ideal_completions_ref_completions") or []
     return [str(text or "") for text in (ideal.get("ideal_completion"), *references)]
+
+
+def _frontierscience_example(row: dict[str, Any], index: int) -> Example:
+    """A row of ``test.jsonl``; its id is the line's index, as caches have it."""
+    return Example(
+        question_id=str(index),
+        question=text_field(row, "problem"),
+        context=f"A research question in {row.get('subject', 'science')}.",
+        golden_rubric=text_field(row, "answer"),
+        answers=distinct(row.get("answers") or ()),
+        subject=str(row.get("subject") or ""),
+    )
+
+
+HEALTHBENCH = Adapter(
+    name="healthbench",
+    summary="health conversations with physician-written criteria",
+    domain_type="open_rubric",
+    hub=HubSource("openai/healthbench", data_file="2025-05-07-06-14-12_oss_eval.jsonl"),
+    read=read_healthbench(_CONTEXT),
+)
+TINY = Adapter(
+    name="tiny",
+    summary="the generated tiny demo, in HealthBench's layout",
+    domain_type="open_rubric",
+    hub=None,
+    read=read_healthbench("A person asks a health assistant for advice."),
+)
+FRONTIERSCIENCE = Adapter(
+    name="frontierscience",
+    summary="research problems with a rubric that sums to 10",
+    domain_type="open_rubric",
+    hub=None,
+    read=read_rows_with(_frontierscience_example),
+)

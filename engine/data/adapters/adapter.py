@@ -1,4 +1,4 @@
-"""What every dataset is turned into before any judge sees it."""
+"""Data sets become examples: the declaration of an adapter, and tools to read rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
@@ -34,18 +34,6 @@ class Example:
     subject: str = ""
 
 
-class Adapter(Protocol):
-    """Reads one dataset. ``answers_path`` is a second file with answers, where there is one."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def domain_type(self) -> DomainType: ...
-
-    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]: ...
-
-
 @dataclass(frozen=True)
 class HubSource:
     """Where a dataset lives on the Hugging Face hub; used only when no local file is given."""
@@ -54,6 +42,40 @@ class HubSource:
     split: str = "train"
     config: str | None = None
     data_file: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """One data set. No field has a default, so none can be forgotten."""
+
+    name: str
+    summary: str
+    """What it is, for ``--help``."""
+    domain_type: DomainType
+    hub: HubSource | None
+    """Where the rows are when no file is given; None: a file is needed."""
+    read: Reader
+    """``read_rows_with(make_example)``, or a function of its own for another layout."""
+
+    def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
+        """The examples of a local file, or of the hub without one.
+
+        ``answers_path`` is a second file with answers, for data sets that have one.
+        """
+        return self.read(self, path, answers_path)
+
+
+Reader = Callable[[Adapter, Path | None, Path | None], list[Example]]
+MakeExample = Callable[[dict[str, Any], int], Example]
+
+
+def read_rows_with(make_example: MakeExample) -> Reader:
+    """Read JSON lines, each with ``make_example(row, index)``; see ``examples_of``."""
+
+    def read(adapter: Adapter, path: Path | None, _: Path | None) -> list[Example]:
+        return examples_of(source_rows(path, adapter.hub, adapter.name), adapter.name, make_example)
+
+    return read
 
 
 def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dict[str, Any]]:
@@ -69,7 +91,7 @@ def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dic
 
 
 def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The records of a JSONL file; UsageError names the first line that is no record."""
+    """The records of a JSONL file; UsageError names the first line that is not one."""
     with files.open_regular(path) as handle:
         for number, line in enumerate(handle, start=1):
             record = jsonl.parse_line(line)
@@ -77,7 +99,7 @@ def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
                 yield record
             elif line.strip():
                 start = line[:60].decode(errors="replace").strip()
-                message = f"line {number} is no JSON object: {start!r}"
+                message = f"line {number} is not a JSON object: {start!r}"
                 raise UsageError(f"{name}: {path}: {message}; the file must be JSONL")
 
 
@@ -89,7 +111,7 @@ def text_field(row: Mapping[str, Any], field: str) -> str:
     """The text of a field; ValueError for anything else, and for a blank one."""
     value = row[field]
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{field} is {_shortened(value)}, no text")
+        raise ValueError(f"{field} is {_shortened(value)}, not text")
     return value
 
 
@@ -97,7 +119,7 @@ def id_field(row: Mapping[str, Any], field: str) -> str:
     """An id, which may be a number, as text; ValueError for anything else."""
     name = id_text(row[field])
     if name is None:
-        raise ValueError(f"{field} is {_shortened(row[field])}, no id")
+        raise ValueError(f"{field} is {_shortened(row[field])}, not an id")
     return name
 
 
@@ -121,13 +143,12 @@ def _shortened(value: Any) -> str:
 
 
 def examples_of(
-    rows: Iterable[dict[str, Any]], name: str, make: Callable[[dict[str, Any], int], Example]
+    rows: Iterable[dict[str, Any]], name: str, make_example: MakeExample
 ) -> list[Example]:
-    """``make(row, index)`` of every row, without repeats. Rows that raise UnusableRowError are left
-    out, which is said.
+    """``make_example(row, index)`` of every row, without repeats.
 
-    UsageError names the first row that it cannot read, or two different ones with the same id; and
-    when no row is left.
+    Rows that raise UnusableRowError are left out and counted in a note. UsageError names the first
+    malformed row, two different rows with one id, and data without any usable row.
     """
     examples: dict[str, tuple[int, Example]] = {}
     unusable: list[str] = []
@@ -135,26 +156,26 @@ def examples_of(
     for index, row in enumerate(rows):
         count += 1
         try:
-            example = make(row, index)
+            example = make_example(row, index)
         except UnusableRowError as error:
             unusable.append(f"e.g. row {index + 1}: {error}")
             continue
         except KeyError as error:
-            found = ", ".join(sorted(row)[:8])
-            raise UsageError(f"{name}: row {index + 1} has no {error} (it has {found})") from error
+            fields = ", ".join(sorted(row)[:8])
+            raise UsageError(f"{name}: row {index + 1} has no {error} (it has {fields})") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{name}: row {index + 1} is malformed: {error}") from error
         first, known = examples.setdefault(example.question_id, (index, example))
         if known != example:
             pair = f"rows {first + 1} and {index + 1}"
             message = f"{pair} are different questions with the id '{example.question_id}'"
-            raise UsageError(f"{name}: {message}; give each an id of its own")
+            raise UsageError(f"{name}: {message}; give each its own id")
     if unusable and not examples:
         raise UsageError(f"{name}: none of {count:,} rows can be used, {unusable[0]}")
     if unusable:
         many = f"{len(unusable):,} of {count:,} rows are left out"
         print(f"note: {name}: {many}, {unusable[0]}", file=sys.stderr)
-    return [kept for _, kept in examples.values()]
+    return [example for _, example in examples.values()]
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:
