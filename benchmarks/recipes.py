@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from engine.recipe import recipe
 from engine.recipe.keys import unflatten
-from engine.recipe.resolving import resolve
+from engine.recipe.references import resolve
 
 _REPEATS = 10
 

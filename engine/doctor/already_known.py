@@ -6,7 +6,7 @@ from engine.doctor.metrics import context_of, metric_findings
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
 from engine.history.train_log import read_steps
-from engine.preflight.value_rules import value_findings
+from engine.preflight.values import value_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 

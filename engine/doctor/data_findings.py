@@ -18,7 +18,7 @@ from engine.base.fingerprints import fingerprints
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 

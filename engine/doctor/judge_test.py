@@ -17,7 +17,7 @@ from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import CLASSES
 from engine.doctor.rewards.remedies import remedies
 from engine.doctor.rewards.rollout_record import finer
-from engine.estimate.concurrency import SLOW_S, allowed, in_flight, pace
+from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError

@@ -7,7 +7,7 @@ from engine.doctor.metrics.root_cause import rooted
 from engine.doctor.rewards import RewardDiagnosis, joined
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
-from engine.preflight.value_rules import value_findings
+from engine.preflight.values import value_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 

@@ -1,23 +1,140 @@
-"""The dimensions of a decoder-only language model, and how many weights they make.
+"""What the families of models differ in, and what their ``config.json`` leaves unsaid.
 
-Qwen2, Qwen2.5, Qwen3, Llama 3, Mistral and Gemma 1 to 3 are built alike: RMSNorm, rotary positions,
-grouped-query attention and a gated feed-forward part. What they differ in is in ``families``.
+A ``config.json`` holds what differs from the defaults of its family's class in transformers, so the
+defaults that published models rely on are needed to read it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.estimate.families import FAMILIES, Family, windowed_layers
 from engine.estimate.known_models import KNOWN
-from engine.estimate.vision import VisionTower, vision_tower
-from engine.recipe.models import local_folder, model_name
+from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Family:
+    """``norms``: RMSNorms of the hidden width in each layer. ``fp32_norms``: they multiply by their
+    weight in fp32. ``window_every``: every layer but each n-th sees a window only (0: as the config
+    says). ``defaults``: values of absent keys."""
+
+    norms: int = 2
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    fp32_norms: bool = False
+    window_every: int = 0
+    scales_positions: bool = True
+    """Whether ``max_position_embeddings`` is meant before rotary positions are scaled."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+_GEMMA2_DEFAULTS = {
+    "tie_word_embeddings": True,
+    "head_dim": 256,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "sliding_window": 4096,
+}
+
+FAMILIES: Mapping[str, Family] = {
+    "qwen2": Family(qkv_bias=True),
+    "qwen3": Family(qk_norm=True, defaults={"head_dim": 128}),
+    "llama": Family(),
+    "mistral": Family(window_every=-1),
+    "gemma": Family(fp32_norms=True, defaults={"tie_word_embeddings": True, "head_dim": 256}),
+    "gemma2": Family(
+        norms=4,
+        fp32_norms=True,
+        window_every=2,
+        defaults={**_GEMMA2_DEFAULTS, "vocab_size": 256_000, "final_logit_softcapping": 30.0},
+    ),
+    "gemma3_text": Family(
+        norms=4,
+        qk_norm=True,
+        fp32_norms=True,
+        window_every=6,
+        scales_positions=False,
+        defaults={
+            **_GEMMA2_DEFAULTS,
+            "vocab_size": 262_208,
+            "max_position_embeddings": 131_072,
+        },
+    ),
+}
+"""By ``model_type``; weights of others are not counted, as they have other parts."""
+
+
+def windowed_layers(config: Mapping[str, Any], family: Family, layers: int) -> int:
+    """How many layers see only the last ``sliding_window`` tokens."""
+    if not config.get("sliding_window"):
+        return 0
+    types = config.get("layer_types")
+    if isinstance(types, list):
+        return sum(kind == "sliding_attention" for kind in types)
+    if family.window_every < 0:
+        return layers
+    every = int(config.get("sliding_window_pattern") or family.window_every)
+    if family.window_every:
+        return layers - layers // every
+    if not config.get("use_sliding_window"):
+        return 0
+    return max(0, layers - int(config.get("max_window_layers") or layers))
+
+
+@dataclass(frozen=True)
+class VisionTower:
+    """Sizes as ``vision_config`` names them; ``patches``: of one image."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    patch: int
+    patches: int
+
+    @property
+    def linears(self) -> Mapping[str, tuple[int, int]]:
+        """``(in, out)`` of a layer's linear maps, which have biases."""
+        square = (self.hidden, self.hidden)
+        return {
+            "q_proj": square,
+            "k_proj": square,
+            "v_proj": square,
+            "out_proj": square,
+            "fc1": (self.hidden, self.intermediate),
+            "fc2": (self.intermediate, self.hidden),
+        }
+
+    def weights(self, text_hidden: int) -> int:
+        """Weights of the encoder and of the projection to the hidden width of the text."""
+        maps = sum(rows * columns + columns for rows, columns in self.linears.values())
+        layer = maps + 2 * 2 * self.hidden
+        embedding = 3 * self.patch**2 * self.hidden + self.hidden + self.patches * self.hidden
+        projection = self.hidden * text_hidden + self.hidden
+        return self.layers * layer + embedding + 2 * self.hidden + projection
+
+
+def vision_tower(config: Mapping[str, Any]) -> VisionTower | None:
+    """The tower in a ``vision_config``; None for another kind or a torn one."""
+    if config.get("model_type") != "siglip_vision_model":
+        return None
+    try:
+        patch = int(config["patch_size"])
+        return VisionTower(
+            layers=int(config["num_hidden_layers"]),
+            hidden=int(config["hidden_size"]),
+            intermediate=int(config["intermediate_size"]),
+            patch=patch,
+            patches=(int(config["image_size"]) // patch) ** 2,
+        )
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
 
 _NESTED = {"gemma3": "gemma3_text"}
 """Models of text and images, whose language model is in ``text_config``."""

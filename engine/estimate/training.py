@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.estimate.activations import LogitsUse, Precision
 from engine.estimate.model_shape import Adapters, ModelShape
-from engine.recipe.models import lora_rank
+from engine.recipe.places import lora_rank
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import ByKind
 

@@ -33,8 +33,7 @@ from engine.recipe.frozen import (
     pinned_recipe,
     training_fingerprint,
 )
-from engine.recipe.models import local_folder, model_name
-from engine.recipe.places import checkpoint_dir, data_files
+from engine.recipe.places import checkpoint_dir, data_files, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.recipe.steps import step_plan

@@ -18,7 +18,7 @@ from engine.host.environment import gpus
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe.compose import on_cpu
-from engine.recipe.models import is_hub_name, local_folder, lora_rank, model_name
+from engine.recipe.places import is_hub_name, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.unread import is_never_read
 from engine.runs.kinds import ByKind

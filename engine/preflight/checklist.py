@@ -10,29 +10,24 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.preflight import (
-    batch,
+    batch_and_steps,
     checkpoint,
     config,
-    credentials,
     dataset,
-    disk,
     environment,
     holdout,
     judge,
     limits,
     machine,
-    memory,
-    ports,
+    memory_and_disk,
     prompt,
     reward,
-    steps,
     testsuite,
     trainer,
-    unused,
     values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, SFT, Kind
 
@@ -52,24 +47,24 @@ class Item:
 
 ITEMS = (
     Item("environment", environment.check),
-    Item("credentials", credentials.check),
+    Item("credentials", judge.check_credentials),
     Item("config", config.check),
     Item("values", values.check),
     Item("trainer", trainer.check),
-    Item("unused", unused.check),
+    Item("unused", config.check_unused),
     Item("parquet", dataset.check),
     Item("prompt", prompt.check, needs=("parquet",)),
     Item("holdout", holdout.check, needs=("parquet",)),
     Item("reward", reward.check),
     Item("checkpoint", checkpoint.check),
-    Item("batch", batch.check),
+    Item("batch", batch_and_steps.check_batch),
     Item("limits", limits.check),
-    Item("steps", steps.check, needs=("parquet", "batch")),
-    Item("judge", judge.check, needs=("parquet", "batch"), spared=judge.spared),
-    Item("memory", memory.check, needs=("batch",)),
-    Item("disk", disk.check),
-    Item("ports", ports.check),
-    Item("machine", machine.check),
+    Item("steps", batch_and_steps.check_steps, needs=("parquet", "batch")),
+    Item("judge", judge.check_judge, needs=("parquet", "batch"), spared=judge.spared),
+    Item("memory", memory_and_disk.check_memory, needs=("batch",)),
+    Item("disk", memory_and_disk.check_disk),
+    Item("ports", machine.check_ports),
+    Item("machine", machine.check_machine),
 )
 
 

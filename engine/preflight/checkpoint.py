@@ -21,8 +21,7 @@ from engine.recipe.frozen import (
     training_fingerprint,
     training_values,
 )
-from engine.recipe.models import is_hub_name, local_folder, model_name
-from engine.recipe.places import checkpoint_dir
+from engine.recipe.places import checkpoint_dir, is_hub_name, local_folder, model_name
 from engine.recipe.recipe import CONFIG_DIR, Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.columns import RunInfo

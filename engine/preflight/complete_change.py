@@ -19,9 +19,23 @@ import yaml
 
 from engine.base.errors import UsageError
 from engine.findings.finding import Change
-from engine.preflight import batch, config, limits, steps
+from engine.preflight import config, limits
+from engine.preflight.batch_and_steps import (
+    BATCH,
+    KEYS,
+    STEPS,
+    BatchSizes,
+    batch_sizes,
+    check_batch,
+    check_steps,
+    removals,
+    repaired,
+)
+from engine.preflight.batch_and_steps import (
+    overrides as size_overrides,
+)
 from engine.preflight.check import Check, Subject
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.recipe import ALIASES, ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.recipe.steps import step_plan
 
@@ -31,7 +45,7 @@ _WIDEST = 4
 """How far a size may move away from what it was, as a factor."""
 _MOST_STARTS = 20_000
 """Sizes that are tried before there is said to be no whole; about half a second."""
-_NAMES = {key: name for name, key in batch.KEYS.items()}
+_NAMES = {key: name for name, key in KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +131,7 @@ def _complaints(recipe: Recipe, before: Mapping[str, str]) -> Iterator[tuple[Che
     subject = _subject(recipe)
     for name, (check, repair) in RELATIONS.items():
         found = check(subject)
-        is_new_warning = found.status == "warn" and before[name] == "ok" and name == batch.ID
+        is_new_warning = found.status == "warn" and before[name] == "ok" and name == BATCH
         if found.status == "fail" or is_new_warning:
             yield found, repair
 
@@ -142,26 +156,26 @@ def _more_steps(recipe: Recipe, check: Check, kept: frozenset[str]) -> Iterator[
 
 def _fitting_sizes(recipe: Recipe, check: Check, kept: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The nearest batch sizes that are whole and keep what was asked for."""
-    sizes = batch.batch_sizes(_subject(recipe).recipe)
+    sizes = batch_sizes(_subject(recipe).recipe)
     found = _nearest(sizes, {name for key, name in _NAMES.items() if key in kept})
-    for text in batch.removals(recipe):
+    for text in removals(recipe):
         yield text, "verl accepts only its successor"
     if found is None:
         return
-    for text in batch.overrides(sizes, found):
+    for text in size_overrides(sizes, found):
         yield text, _WHY[_NAMES[text.partition("=")[0]]]
 
 
-def _nearest(sizes: batch.BatchSizes, fixed: Set[str]) -> batch.BatchSizes | None:
+def _nearest(sizes: BatchSizes, fixed: Set[str]) -> BatchSizes | None:
     """The sizes that ``repaired`` makes of the nearest start and that leave ``fixed`` alone."""
     for start in islice(_starts(sizes, fixed), _MOST_STARTS):
-        found = batch.repaired(start)
+        found = repaired(start)
         if all(getattr(found, name) == getattr(sizes, name) for name in fixed):
             return found
     return None
 
 
-def _starts(sizes: batch.BatchSizes, fixed: Set[str]) -> Iterator[batch.BatchSizes]:
+def _starts(sizes: BatchSizes, fixed: Set[str]) -> Iterator[BatchSizes]:
     """Ever farther away; the mini batch moves first, then the batch, then the rollouts."""
     for n in _near(sizes.n, "n" in fixed):
         for size in _near(sizes.batch, "batch" in fixed):
@@ -224,8 +238,8 @@ _WHY = {
 
 RELATIONS: Mapping[str, tuple[Callable[[Subject], Check], Repair]] = {
     limits.ID: (limits.check, _own_fix),
-    batch.ID: (batch.check, _fitting_sizes),
-    steps.ID: (steps.check, _more_steps),
+    BATCH: (check_batch, _fitting_sizes),
+    STEPS: (check_steps, _more_steps),
     config.ID: (config.check, _own_fix),
 }
 """Checks that a change of values can break and another change of values can mend."""

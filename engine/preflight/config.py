@@ -9,14 +9,15 @@ from pathlib import Path
 
 from engine.base.errors import nearest
 from engine.judge.providers import asks_server
-from engine.preflight.check import Check, Subject, fail, summary, warn
+from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.recipe.executed import code_objection
 from engine.recipe.exposure import exposure_complaint
 from engine.recipe.keys import verl_choices
-from engine.recipe.models import is_hub_name, lora_rank
+from engine.recipe.places import is_hub_name, lora_rank
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import count_of
+from engine.recipe.unread import unread
 from engine.recipe.unread_rules import has_critic
 from engine.runs.kinds import GRPO
 
@@ -312,3 +313,18 @@ def _rate(recipe: Recipe) -> Iterator[str]:
 def _lora(recipe: Recipe) -> str:
     rank = lora_rank(recipe)
     return f"LoRA rank {rank}" if rank else "every weight is trained"
+
+
+_UNUSED = "unused"
+_SHOWN = 4
+
+
+def check_unused(subject: Subject) -> Check:
+    """A launch is not refused: the run does what its other values say."""
+    found = unread(subject.recipe)
+    if not found:
+        return ok(_UNUSED, "every value that was set has an effect")
+    shown = [f"{one.key}={one.value} has no effect: {one.reason}" for one in found[:_SHOWN]]
+    rest = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    ways = dict.fromkeys(one.instead for one in found[:_SHOWN] if one.instead)
+    return warn(_UNUSED, "; ".join([*shown, *rest]), "; ".join(ways) or None)

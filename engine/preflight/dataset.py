@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.base.errors import UsageError, nearest
+from engine.data.adapters.adapter import id_text
 from engine.data.contract import SCHEMA, Row, read_facts, row_problem
-from engine.preflight.alignment import type_conflicts
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
-from engine.preflight.row_doubts import RowDoubts
 from engine.preflight.samples import SPLITS, Split, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
@@ -252,3 +253,64 @@ def _naming(command: str, key: str, path: Path, written: str) -> str:
 
 def _text(flag: Any) -> str:
     return str(flag).lower()
+
+
+def type_conflicts(files: Sequence[Path]) -> Iterator[str]:
+    """Columns that have another type in a file than in the first; OSError, ArrowException."""
+    if len(files) < 2:
+        return
+    first, *others = ((path, pq.read_schema(path)) for path in files)
+    for path, schema in others:
+        here, there = pa.struct(list(schema)), pa.struct(list(first[1]))
+        for column, kinds in _differing(here, there, ""):
+            message = f"column '{column}' is {kinds[0]} but {kinds[1]} in {first[0].name}"
+            yield f"{path}: {message}; verl cannot join the files"
+
+
+def _differing(
+    here: pa.DataType, there: pa.DataType, name: str
+) -> Iterator[tuple[str, tuple[pa.DataType, pa.DataType]]]:
+    if pa.types.is_null(here) or pa.types.is_null(there):
+        return
+    if pa.types.is_struct(here) and pa.types.is_struct(there):
+        for field in here:
+            if (index := there.get_field_index(field.name)) >= 0:
+                inner = f"{name}.{field.name}" if name else field.name
+                yield from _differing(field.type, there.field(index).type, inner)
+    elif pa.types.is_list(here) and pa.types.is_list(there):
+        yield from _differing(here.value_type, there.value_type, name)
+    elif here != there:
+        yield name, (here, there)
+
+
+@dataclass
+class RowDoubts:
+    """Numbers of the rows by what is doubtful about them; rows count from 0."""
+
+    flat: list[int] = dataclass_field(default_factory=list)
+    contradicting: list[int] = dataclass_field(default_factory=list)
+    reused: list[int] = dataclass_field(default_factory=list)
+    _questions: dict[str, int] = dataclass_field(default_factory=dict)
+
+    def read(self, number: int, row: Row) -> None:
+        """Look at a row that ``row_problem`` has nothing against."""
+        extra = row["extra_info"]
+        answers, gold = extra["answers"], extra["gold_scores"]
+        if len(set(gold)) == 1:
+            self.flat.append(number)
+        if len({*zip(answers, gold, strict=True)}) > len({*answers}):
+            self.contradicting.append(number)
+        name, question = id_text(extra.get("question_id")), hash(extra["question"])
+        if name is not None and self._questions.setdefault(name, question) != question:
+            self.reused.append(number)
+
+    def messages(self, count: int) -> Iterator[str]:
+        """One line for each kind of doubt, of ``count`` rows."""
+        kinds = (
+            (self.flat, "one gold score for all their answers, which rewards no ranking"),
+            (self.contradicting, "different gold scores for the same answer"),
+            (self.reused, "the id of another question, so that their records cannot be told apart"),
+        )
+        for rows, what in kinds:
+            if rows:
+                yield f"{len(rows)} of {count} rows have {what} ({name_numbers('row', rows)})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from engine.estimate.model_shape import ModelShape, shape_of
 from engine.preflight.check import Check, Subject, fail, summary
-from engine.recipe.models import lora_rank
+from engine.recipe.places import lora_rank
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import SFT
 

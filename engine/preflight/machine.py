@@ -1,28 +1,34 @@
-"""Does another run use this machine at the moment?"""
+"""Check for other active runs on this machine, and that the ports of this run are free."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
 from engine.host.gpus import ALL
-from engine.preflight.check import Check, Subject, ok, warn
+from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.runs.active import ActiveRuns
 from engine.runs.state import RunState, this_host
 
-ID = "machine"
+_MACHINE = "machine"
 
 
-def check(subject: Subject) -> Check:
+def check_machine(subject: Subject) -> Check:
     """Name the active runs on this host that this one would not wait for.
 
     Two runs on one GPU are short of memory; two on one CPU are each half as fast.
     """
     if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
-        return ok(ID, f"the cluster at {subject.env['RAY_ADDRESS']} trains it")
+        return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} trains it")
     if not (others := _others(subject)):
-        return ok(ID, "no other run is active here")
+        return ok(_MACHINE, "no other run is active here")
     if subject.waits:
-        return ok(ID, f"active now, and this run waits for its turn: {', '.join(others)}")
+        return ok(_MACHINE, f"active now, and this run waits for its turn: {', '.join(others)}")
     named = "; ".join(_phrase(name, state, subject) for name, state in others.items())
-    return warn(ID, named, f"grubrics-tui launch {subject.recipe.path} --queue")
+    return warn(_MACHINE, named, f"grubrics-tui launch {subject.recipe.path} --queue")
 
 
 def _others(subject: Subject) -> dict[str, RunState]:
@@ -52,3 +58,76 @@ def _shared(state: RunState, subject: Subject) -> str:
         return "every GPU" if both == ALL else f"GPU {both}"
     both = ",".join(name for name in mine.split(",") if name in state.gpus.split(","))
     return f"GPU {both}" if both else "the CPU and the memory, but no GPU"
+
+
+_PORTS = "ports"
+_HIGHEST = 65535
+
+
+@dataclass(frozen=True)
+class FixedPort:
+    """A port that a key or variable names, so that no other can be taken instead."""
+
+    source: str
+    number: int
+
+
+def check_ports(subject: Subject) -> Check:
+    """Every fixed port is tried; ports that are chosen at the start cannot clash."""
+    ports = list(fixed_ports(subject))
+    busy = [_busy(port, problem) for port in ports if (problem := obstacle(port.number))]
+    named = ", ".join(f"{port.source}={port.number}" for port in ports)
+    return summary(
+        _PORTS, busy, f"free: {named}" if ports else "no fixed port; the launch chooses free ones"
+    )
+
+
+def fixed_ports(subject: Subject) -> Iterator[FixedPort]:
+    """The ports this recipe and environment fix."""
+    recipe, ray = subject.recipe, "ray_kwargs.ray_init"
+    if recipe.get("training.master_port"):
+        yield FixedPort("training.master_port", int(recipe.get("training.master_port")))
+    if recipe.get(f"{ray}.include_dashboard") and recipe.get(f"{ray}.dashboard_port"):
+        key = f"{ray}.dashboard_port"
+        yield FixedPort(key, int(recipe.get(key)))
+    if subject.env.get("MASTER_PORT", "").isdigit():
+        yield FixedPort("MASTER_PORT", int(subject.env["MASTER_PORT"]))
+
+
+def obstacle(port: int) -> str | None:
+    """Why this process could not listen on ``port`` now; None when it could."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Without it a port is refused for a minute after its last connection was closed.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except (OSError, OverflowError) as error:
+            return getattr(error, "strerror", None) or str(error)
+    return None
+
+
+def _busy(port: FixedPort, problem: str) -> Check:
+    free = next((n for n in range(port.number + 1, _HIGHEST + 1) if obstacle(n) is None), 0)
+    message = f"{port.source}={port.number}: {problem.lower()}{_holder(port.number)}"
+    return fail(_PORTS, message, f"{port.source}={free}")
+
+
+def _holder(port: int) -> str:
+    """Who listens; other users' processes cannot be seen without privileges."""
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except psutil.AccessDenied:
+        return ""
+    for connection in connections:
+        listens = connection.status == psutil.CONN_LISTEN
+        address = connection.laddr
+        if listens and address and address.port == port and connection.pid is not None:
+            return f" by process {connection.pid} ({_name(connection.pid)})"
+    return ""
+
+
+def _name(pid: int) -> str:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return "ended meanwhile"

@@ -14,17 +14,19 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.rendering import (
+from engine.preflight.chat_template import (
+    ChatTemplate,
     Encode,
     RefusedError,
     Rendered,
     SftRenderer,
+    read_encoder,
+    read_template,
     render_prompts,
 )
+from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, split_files
-from engine.preflight.templates import ChatTemplate, read_encoder, read_template
-from engine.recipe.models import is_hub_name, local_folder, model_name
+from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, SFT, ByKind
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.recipe.keys import unflatten
-from engine.recipe.recipe import Recipe
+from engine.recipe.keys import flatten, unflatten
+from engine.recipe.recipe import Origin, Recipe
+from engine.runs.kinds import GRPO
 
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
@@ -194,3 +196,23 @@ def last_step(config: Mapping[str, Any]) -> int | None:
     """The step at which the run is complete, where the configuration alone says so."""
     steps = config["trainer"]["total_training_steps"]
     return None if steps is None else int(steps)
+
+
+def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
+    """``recipe`` with the values that, say, ``grubrics.device=cpu`` brings with it.
+
+    Their origin is ``implied``, unless they are verl's defaults anyway.
+    """
+    if recipe.kind != GRPO:
+        return recipe
+    following = consequences(recipe, attempt_dir)
+    values = dict(flatten(unflatten({**recipe.values, **following})))
+    implied: dict[str, Origin] = {
+        key: "implied"
+        for key, value in values.items()
+        if not recipe.is_chosen(key) and value != recipe.get(key, _ABSENT)
+    }
+    return dataclasses.replace(recipe, values=values, origins={**recipe.origins, **implied})
+
+
+_ABSENT = object()

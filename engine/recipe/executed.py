@@ -10,8 +10,7 @@ from typing import Any
 
 from engine.own_reward.code import code_files, hidden_libraries, libraries_hidden_by
 from engine.own_reward.function import FILE, PACKAGE, RewardFunction
-from engine.recipe.models import local_folder, model_name
-from engine.recipe.places import DATA_KEYS
+from engine.recipe.places import DATA_KEYS, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.runs.rundir import RunDir

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import replace
 
-from engine.base.addresses import is_loopback
+from omegaconf import OmegaConf
+
+from engine.base.addresses import cleartext_complaint, is_loopback
 from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe
+from engine.recipe.secrets import VARIABLES
 
 _RAY = "ray_kwargs.ray_init"
 _ADDRESSES = (f"{_RAY}.dashboard_host", f"{_RAY}._node_ip_address")
@@ -56,3 +60,52 @@ def require_private(recipe: Recipe) -> None:
     complaint = exposure_complaint(recipe)
     if complaint:
         raise UsageError(f"{recipe.path}: {complaint}")
+
+
+_HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+
+def cleartext_complaints(recipe: Recipe, env: Mapping[str, str]) -> Iterator[str]:
+    """One line for each; the judge's key is not among them (``find_credentials`` refuses it)."""
+    sent = [(name, "HF_ENDPOINT") for name in _HUB_TOKENS]
+    loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
+    if "wandb" in loggers and env.get("WANDB_MODE", "online") == "online":
+        sent.append(("WANDB_API_KEY", "WANDB_BASE_URL"))
+    for credential, address in sent:
+        if env.get(credential, "").strip():
+            complaint = cleartext_complaint(f"{address}: {credential}", env.get(address, ""), env)
+            if complaint:
+                yield complaint
+    hook = recipe.get("guard.webhook_variable")
+    if hook and (complaint := cleartext_complaint(f"guard: {hook}", env.get(hook, ""), env)):
+        yield complaint
+
+
+def require_encrypted(recipe: Recipe, env: Mapping[str, str]) -> None:
+    """Raise UsageError for the first of ``cleartext_complaints``."""
+    for complaint in cleartext_complaints(recipe, env):
+        raise UsageError(complaint)
+
+
+def into_environment(recipe: Recipe, env: MutableMapping[str, str]) -> Recipe:
+    """Set the kept references' variables in ``env``; ``recipe`` without them.
+
+    Processes that inherit ``env`` have them, and no configuration that is printed holds them.
+    """
+    tree = OmegaConf.create(recipe.tree)
+    for key in recipe.secret_references:
+        env[key.removeprefix(VARIABLES)] = str(OmegaConf.select(tree, key))
+    rest = {
+        key: value for key, value in recipe.values.items() if key not in recipe.secret_references
+    }
+    return replace(recipe, values=rest, secret_references=frozenset())
+
+
+def require_none(recipe: Recipe, where: str) -> None:
+    """Raise UsageError where a secret would have to be sent to a cluster, which shows it."""
+    for key in sorted(recipe.secret_references):
+        name = key.removeprefix(VARIABLES)
+        raise UsageError(
+            f"{where}: {key} stands for a secret, and what a cluster's processes are given shows "
+            f"in its dashboard; set {name} in its nodes' environment or the project's .env instead"
+        )

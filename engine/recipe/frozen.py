@@ -20,8 +20,7 @@ from engine.base.fingerprints import content_hash
 from engine.own_reward.code import code_files
 from engine.own_reward.inputs import input_files
 from engine.own_reward.kept_code import OF_CODE, OF_DATA, OF_INPUTS
-from engine.recipe.compose import verl_config
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective, verl_config
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function

@@ -1,15 +1,17 @@
-"""The keys a recipe may hold: verl's own (from a snapshot) and ours (from the schema)."""
+"""The keys that a config may hold: those of verl, from a snapshot, and ours, from the schema."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from engine.base.errors import nearest
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
@@ -208,3 +210,120 @@ def _is_number(value: Any) -> bool:
 
 def _is_reference(value: Any) -> bool:
     return isinstance(value, str) and ("${" in value or value == "???")
+
+
+# What other trainers call it, and what verl or our SFT sections do.
+_OTHER_NAMES = {
+    "batch_size": ("train_batch_size", "per_device_train_batch_size"),
+    "epochs": ("total_epochs", "num_train_epochs"),
+    "gradient_checkpointing": ("enable_gradient_checkpointing",),
+    "learning_rate": ("lr",),
+    "lora_r": ("lora_rank", "r"),
+    "lr": ("learning_rate",),
+    "max_grad_norm": ("clip_grad",),
+    "max_steps": ("total_training_steps",),
+    "model": ("model.path",),
+    "model_name_or_path": ("model.path",),
+    "num_generations": ("rollout.n",),
+    "num_train_epochs": ("total_epochs",),
+    "output_dir": ("default_local_dir",),
+    "beta": ("kl_loss_coef",),
+    "seed": ("grubrics.seed",),
+    "steps": ("total_training_steps", "max_steps"),
+    "warmup_ratio": ("lr_warmup_steps_ratio",),
+}
+_FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.", "training.")
+"""Sections by how often a person means them; a critic or a reward model is there in few runs."""
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str | None:
+    """A key of which ``key`` is the end, else one of its section, else one spelled alike."""
+    names = sorted((name for name in known if not name.endswith("._target_")), key=_rank)
+    section, _, last = key.rpartition(".")
+    endings = (key, *_OTHER_NAMES.get(key, ()))
+    ending = next((name for end in endings for name in names if name.endswith(f".{end}")), None)
+    if ending is not None:
+        return ending
+    siblings = [name for name in names if name.rpartition(".")[0] == section]
+    renamed = {f"{section}.{other}" for other in _OTHER_NAMES.get(last, ())}
+    return (
+        next((name for name in siblings if name in renamed), None)
+        or nearest(key, siblings)
+        or _by_end(key, names)
+        or nearest(key, [name for name in names if name.rpartition(".")[2] == last])
+        or nearest(key, names)
+    )
+
+
+def _by_end(key: str, names: Sequence[str]) -> str | None:
+    """By the last words of each name, as many as ``key`` has."""
+    words = key.count(".") + 1
+    ends: dict[str, str] = {}
+    for name in names:
+        ends.setdefault(".".join(name.split(".")[-words:]), name)
+    close = nearest(key, ends)
+    return ends[close] if close else None
+
+
+def _rank(name: str) -> int:
+    return next((rank for rank, first in enumerate(_FIRST) if name.startswith(first)), len(_FIRST))
+
+
+@dataclass(frozen=True)
+class _NotNull:
+    """``types`` a value may have, and the least it may be. ``name`` says both."""
+
+    name: str
+    types: tuple[type, ...]
+    least: int | None = None
+    null: bool = True
+
+    def fits(self, value: Any) -> bool:
+        if value is None:
+            return self.null
+        if type(value) not in self.types:
+            return False
+        return self.least is None or bool(value >= self.least)
+
+
+_COUNT = _NotNull("an integer of at least 1, or null", (int,), 1)
+_INTEGER = _NotNull("an integer or null", (int,))
+_NUMBER = _NotNull("a number or null", (int, float))
+_PATH = _NotNull("a path or null", (str,))
+_MAPPING = _NotNull("a mapping or null", (dict,))
+
+_BY_KEY: Mapping[str, _NotNull] = {
+    "trainer.total_training_steps": _COUNT,
+    "trainer.max_actor_ckpt_to_keep": _COUNT,
+    "trainer.max_critic_ckpt_to_keep": _COUNT,
+    "data.train_files": _NotNull("a file or a list of files", (str, list), null=False),
+    "data.val_files": _NotNull("a file or a list of files", (str, list), null=False),
+    "data.seed": _INTEGER,
+    "trainer.default_local_dir": _NotNull("a folder", (str,), null=False),
+    "global_profiler.steps": _NotNull("a list of steps or null", (list,)),
+    "trainer.logger": _NotNull("a logger or a list of loggers", (str, list), null=False),
+}
+
+_BY_NAME = (
+    (re.compile(r"(micro|gen|val)_batch_size(_per_gpu)?|max_model_len|max_num_seqs"), _COUNT),
+    (re.compile(r"max_(assistant|user)_turns|num_(cpus|repeat_rollouts|workers)"), _COUNT),
+    (re.compile(r"max_num_batched_tokens|(prompt|response)_length|n_gpus_per_node|nnodes"), _COUNT),
+    (re.compile(r"max_samples_per_step_per_worker|\w+_parallel_size"), _COUNT),
+    (re.compile(r"loss_scale_factor|dro_beta|gpu_memory_utilization"), _NUMBER),
+    (re.compile(r"override_(optimizer_)?config|\w+_kwargs"), _MAPPING),
+    (re.compile(r"path|\w+_(path|dir|file)"), _PATH),
+)
+
+
+def null_complaint(key: str, value: Any, default: Any) -> str | None:
+    """What the value of a key with a null default should have been, or None when it may stand.
+
+    A key that has another default is judged by that, but for those that verl needs.
+    """
+    if isinstance(value, str) and "${" in value:
+        return None
+    wanted = _BY_KEY.get(key)
+    if wanted is None and default is None:
+        name = key.rpartition(".")[2]
+        wanted = next((kind for pattern, kind in _BY_NAME if pattern.fullmatch(name)), None)
+    return None if wanted is None or wanted.fits(value) else wanted.name

@@ -1,10 +1,53 @@
-"""Where a recipe's files are: what it trains on, and what it writes."""
+"""Where a config's model, data and checkpoints are on this disk."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
+from engine.recipe.hub import hub_home
 from engine.recipe.recipe import Recipe
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def model_name(recipe: Recipe) -> str:
+    """The model as the recipe names it: a folder or a hub name."""
+    return str(recipe.get(recipe.kind.model_key))
+
+
+def lora_rank(recipe: Recipe) -> int:
+    """LoRA rank; 0 trains every weight. Of verl's two keys the first that is set counts."""
+    model = "actor_rollout_ref.model"
+    keys = ("lora.r", f"{model}.lora.rank", f"{model}.lora_rank")
+    return next((int(recipe.get(key)) for key in keys if recipe.get(key)), 0)
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether ``name`` is meant as ``owner/model`` rather than as a folder."""
+    path = Path(name)
+    return bool(_HUB_NAME.fullmatch(name)) and not path.exists() and not path.parent.exists()
+
+
+def local_folder(name: str, env: Mapping[str, str]) -> Path | None:
+    """The folder of a model: itself, or the newest snapshot in the hub's cache."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if not is_hub_name(name):
+        return None
+    snapshots = _hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
+    found = sorted(snapshots.glob("*/"), key=lambda path: path.stat().st_mtime)
+    return found[-1] if found else None
+
+
+def _hub_cache(env: Mapping[str, str]) -> Path:
+    """As huggingface_hub looks for it."""
+    if env.get("HF_HUB_CACHE"):
+        return Path(env["HF_HUB_CACHE"])
+    return hub_home(env) / "hub"
+
 
 DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")
 """Files that are read as tables: nothing in them is executed."""

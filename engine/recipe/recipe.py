@@ -17,22 +17,19 @@ from yaml import YAMLError
 from engine.base import files
 from engine.base.errors import UsageError, nearest, unknown_name
 from engine.recipe import allowed
-from engine.recipe.expansion_limits import following, referenced, require_short
 from engine.recipe.keys import (
     flatten,
     is_open,
     moved_to,
+    nearest_key,
+    null_complaint,
     type_complaint,
     unflatten,
     verl_defaults,
 )
-from engine.recipe.nearest_key import nearest_key
-from engine.recipe.null_defaults import null_complaint
-from engine.recipe.resolving import resolve
+from engine.recipe.references import following, referenced, require_bounded, require_short, resolve
 from engine.recipe.schema import own_defaults, own_sections
-from engine.recipe.secret_references import secret_references
-from engine.recipe.secrets import refuse_secret
-from engine.recipe.yaml_size import require_bounded
+from engine.recipe.secrets import refuse_secret, secret_references
 from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names
 
 Origin = Literal["default", "file", "cli", "environment", "implied"]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.frozen import in_file
 from engine.recipe.keys import flatten
 from engine.recipe.recipe import Origin, Recipe, defaults_of

@@ -16,12 +16,15 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.recipe.cleartext import require_encrypted
 from engine.recipe.compose import last_step, verl_config
 from engine.recipe.env_file import load_env_file
-from engine.recipe.exposure import require_private
+from engine.recipe.exposure import (
+    into_environment,
+    require_encrypted,
+    require_none,
+    require_private,
+)
 from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.secret_variables import into_environment, require_none
 from engine.runs.kinds import GRPO, Kind
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals

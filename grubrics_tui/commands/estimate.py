@@ -201,7 +201,7 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
     if use is None:
         yield "\njudge: none is asked in SFT"
         return
-    from engine.estimate.concurrency import SLOW_S
+    from engine.estimate.judge import SLOW_S
     from engine.preflight.judge import price
 
     yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"

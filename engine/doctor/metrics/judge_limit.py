@@ -1,7 +1,7 @@
 """What ``judge.max_concurrent`` should be, with the numbers it follows from.
 
 The calls of a step and their latency are the run's own. Judging should take no longer than all else
-of a step does (``engine.estimate.concurrency``), and no more calls are proposed than the server
+of a step does (``engine.estimate.judge``), and no more calls are proposed than the server
 let through where it refused some of them (429).
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.base.times import seconds
 from engine.doctor.metrics.run import Run, figure, percent
-from engine.estimate.concurrency import allowed, in_flight, pace
+from engine.estimate.judge import allowed, in_flight, pace
 from engine.findings.finding import Change, Remedy
 from engine.findings.remedy_builders import ROLLOUTS
 from engine.history import metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.doctor.metrics import MetricContext
-from engine.estimate.concurrency import allowed
+from engine.estimate.judge import allowed
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Change, Remedy
 

@@ -80,7 +80,7 @@ class LaunchScreen(ScrolledScreen):
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
             return
-        busy = machine.check(Subject(self._recipe, os.environ, self._runs_root))
+        busy = machine.check_machine(Subject(self._recipe, os.environ, self._runs_root))
         self.post_message(self.Planned(made, step_plan(self._recipe), busy))
 
     @on(Planned)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.estimate.concurrency import allowed, in_flight, pace
+from engine.estimate.judge import allowed, in_flight, pace
 
 
 def test_littles_law() -> None:

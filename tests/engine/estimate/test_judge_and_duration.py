@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.estimate.duration import duration
-from engine.estimate.experience import JudgeTimes, StepTimes, judge_times, step_times
+from engine.estimate.earlier_runs import JudgeTimes, StepTimes, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
 from engine.launch.launcher import manifest, plan
 from engine.preflight.check import Check, Subject
-from engine.preflight.judge import check
+from engine.preflight.judge import check_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
@@ -151,7 +150,7 @@ def test_without_a_basis_no_time_is_told() -> None:
 
 
 def checked(project: Project, *overrides: str) -> Check:
-    return check(Subject(project.recipe("grpo", *overrides), {}, project.root / "runs"))
+    return check_judge(Subject(project.recipe("grpo", *overrides), {}, project.root / "runs"))
 
 
 def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> None:

@@ -13,7 +13,7 @@ from engine.estimate.memory import Memory, memory
 from engine.estimate.model_shape import known
 from engine.estimate.rollout import cache_of
 from engine.estimate.training import training_of
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
 

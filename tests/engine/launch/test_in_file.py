@@ -16,8 +16,7 @@ from engine.launch.child import plan_child
 from engine.launch.launcher import LaunchPlan, manifest, plan
 from engine.launch.twin import twin_of
 from engine.preflight.check import Subject
-from engine.preflight.value_rules import value_findings
-from engine.preflight.values import check
+from engine.preflight.values import check, value_findings
 from engine.recipe.frozen import in_file, pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.preflight.batch import BatchSizes, repaired, violations
+from engine.preflight.batch_and_steps import BatchSizes, repaired, violations
 from tests.engine.preflight.project import Project
 
 FINE = BatchSizes(batch=24, mini=24, n=6, micro=4, log_prob=4, ref_log_prob=None, gpus=1)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight import disk
+from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
 from engine.preflight.config import check
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective
 from engine.recipe.recipe import load_recipe
 from tests.engine.preflight.project import Project
 from tests.paths import CONFIGS
@@ -165,7 +165,7 @@ def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Pr
     runs = project.root / "runs"
     runs.mkdir(exist_ok=True)
     runs.chmod(0o777)
-    found = disk.check(Subject(project.recipe("sft"), {}, runs))
+    found = memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs))
     assert found.status == "warn" and found.fix == f"chmod +t {runs}"
     runs.chmod(0o1777)
-    assert disk.check(Subject(project.recipe("sft"), {}, runs)).status == "ok"
+    assert memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs)).status == "ok"

@@ -26,7 +26,7 @@ def active(
 
 def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -> Check:
     recipe = project.recipe("grpo", *overrides)
-    return machine.check(Subject(recipe, env, project.root / "runs", waits=waits))
+    return machine.check_machine(Subject(recipe, env, project.root / "runs", waits=waits))
 
 
 def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.estimate.breakdown import GIB
-from engine.preflight import memory
+from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
 from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
@@ -25,10 +25,10 @@ def checked(
 ) -> Check:
     """On a machine with one such GPU and so much memory, in GiB."""
     size = None if card is None else int(card * GIB)
-    monkeypatch.setattr(memory, "smallest_gpu", lambda: size)
-    monkeypatch.setattr(memory, "host_memory", lambda: int(host * GIB))
+    monkeypatch.setattr(memory_and_disk, "smallest_gpu", lambda: size)
+    monkeypatch.setattr(memory_and_disk, "host_memory", lambda: int(host * GIB))
     recipe = load_recipe(str(CONFIGS / f"{name}.yaml"), overrides, {})
-    return memory.check(Subject(recipe, {}, Path("runs")))
+    return memory_and_disk.check_memory(Subject(recipe, {}, Path("runs")))
 
 
 def test_the_production_recipe_fits_its_card_with_the_arithmetic_shown(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.preflight.check import Check
-from engine.preflight.precision import Card, check_precision, read_cpu_flags
+from engine.preflight.environment import Card, check_precision, read_cpu_flags
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.paths import CONFIGS
 

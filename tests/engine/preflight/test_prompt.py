@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.preflight import prompt
+from engine.preflight.chat_template import read_template
 from engine.preflight.check import Check, Subject
 from engine.preflight.samples import choose_rows
-from engine.preflight.templates import read_template
 from tests.engine.preflight.project import Project, example, row
 
 MODEL = Path("models/base")

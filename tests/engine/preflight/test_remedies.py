@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.findings.finding import Change
-from engine.preflight.batch import BatchSizes, overrides, repaired
+from engine.preflight.batch_and_steps import BatchSizes, overrides, repaired
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp, claim
 from engine.launch.launcher import manifest, plan
 from engine.preflight.checklist import run_checks
-from engine.preflight.ports import obstacle
+from engine.preflight.machine import obstacle
 from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir

@@ -9,8 +9,7 @@ import pytest
 
 from engine.preflight.check import Check, Subject
 from engine.preflight.trainer import check
-from engine.recipe.compose import verl_config
-from engine.recipe.effective import effective
+from engine.recipe.compose import effective, verl_config
 from engine.recipe.recipe import load_recipe
 from tests.paths import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.doctor.metrics import MetricContext
-from engine.preflight.value_rules import value_findings
+from engine.preflight.values import value_findings
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alarms

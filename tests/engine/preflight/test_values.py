@@ -7,8 +7,7 @@ import pytest
 from engine.doctor.metrics import MetricContext
 from engine.preflight.check import Check, Subject
 from engine.preflight.checklist import require_launchable
-from engine.preflight.value_rules import value_findings
-from engine.preflight.values import check
+from engine.preflight.values import check, value_findings
 from tests.engine.preflight.project import Project
 
 RATE = "actor_rollout_ref.actor.optim.lr"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.preflight.check import Check
-from engine.preflight.versions import VLLM_TABLE, check_versions, find_installed
+from engine.preflight.environment import VLLM_TABLE, check_versions, find_installed
 from engine.recipe.keys import verl_version
 
 VERL = ["transformers!=5.6.0,<5.11,>=5.5.3", "tensordict!=0.9.0,<=0.10.0,>=0.8.0", "numpy>=2.0.0"]

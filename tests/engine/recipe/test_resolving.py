@@ -10,7 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from engine.recipe import recipe
 from engine.recipe.keys import flatten, unflatten
-from engine.recipe.resolving import resolve
+from engine.recipe.references import resolve
 
 
 def as_omegaconf_does(values: dict[str, Any]) -> list[tuple[str, Any]]:

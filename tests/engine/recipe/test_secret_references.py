@@ -10,10 +10,10 @@ from engine.base.errors import UsageError
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import chosen_cluster
 from engine.recipe.compose import verl_config
+from engine.recipe.exposure import into_environment
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.secret_references import VARIABLES
-from engine.recipe.secret_variables import into_environment
+from engine.recipe.secrets import VARIABLES
 from tests.paths import CONFIGS
 
 SECRET = "correct-horse-9-battery"

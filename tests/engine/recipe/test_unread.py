@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, sampling
-from engine.recipe.effective import effective
+from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, effective, sampling
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.unread import switched_off, unread
 from tests.paths import CONFIGS

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.recipe.recipe import load_recipe
-from engine.recipe.yaml_size import MOST_VALUES, require_bounded
+from engine.recipe.references import MOST_VALUES, require_bounded
 
 NINE = ", ".join(["*{0}"] * 9)
 BOMB = "a: &a [1, 1]\n" + "".join(

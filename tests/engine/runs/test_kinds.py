@@ -17,10 +17,9 @@ from engine.history.rollouts import require_step
 from engine.launch.resume import _overrides as resume_overrides
 from engine.launch.shrink import _SIZES
 from engine.preflight.checklist import run_checks
-from engine.preflight.value_rules import value_findings
+from engine.preflight.values import value_findings
 from engine.recipe.frozen import pinned_argv
-from engine.recipe.models import model_name
-from engine.recipe.places import checkpoint_dir
+from engine.recipe.places import checkpoint_dir, model_name
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import step_plan

@@ -8,7 +8,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.rewards import joined, reward_findings
-from engine.preflight.value_rules import value_findings
+from engine.preflight.values import value_findings
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write

@@ -6,7 +6,7 @@ Nothing is estimated about speed: without such a run there is no basis, and that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import fmean, median
@@ -174,3 +174,34 @@ def _judge(run: str, steps: list[Step]) -> JudgeTimes | None:
 
 def _known(steps: list[Step], name: str) -> list[float]:
     return [value for step in steps if (value := step.metrics.get(name)) is not None]
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds. ``basis`` says from which run they are; None: there is none to go by."""
+
+    steps: int | None
+    seconds: float | None
+    step: float | None
+    basis: str | None
+
+    @property
+    def hours(self) -> float | None:
+        return None if self.seconds is None else self.seconds / 3600
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "hours": self.hours}
+
+
+def duration(steps: int | None, known: StepTimes | None) -> Duration:
+    """Start + first step + mean of the later steps x how many: saves and validations are in it."""
+    if known is None or steps is None:
+        return Duration(steps, None, None, None)
+    later = max(0, steps - 1) * known.later_mean
+    kind = "the same recipe" if known.same_recipe else "a recipe of the same size"
+    return Duration(
+        steps=steps,
+        seconds=(known.start or 0.0) + known.first + later,
+        step=known.later_median,
+        basis=f"{known.steps} measured steps of run '{known.run}' ({kind})",
+    )

@@ -1,8 +1,4 @@
-"""Do the batch sizes divide each other as verl's trainer, workers and engine require?
-
-The relations are those of verl 0.9.1: ``utils/config.py`` and ``workers/config/actor.py`` before
-the start, ``workers/engine_workers.py`` and ``workers/engine/utils.py`` at the first step.
-"""
+"""Check that the batch sizes fit together and that the data gives as many steps as asked for."""
 
 from __future__ import annotations
 
@@ -11,12 +7,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.estimate.judge import calls_of
+from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.runs.kinds import SFT
+from engine.recipe.steps import StepPlan, count_of, step_plan
+from engine.runs.kinds import GRPO, SFT
 
-ID = "batch"
+BATCH = "batch"
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -75,19 +73,19 @@ class BatchSizes:
         return math.ceil(self.batch * self.n / multiple) * multiple // self.replicas
 
 
-def check(subject: Subject) -> Check:
+def check_batch(subject: Subject) -> Check:
     """Every relation at once, with one set of values that satisfies all of them as the fix."""
     recipe = subject.recipe
     if recipe.kind == SFT:
-        return ok(ID, _sft_sizes(recipe))
+        return ok(BATCH, _sft_sizes(recipe))
     sizes = batch_sizes(recipe)
-    found = [*_deprecated(recipe), *(fail(ID, text) for text in violations(sizes))]
+    found = [*_deprecated(recipe), *(fail(BATCH, text) for text in violations(sizes))]
     if not found and sizes.batch % sizes.mini:
-        found = [warn(ID, _filler(sizes))]
+        found = [warn(BATCH, _filler(sizes))]
     if not found:
-        return ok(ID, _fine(sizes, "judge calls" if asks_judge(recipe) else "rewards"))
+        return ok(BATCH, _fine(sizes, "judge calls" if asks_judge(recipe) else "rewards"))
     fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
-    return dataclasses.replace(summary(ID, found, ""), fix=fix)
+    return dataclasses.replace(summary(BATCH, found, ""), fix=fix)
 
 
 def batch_sizes(recipe: Recipe) -> BatchSizes:
@@ -191,7 +189,7 @@ def _micro_violations(sizes: BatchSizes) -> Iterator[str]:
 def _deprecated(recipe: Recipe) -> Iterator[Check]:
     for key, successor in DEPRECATED.items():
         if recipe.get(key) is not None:
-            yield fail(ID, f"{key}={recipe.get(key)} is deprecated; verl accepts only {successor}")
+            yield fail(BATCH, f"{key}={recipe.get(key)} is deprecated; use {successor}")
 
 
 def removals(recipe: Recipe) -> list[str]:
@@ -238,3 +236,66 @@ def _divisor(whole: int, limit: int) -> int:
 def _divisors(whole: int) -> list[int]:
     small = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
     return sorted({*small, *(whole // d for d in small)})
+
+
+STEPS = "steps"
+
+
+def check_steps(subject: Subject) -> Check:
+    """Steps asked for against steps the data can give, with the arithmetic."""
+    recipe = subject.recipe
+    plan = step_plan(recipe)
+    if plan is None:
+        return skip(STEPS, "the training file cannot be read")
+    if not plan.trains:
+        return ok(STEPS, "trainer.val_only=true: one validation, no training step")
+    if plan.rows < plan.batch:
+        return _no_batch(recipe, plan)
+    if recipe.kind == SFT:
+        return ok(STEPS, _supervised(plan))
+    if plan.asked is not None and plan.asked > plan.reachable:
+        return _out_of_reach(plan)
+    return ok(STEPS, f"{plan.total} steps of {plan.arithmetic()}; {_scores(recipe, plan)}")
+
+
+def _supervised(plan: StepPlan) -> str:
+    """``training.max_steps`` replaces the epochs, as in the HF Trainer, so it is never too many."""
+    if plan.asked is None:
+        return f"{plan.total} steps: {plan.arithmetic()}"
+    per_epoch = plan.rows // plan.batch
+    return (
+        f"{plan.total} steps, as training.max_steps says: {plan.total / per_epoch:.3g} epochs of "
+        f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}"
+    )
+
+
+def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
+    key = recipe.kind.batch_key
+    size = max(1, plan.rows * recipe.get(key) // plan.batch)
+    changes = [f"{key}={size}"]
+    mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size"
+    if recipe.get(mini_key, 0) > size:
+        changes.append(f"{mini_key}={size}")
+    if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
+        changes.append(f"trainer.total_epochs={plan.asked}")
+    message = f"{plan.rows} training rows do not fill one batch of {plan.batch}"
+    return fail(STEPS, f"{message}, and verl drops what is left over", " ".join(changes))
+
+
+def _out_of_reach(plan: StepPlan) -> Check:
+    epochs = math.ceil((plan.asked or 0) / (plan.rows // plan.batch))
+    return fail(
+        STEPS,
+        f"trainer.total_training_steps={plan.asked} cannot be reached: {plan.arithmetic()}; "
+        "the run would end there without its last checkpoint",
+        f"trainer.total_epochs={epochs}",
+    )
+
+
+def _scores(recipe: Recipe, plan: StepPlan) -> str:
+    calls = calls_of(recipe, plan)
+    what = "judge calls" if asks_judge(recipe) else "rewards"
+    return (
+        f"{calls.step} {what} a step, {calls.step * calls.steps} in all, and "
+        f"{calls.validation} in {count_of(calls.validations, 'validation')}"
+    )
