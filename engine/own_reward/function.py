@@ -1,4 +1,10 @@
-"""Which function of which file scores a recipe's rollouts."""
+"""Which function of which file scores a config's rollouts.
+
+A package offers a reward by name, as ``reward.custom_reward_function.path=plugin://NAME``:
+
+    [project.entry-points."grubrics.rewards"]
+    sums = "my_package.rewards:SUMS"
+"""
 
 from __future__ import annotations
 
@@ -9,16 +15,31 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from engine.base.plugins import load
+
 KEY = "reward.custom_reward_function"
 PACKAGE = "pkg://"
 FILE = "file://"
+PLUGIN = "plugin://"
+GROUP = "grubrics.rewards"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """A reward function that a package offers. No field has a default, so none can be forgotten."""
+
+    name: str
+    summary: str
+    module: str
+    """Dotted name of the module that is imported by the function's own process."""
+    function: str
 
 
 @dataclass(frozen=True)
 class RewardFunction:
     """``reward.custom_reward_function``: ``path`` is a file, ``file://FILE`` or ``pkg://MODULE``.
 
-    ``kwargs`` are handed to every call and win over verl's own arguments of the same name.
+    ``kwargs`` are passed to every call and win over verl's own arguments of the same name.
     """
 
     path: str
@@ -27,11 +48,18 @@ class RewardFunction:
 
     @classmethod
     def of_section(cls, section: Mapping[str, Any]) -> RewardFunction | None:
-        """The function of a ``custom_reward_function`` section; None where it names no file."""
+        """The function of a ``custom_reward_function`` section; None where it names no file.
+
+        ``plugin://NAME`` becomes the module and function that the installed package declares.
+        """
         if not section.get("path"):
             return None
-        name = str(section.get("name") or cls.name)
-        return cls(str(section["path"]), name, dict(section.get("reward_kwargs") or {}))
+        path, name = str(section["path"]), str(section.get("name") or cls.name)
+        reward = find_reward(path)
+        if reward is not None:
+            path = f"{PACKAGE}{reward.module}"
+            name = reward.function if name == cls.name else name
+        return cls(path, name, dict(section.get("reward_kwargs") or {}))
 
     @property
     def module(self) -> str | None:
@@ -64,6 +92,21 @@ class RewardFunction:
             locations = spec.submodule_search_locations if spec else None
             search = list(locations or [str(Path(search[0], part))])
         return Path(search[0], f"{last}.py")
+
+
+def find_reward(path: str) -> Reward | None:
+    """The installed reward that ``plugin://NAME`` means; None for other paths and names."""
+    if not path.startswith(PLUGIN):
+        return None
+    name = path.removeprefix(PLUGIN)
+    return next((reward for reward in load(GROUP, Reward).objects if reward.name == name), None)
+
+
+def missing_reward(path: str) -> str:
+    """Why ``plugin://NAME`` means nothing: the names that are installed, the plugins skipped."""
+    plugins = load(GROUP, Reward)
+    names = ", ".join(f"{PLUGIN}{reward.name}" for reward in plugins.objects) or "none"
+    return "; ".join((f"is not installed (installed rewards: {names})", *plugins.problems))
 
 
 def _module_file(module: str) -> Path | None:

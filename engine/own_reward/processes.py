@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.own_reward.code import kept_copies
-from engine.own_reward.function import KEY, RewardFunction
+from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
 from engine.own_reward.loading import Source
 from engine.own_reward.process import ProcessLostError, RewardCallError, RewardProcess
 
@@ -35,7 +35,9 @@ def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
     if file is None and copies is not None and former and (copies / former.name).is_file():
         file = former
     if file is None:
-        raise UsageError(f"{KEY}.path={function.path} does not exist")
+        is_plugin = function.path.startswith(PLUGIN)
+        problem = missing_reward(function.path) if is_plugin else "does not exist"
+        raise UsageError(f"{KEY}.path={function.path} {problem}")
     search = dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)])
     return Source(
         file=str(file.absolute()),

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from engine.base.errors import UsageError, nearest
 from engine.own_reward.code import code_files, hidden_libraries
-from engine.own_reward.function import KEY, RewardFunction
+from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
 from engine.own_reward.loading import Source
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
@@ -219,10 +219,12 @@ def _rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _lacking(function: RewardFunction) -> str:
+    if function.path.startswith(PLUGIN):
+        return missing_reward(function.path)
     path = Path(function.path)
     if path.is_dir():
         return "is a folder; name a file in it"
     if path.is_symlink() or path.exists():
-        return "is no regular file, or a link to none"
+        return "is a broken link or not a regular file"
     close = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
     return "does not exist" + (f"; did you mean {path.parent / close}?" if close else "")

@@ -24,12 +24,12 @@ _LARGEST_RECIPE = 1 << 20
 _MOST_VALUES = 20_000
 _LONGEST = 500
 _MOST_OF_A_KIND = 12
-_ADDRESS = re.compile(r"\b(?!pkg:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b(?!pkg:|plugin:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE)
 _ADDRESS_KEY = re.compile(
     r"(?:^|[._-])(?:urls?|endpoints?|webhooks?|address(?:es)?|api_base|hosts?|servers?)$",
     re.IGNORECASE,
 )
-_PACKAGE = re.compile(r"\bpkg://[^\s\"'<>]+", re.IGNORECASE)
+_PACKAGE = re.compile(r"\b(?:pkg|plugin)://[^\s\"'<>]+", re.IGNORECASE)
 _CODE = re.compile(r"(?<![\w./~-])[\w./~-]+\.(?:py|so|sh)(?![\w/])")
 _CODE_KEY = re.compile(
     r"(?:custom_\w+|_cls)\.path$|external_lib$|plugin|trust_remote_code$|_class$"

@@ -80,7 +80,7 @@ def test_a_link_to_no_regular_file_is_not_taken_for_one_that_is_missing(
     project: Project, target: str
 ) -> None:
     (project.root / "rw.py").symlink_to(target)
-    assert answer(project, None).message.endswith("rw.py is no regular file, or a link to none")
+    assert answer(project, None).message.endswith("rw.py is a broken link or not a regular file")
 
 
 @pytest.mark.parametrize("name", ["json.py", "numpy.py", "yaml/__init__.py"])

@@ -1,0 +1,66 @@
+"""Rewards that installed packages offer by name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.own_reward.function import RewardFunction
+from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
+from tests.engine.preflight.project import Project
+from tests.plugins import InstallPlugin
+
+CODE = """
+from engine.own_reward.function import Reward
+
+SUMS = Reward(name="sums", summary="a sum", module="sums_reward", function="score_sum")
+
+def score_sum(solution_str, bonus=0.0, **_):
+    return len(solution_str) + bonus
+"""
+ENTRY = "[grubrics.rewards]\nours = sums_reward:SUMS\n"
+
+
+def function_of(**section: Any) -> RewardFunction:
+    function = RewardFunction.of_section(section)
+    assert function is not None
+    return function
+
+
+def test_a_reward_of_a_package_is_called_by_its_name(install_plugin: InstallPlugin) -> None:
+    install_plugin("sums_reward", CODE, ENTRY)
+    function = function_of(path="plugin://sums", name="compute_score", reward_kwargs={"bonus": 1})
+    assert (function.path, function.label) == ("pkg://sums_reward", "sums_reward:score_sum")
+
+    async def score() -> Any:
+        processes = RewardProcesses(source_of(function), 20.0, quiet=True)
+        try:
+            return await processes.score(**as_arguments("four", "x", "", {}))
+        finally:
+            processes.end()
+
+    assert asyncio.run(score()) == 5.0
+
+
+def test_the_checks_try_a_reward_of_a_package(
+    install_plugin: InstallPlugin, project: Project
+) -> None:
+    install_plugin("sums_reward", CODE, ENTRY)
+    check = project.checks("grpo", "reward.custom_reward_function.path=plugin://sums")["reward"]
+    assert check.status == "ok", check.message
+    assert "sums_reward:score_sum" in check.message
+
+
+@pytest.mark.parametrize("name", ["plugin://sum", "plugin://sums"])
+@pytest.mark.parametrize("code", [CODE.replace('summary="a sum", ', ""), "raise RuntimeError"])
+def test_a_reward_that_is_not_installed_is_named_with_the_broken_plugins(
+    install_plugin: InstallPlugin, project: Project, name: str, code: str
+) -> None:
+    install_plugin("sums_reward", code, ENTRY)
+    with pytest.raises(UsageError, match=r"is not installed .* plugin ours of sums_reward 1\.2"):
+        source_of(function_of(path=name))
+    check = project.checks("grpo", f"reward.custom_reward_function.path={name}")["reward"]
+    assert (check.status, "is not installed" in check.message) == ("fail", True)
