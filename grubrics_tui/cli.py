@@ -1,7 +1,7 @@
-"""The command line: options of the program itself, and the commands of ``commands``.
+"""The command line: the options of the program itself, and the commands of ``commands``.
 
-Every action of the TUI has a command. A command is imported when it is called, so that starting
-stays quick and needs no Textual.
+Every action of the TUI has a command. A command is imported when it is called, so that the program
+starts quickly and without Textual.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,14 +25,41 @@ from grubrics_tui.commands.shared.options import RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, say
 from grubrics_tui.commands.shared.trust import require_config_trust
 
-_FIRST_RECIPE = "grpo_tiny"
+_DEMO_CONFIG = "grpo_tiny"
+_ABOUT = """Launch, monitor, diagnose and compare LLM post-training runs (SFT, GRPO).
+
+Without a command: open the TUI; without a terminal, launch the config and print its progress."""
 
 _PLAIN: dict[str, Any] = {
     "add_completion": False,
-    # Text in [brackets] is shown as written: markup would take it for a style and drop it.
+    # With markup, text in [brackets] would be taken for a style and dropped.
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
 }
+
+
+class PlainHelp(TyperCommand):
+    """A command whose help has defaults in parentheses and arguments without braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            rows = [row for param in params if (row := param.get_help_record(ctx)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl([(name, _parenthesized(text)) for name, text in rows])
+
+
+def _parenthesized(text: str) -> str:
+    """Replace what Typer appends to a text: ``[default: x]``, ``[required]``.
+
+    Usage shows what is required, and a flag that is off by default needs no default.
+    """
+    text = re.sub(r"  \[(required|default: no-[^\]]*)\]$", "", text)
+    return re.sub(r"  \[(default: [^\]]*)\]$", r" (\1)", text)
 
 
 class CommandGroup(TyperGroup):
@@ -54,22 +82,23 @@ class CommandGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         every = commands()
-        width = formatter.width - 6 - max(map(len, every))
+        longest = max(map(len, every))
         for task in Task:
-            named = sorted(name for name, command in every.items() if command.task is task)
-            summaries = (
-                _with_options(name, every[name]).get_short_help_str(width) for name in named
-            )
+            rows = []
+            for name in sorted(name for name, command in every.items() if command.task is task):
+                summary = _with_options(name, every[name]).get_short_help_str(
+                    formatter.width - longest - 6
+                )
+                # Padded, so that the summaries of all tasks begin in one column.
+                rows.append((name.ljust(longest), summary))
             with formatter.section(task):
-                # As wide as the longest name everywhere, so that all summaries begin in one column.
-                names = (name.ljust(max(map(len, every))) for name in named)
-                formatter.write_dl(list(zip(names, summaries, strict=True)))
+                formatter.write_dl(rows)
 
 
 def _with_options(name: str, command: Command) -> TyperCommand:
-    """The command with the options and arguments that its function's signature declares."""
+    """Build the command from the signature of its function."""
     single = typer.Typer(**_PLAIN)
-    single.command(name)(command.function)
+    single.command(name, cls=PlainHelp)(command.function)
     made = typer.main.get_command(single)
     assert isinstance(made, TyperCommand)
     return made
@@ -78,7 +107,8 @@ def _with_options(name: str, command: Command) -> TyperCommand:
 app = typer.Typer(
     name="grubrics-tui",
     cls=CommandGroup,
-    help="A terminal cockpit for LLM post-training.",
+    help=_ABOUT,
+    epilog="Exit codes: 0 success, 1 negative result, 2 invalid input, 3 no verdict.",
     no_args_is_help=False,
     **_PLAIN,
 )
@@ -92,7 +122,7 @@ def _show_version(is_asked: bool) -> None:
         try:
             number = version("grubrics-tui")
         except PackageNotFoundError:
-            number = "from a folder, not installed"
+            number = "(not installed)"
         typer.echo(f"grubrics-tui {number}")
         raise typer.Exit
 
@@ -102,45 +132,51 @@ def open_tui(
     context: typer.Context,
     config: Annotated[
         str | None,
-        typer.Option(help="Recipe that the checklist opens on [default: grpo_tiny, if it is here]"),
+        typer.Option(
+            metavar="CONFIG",
+            help="Config to open in the preflight screen (default: grpo_tiny, if present)",
+        ),
     ] = None,
     runs: RunsOption = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="A screen that launches, stops and deletes nothing")
+        bool,
+        typer.Option("--read-only", help="Open read-only: no launch, stop, resume, delete or edit"),
     ] = False,
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version"),
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit"
+        ),
     ] = False,
 ) -> None:
-    """Open the screen; without a terminal, run the recipe headless."""
+    """Open the TUI; without a terminal, launch the config and print its progress."""
     if context.invoked_subcommand is not None:
         return
-    require_config_trust(config or _FIRST_RECIPE, trust=False)
+    require_config_trust(config or _DEMO_CONFIG, trust=False)
     if on_terminal():
         from grubrics_tui.app.app import GrubricsApp
         from grubrics_tui.settings.settings import load_settings
 
         loaded = load_settings(read_only=read_only)
-        # In a folder with recipes of its own the person chooses one of them.
-        first = _FIRST_RECIPE if Path("configs", f"{_FIRST_RECIPE}.yaml").is_file() else ""
+        # In a project with configs of its own, the user chooses one of them.
+        first = _DEMO_CONFIG if Path("configs", f"{_DEMO_CONFIG}.yaml").is_file() else ""
         GrubricsApp(runs_root(runs), config or first, loaded=loaded).run()
         return
     if read_only:
-        raise UsageError("--read-only is about the screen, and this is no terminal")
+        raise UsageError("--read-only needs a terminal")
     from grubrics_tui.commands.launch import launch
 
-    launch(config or _FIRST_RECIPE, wait=True, runs=runs)
+    launch(config or _DEMO_CONFIG, wait=True, runs=runs)
 
 
 def main() -> None:
-    """Entry point of the console script: a person's mistake is one line and exit code 2."""
+    """Entry point of the console script: invalid input is one line on stderr and exit code 2."""
     sys.exit(guarded(_run))
 
 
 def _run() -> int:
     for complaint in load_env_file(os.environ):
         say(f"warning: {complaint}", to=sys.stderr)
-    atexit.register(gc.freeze)  # What is left then goes with the process: nothing to collect.
+    atexit.register(gc.freeze)  # The process ends: do not collect garbage.
     app()
     return 0

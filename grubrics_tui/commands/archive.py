@@ -16,42 +16,43 @@ from grubrics_tui.commands.shared.trust import require_trust
 
 
 def archive(
-    run: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or starts of them")
-    ],
-    undo: Annotated[bool, typer.Option("--undo", help="Bring them back into the list")] = False,
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run IDs or unique prefixes")],
+    undo: Annotated[bool, typer.Option("--undo", help="Restore archived runs to the list")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move ended runs out of the list, into .archive in the runs folder; nothing is lost."""
+    """Archive ended runs, or restore them with --undo.
+
+    Moves their directories to .archive in the directory of runs; deletes nothing.
+    """
     from engine.supervise import housekeeping
     from engine.supervise.ray_job import has_open_jobs
 
     root = runs_root(runs)
-    found = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
-    for one in found:
-        require_trust(one, trust, executes=has_open_jobs(one))
+    ended = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
+    for each in ended:
+        require_trust(each, trust, executes=has_open_jobs(each))
     if not undo:
-        for one in found:
-            housekeeping.require_settled(one)
+        for each in ended:
+            housekeeping.require_settled(each)
     move = housekeeping.unarchive if undo else housekeeping.archive
-    moved = [move(one) for one in found]
-    verb = "brought back" if undo else "archived"
-    text = "\n".join(f"{verb} {one.id}  {one.path}" for one in moved)
-    answer({"runs": [{"id": one.id, "dir": str(one.path)} for one in moved]}, text, as_json)
+    moved = [move(each) for each in ended]
+    verb = "restored" if undo else "archived"
+    text = "\n".join(f"{verb} {each.id}  {each.path}" for each in moved)
+    answer({"runs": [{"id": each.id, "dir": str(each.path)} for each in moved]}, text, as_json)
 
 
 def _archived(root: Path, name: str) -> RunDir:
-    """UsageError that says of a run in the list that it is there."""
+    """Return the archived run. UsageError if it is not archived, or there is none."""
     try:
         return find_run(archive_root(root), name)
     except UsageError as error:
-        if listed := [one for one in run_ids(root) if name and one.startswith(name)]:
-            raise UsageError(f"run '{listed[0]}' is not archived: it is in the list") from error
+        if listed := [run_id for run_id in run_ids(root) if name and run_id.startswith(name)]:
+            raise UsageError(f"run '{listed[0]}' is not archived") from error
         if not run_ids(archive_root(root)):
-            raise UsageError(f"run '{name}': no run is archived") from error
-        raise UsageError(f"the archive: {error}") from error
+            raise UsageError(f"run '{name}' is not archived: the archive is empty") from error
+        raise UsageError(f"in the archive: {error}") from error
 
 
 COMMAND = Command(archive, Task.KEEP)

@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 
 
 _NARROWEST = 20
-"""Cells that the messages of the checklist get in any terminal."""
+"""Columns for the messages of the checks in the narrowest terminal."""
 
 
 def check(
     config: ConfigArgument,
     overrides: OverridesArgument = None,
-    tests: Annotated[bool, typer.Option(help="Run the quick tests too")] = False,
+    tests: Annotated[bool, typer.Option(help="Also run the project's quick tests")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer the pre-launch checklist. Exit code 1 when a check fails."""
+    """Run the preflight checks for a config.
+
+    Exits with 1 if a check fails.
+    """
     from engine.preflight.checklist import run_checks
     from engine.recipe.recipe import load_recipe
 
@@ -56,10 +59,10 @@ def check(
 
 
 def check_lines(check: Check, width: int | None) -> list[str]:
-    """An answer of the checklist: one line, or on a terminal lines of at most ``width`` cells.
+    """Return a check as one line, or on a terminal as lines of at most ``width`` columns.
 
-    They are broken between words. A fix has a line of its own, which is never broken: commands
-    are copied from it.
+    Lines break between words. The fix has its own line, which never breaks, so that a command can
+    be copied from it.
     """
     head = f"{check.status:<4}  {check.id:<12} "
     if width is None:

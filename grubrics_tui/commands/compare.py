@@ -24,32 +24,34 @@ _WIDEST = 44
 
 def compare(
     run: Annotated[
-        list[str], typer.Argument(metavar="RUN RUN...", help="Two to eight ids, or starts of them")
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="Two to eight run IDs or unique prefixes"),
     ],
     equal_steps: Annotated[
-        bool, typer.Option("--equal-steps", help="Compare at the last step that all of them have")
+        bool, typer.Option("--equal-steps", help="Compare at the last step all runs have reached")
     ] = False,
     baseline: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Deltas are to this run [default: the first]")
+        str | None, typer.Option(metavar="RUN", help="Baseline for deltas (default: the first run)")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Print this metric step by step as well")
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="Also print this metric per step; may be repeated"),
     ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show runs side by side: how they did, and what differs in config and environment."""
+    """Compare 2-8 runs: results, config and environment differences."""
     from engine.reports.compare import Comparer, at_equal_steps, check_choice
     from engine.reports.run_record import RunRecord
 
     root = runs_root(runs)
     chosen = [find_run(root, name) for name in run]
     check_choice(chosen)
-    base = _place(root_run=None if baseline is None else find_run(root, baseline), among=chosen)
-    records = [RunRecord.read(one) for one in chosen]
+    base = 0 if baseline is None else _index_of(find_run(root, baseline), chosen)
+    records = [RunRecord.read(each) for each in chosen]
     found = Comparer(records).compare(base, equal_steps=equal_steps)
     if equal_steps and found.common is None:
-        raise UsageError("the runs have no step in common; compare them without --equal-steps")
+        raise UsageError("the runs have no common step. Compare them without --equal-steps")
     curves = {name: at_equal_steps(records, name) for name in metric or ()}
     if as_json:
         print_json({**found.to_json(), "series": curves})
@@ -65,13 +67,11 @@ def compare(
     say("\n".join(line for part in parts for line in part))
 
 
-def _place(root_run: RunDir | None, among: Sequence[RunDir]) -> int:
-    ids = [run.id for run in among]
-    if root_run is None:
-        return 0
-    if root_run.id not in ids:
-        raise UsageError(f"baseline '{root_run.id}' is not among the compared runs")
-    return ids.index(root_run.id)
+def _index_of(baseline: RunDir, chosen: Sequence[RunDir]) -> int:
+    ids = [run.id for run in chosen]
+    if baseline.id not in ids:
+        raise UsageError(f"baseline '{baseline.id}' is not among the compared runs")
+    return ids.index(baseline.id)
 
 
 def _scale(found: Comparison) -> Iterable[str]:
@@ -91,54 +91,53 @@ def _kinds(found: Comparison) -> Iterable[str]:
 def _summary(found: Comparison) -> Iterable[str]:
     from grubrics_tui.drawing.comparison import told, told_delta
 
-    ends = "each run to its own end" if found.until is None else f"up to step {found.until}"
+    ends = "each run at its last step" if found.until is None else f"up to step {found.until}"
     rows = [["", *found.ids]]
     for row in found.summary:
         best, cells = row.best(), []
-        for place, delta in enumerate(row.deltas(found.baseline)):
-            step = row.steps[place]
+        for index, delta in enumerate(row.deltas(found.baseline)):
+            step = row.steps[index]
             parts = [
-                told(row.values[place], row.unit) + (" *" if place in best else ""),
-                "" if delta is None or place == found.baseline else told_delta(delta, row.unit),
+                told(row.values[index], row.unit) + (" *" if index in best else ""),
+                "" if delta is None or index == found.baseline else told_delta(delta, row.unit),
                 "" if step is None else f"at {step}",
             ]
             cells.append("  ".join(filter(None, parts)))
         rows.append([row.name, *cells])
-    told_base = f"deltas to {found.ids[found.baseline]}"
-    return [f"how they did ({ends}; * best; {told_base})", *_aligned(rows)]
+    return [f"Results ({ends}; * best; deltas to {found.ids[found.baseline]})", *_aligned(rows)]
 
 
 def _no_effect(found: Comparison) -> Iterable[str]:
-    """An ablation that changed nothing."""
+    """Yield the findings of runs that differ in config and not in their metrics."""
     for same in found.no_effect:
-        ids, one = f"{found.ids[found.baseline]} and {same.run}", same.finding
-        yield f"\n{str(one.severity).upper()}: {ids}: {one.title}  [{one.id}]"
-        yield f"  {one.cause}"
-        yield from (f"  try: {cure.title}" for cure in one.remedies)
+        ids, finding = f"{found.ids[found.baseline]} and {same.run}", same.finding
+        yield f"\n{str(finding.severity).upper()}: {ids}: {finding.title}  [{finding.id}]"
+        yield f"  {finding.cause}"
+        yield from (f"  advice: {remedy.title}" for remedy in finding.remedies)
 
 
 def _differences(found: Comparison) -> Iterable[str]:
     from engine.reports.differences import SHELL
 
-    ran_on = [one for one in found.environment if one.section != SHELL]
-    for title, group in (("config", found.config), ("environment", ran_on)):
+    relevant = [each for each in found.environment if each.section != SHELL]
+    for title, group in (("config", found.config), ("environment", relevant)):
         if not group:
-            yield f"\n{title}: the same"
+            yield f"\n{title}: no differences"
             continue
         yield f"\n{title}"
-        names = [one.name for one in group]
+        names = [difference.name for difference in group]
         yield from _aligned(
-            [["", *found.ids], *([n, *_cells(one)] for n, one in zip(names, group, strict=True))]
+            [["", *found.ids], *([n, *_cells(each)] for n, each in zip(names, group, strict=True))]
         )
-    if folded := len(found.environment) - len(ran_on):
+    if folded := len(found.environment) - len(relevant):
         count = f"{folded} difference{'' if folded == 1 else 's'}"
-        yield f"\nshell: {count} that cannot change training; --json has them"
+        yield f"\nshell: {count} without effect on training (see --json)"
 
 
-def _cells(one: Difference) -> Iterable[str]:
+def _cells(difference: Difference) -> Iterable[str]:
     from engine.reports.differences import short_text
 
-    for cell in one.cells:
+    for cell in difference.cells:
         if cell is None:
             yield "–"
         else:

@@ -22,36 +22,43 @@ ORIGINS = ("default", "file", "cli", "environment", "implied")
 
 
 def config(
-    name: Annotated[str, typer.Argument(metavar="CONFIG|RUN", help="A recipe, or the id of a run")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="CONFIG|RUN", help="Config (name in configs/ or path), or run ID"),
+    ],
     overrides: OverridesArgument = None,
     unused: Annotated[
-        bool, typer.Option("--unused", help="Only values that were set and that nothing reads")
+        bool, typer.Option("--unused", help="Only values that are set but have no effect")
     ] = False,
     origin: Annotated[
-        str | None, typer.Option(metavar="|".join(ORIGINS), help="Only values of this origin")
+        str | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Only values of this origin: default, file, cli, environment or implied",
+        ),
     ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print every effective value and where it came from; --unused tells which have no effect."""
+    """Print the values of a config or run with their origins."""
     if origin is not None and origin not in ORIGINS:
-        raise UsageError(f"--origin {origin}: origins are {', '.join(ORIGINS)}")
+        raise UsageError(f"unknown --origin '{origin}'; origins are {', '.join(ORIGINS)}")
     recipe, values = _read(name, overrides or [], runs_root(runs))
     if unused:
-        _tell_unused(recipe, origin, as_json)
+        _print_unused(recipe, origin, as_json)
         return
-    shown = {key: one for key, one in values.items() if origin in (None, one["origin"])}
+    shown = {key: entry for key, entry in values.items() if origin in (None, entry["origin"])}
     if as_json:
         print_json({"kind": recipe.kind.name, "values": shown})
         return
-    for key, one in shown.items():
-        say(f"{one['origin']:<11} {key}={_text(one['value'])}")
+    for key, entry in shown.items():
+        say(f"{entry['origin']:<11} {key}={_text(entry['value'])}")
 
 
 def _read(
     name: str, overrides: list[str], root: Path
 ) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
-    """A recipe with its values as a launch from here would have them; of a run those it had."""
+    """Return a config with the values of a launch from here, or a run's with those it had."""
     from engine.recipe.frozen import config_of
     from engine.recipe.recipe import find_config, load_recipe
 
@@ -62,7 +69,7 @@ def _read(
         if run is None:
             raise error
         if overrides:
-            raise UsageError(f"run '{run.id}' has its values already; give a recipe") from None
+            raise UsageError(f"overrides apply to a config; '{run.id}' is a run") from None
         return _launched(run)
     recipe = load_recipe(name, overrides)
     return recipe, config_of(recipe, root / "RUN" / "attempt_1")
@@ -76,44 +83,44 @@ def _run(name: str, root: Path) -> RunDir | None:
 
 
 def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
-    """What the manifest holds, and a recipe of it with the origins that it names."""
+    """Return the config of a run with the values and origins of its manifest."""
     from dataclasses import replace
 
     from engine.recipe.recipe import load_recipe
 
     known = run.read_manifest().get("config", {})
     if not known:
-        raise UsageError(f"{run.manifest}: holds no configuration")
+        raise UsageError(f"{run.manifest} has no config values")
     recipe = load_recipe(str(run.recipe), (), {})
     origins = {
-        key: known[key]["origin"] if recipe.is_chosen(key) and key in known else kept
-        for key, kept in recipe.origins.items()
+        key: known[key]["origin"] if recipe.is_chosen(key) and key in known else default
+        for key, default in recipe.origins.items()
     }
     return replace(recipe, origins=origins), known
 
 
-def _tell_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
+def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
     from engine.recipe.unread import switched_off, unread
 
-    found = [one for one in unread(recipe) if origin in (None, one.origin)]
+    unused = [value for value in unread(recipe) if origin in (None, value.origin)]
     silenced = [value for value in switched_off(recipe) if origin in (None, value.origin)]
     if as_json:
         print_json(
             {
                 "kind": recipe.kind.name,
-                "unused": [one.to_json() for one in found],
+                "unused": [value.to_json() for value in unused],
                 "switched_off": [value.to_json() for value in silenced],
             }
         )
         return
-    for one in found:
-        way = f"  [{one.instead}]" if one.instead else ""
-        say(f"{one.origin:<11} {one.key}={_text(one.value)}  {one.reason}{way}")
-    if not found:
-        say("every value that was set has an effect")
+    for value in unused:
+        fix = f"  [{value.instead}]" if value.instead else ""
+        say(f"{value.origin:<11} {value.key}={_text(value.value)}  {value.reason}{fix}")
+    if not unused:
+        say("all values that are set have an effect")
     if silenced:
         names = ", ".join(value.key for value in silenced)
-        say(f"switched off by an override, with effect in the file alone: {names}")
+        say(f"without effect because of an override: {names}")
 
 
 def _text(value: Any) -> str:

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 
 def delete(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Whole ids of runs")],
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Full run IDs, no prefixes")],
     checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Delete checkpoints too that no other run uses")
+        bool, typer.Option("--checkpoints", help="Also delete checkpoints that no other run uses")
     ] = False,
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Delete runs of the archive")
-    ] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Delete archived runs")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what deleting ended runs would free, and delete them after a yes."""
+    """Delete ended runs after showing the space this frees.
+
+    Asks for confirmation; without a terminal or with --json, deletes only with --yes.
+    """
     from engine.supervise import housekeeping
     from engine.supervise.ray_job import has_open_jobs
 
@@ -39,34 +40,40 @@ def delete(
     source = archive_root(root) if archived else root
     housekeeping.finish_deletions(root)
     exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
-    for one in exact:
-        require_trust(one, trust, executes=has_open_jobs(one))
-    plans = [housekeeping.plan_deletion(one, root) for one in exact]
+    for each in exact:
+        require_trust(each, trust, executes=has_open_jobs(each))
+    plans = [housekeeping.plan_deletion(each, root) for each in exact]
     if checkpoints and (kept := next((p for p in plans if p.checkpoints.kept_because), None)):
         own = kept.checkpoints
-        raise UsageError(f"{own.folder}: not deleted with '{kept.run.id}': {own.kept_because}")
+        raise UsageError(
+            f"{own.folder} cannot be deleted with run '{kept.run.id}': {own.kept_because}"
+        )
     total = sum(_freed(plan, checkpoints) for plan in plans)
-    lines = [*(_line(plan, checkpoints) for plan in plans), f"in all {memory(total)}"]
+    lines = [*(_line(plan, checkpoints) for plan in plans), f"total {memory(total)}"]
     if not as_json:
         say("\n".join(lines))
-    go_on = yes or (not as_json and _agreed(len(plans)))
-    freed = sum(housekeeping.delete(p, checkpoints=checkpoints) for p in plans) if go_on else 0
+    is_confirmed = yes or (not as_json and _agreed(len(plans)))
+    freed = (
+        sum(housekeeping.delete(p, checkpoints=checkpoints) for p in plans) if is_confirmed else 0
+    )
     shown = {
         "deletions": [plan.to_json() for plan in plans],
-        "deleted": [plan.run.id for plan in plans] if go_on else [],
+        "deleted": [plan.run.id for plan in plans] if is_confirmed else [],
         "freed_bytes": freed,
     }
-    told = f"deleted, {memory(freed)} freed" if go_on else "nothing was deleted; --yes deletes"
-    answer(shown, told, as_json)
-    raise typer.Exit(0 if go_on else 1)
+    text = "nothing was deleted. To delete without a question: --yes"
+    if is_confirmed:
+        text = f"deleted, {memory(freed)} freed"
+    answer(shown, text, as_json)
+    raise typer.Exit(0 if is_confirmed else 1)
 
 
 def _agreed(count: int) -> bool:
-    """A person's yes; nobody's is a no."""
+    """Ask on the terminal; False without one."""
     if not on_terminal():
         return False
     what = "this run" if count == 1 else f"these {count} runs"
-    return input(f"Delete {what} for good? [y/N] ").strip().lower() in ("y", "yes")
+    return input(f"Permanently delete {what}? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _freed(plan: Deletion, checkpoints: bool) -> int:
@@ -77,10 +84,10 @@ def _line(plan: Deletion, checkpoints: bool) -> str:
     own = plan.checkpoints
     text = f"{plan.run.id:<36} files {memory(plan.files_bytes)}"
     if own.moved:
-        return f"{text}   its checkpoints stay: a later run moved them to {own.moved}"
+        return f"{text}   checkpoints are kept: a later run moved them to {own.moved}"
     if not own.bytes:
-        return f"{text}   no checkpoints of its own"
-    fate = "" if checkpoints else f" (stay: {own.kept_because or '--checkpoints deletes them'})"
+        return f"{text}   no checkpoints"
+    fate = "" if checkpoints else f" (kept: {own.kept_because or 'delete them with --checkpoints'})"
     return f"{text}   checkpoints {memory(own.bytes)} in {own.folder}{fate}"
 
 

@@ -22,34 +22,42 @@ if TYPE_CHECKING:
     from engine.findings.finding import Finding, Remedy
 
 
-_NOTHING = "Nothing that the doctor knows is wrong"
+_NO_FINDINGS = "No known problems found"
 
 
 def diagnose(
-    source: Annotated[list[str], typer.Argument(metavar="RUN|FILE...", help="Runs, or log files")],
+    source: Annotated[
+        list[str], typer.Argument(metavar="RUN|FILE...", help="Run IDs or prefixes, or log files")
+    ],
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Name what went wrong, why, and what to change. Exit code 1 when there are findings."""
-    diagnoses = [_diagnosis(name, runs) for name in source]
+    """Diagnose runs or log files: root cause, evidence, fixes.
+
+    Exits with 1 if there is a finding above info, with 2 if a file is unreadable.
+    """
+    diagnoses = [_diagnose(name, runs) for name in source]
     if len(source) == 1 and diagnoses[0].unusable:
         raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
+    findings = [(finding, each.choices) for each in diagnoses for finding in each.findings]
     if as_json:
-        found = [finding_json(one, each.choices) for each in diagnoses for one in each.findings]
-        print_json({"findings": found})
+        print_json({"findings": [finding_json(*finding) for finding in findings]})
     else:
-        told = [line for each in diagnoses for line in _told(each, of_many=len(source) > 1)]
-        say("\n".join(told) or f"{_NOTHING} here.\nread: {diagnoses[0].read}")
-    if any(one.severity.is_alarm for each in diagnoses for one in each.findings):
+        lines = [line for each in diagnoses for line in _lines(each, of_many=len(source) > 1)]
+        say("\n".join(lines) or f"{_NO_FINDINGS}.\nread: {diagnoses[0].read}")
+    if any(finding.severity.is_alarm for finding, _ in findings):
         raise typer.Exit(1)
-    raise typer.Exit(2 if any(one.unusable for one in diagnoses) else 0)
+    raise typer.Exit(2 if any(each.unusable for each in diagnoses) else 0)
 
 
 @dataclass(frozen=True)
 class _Diagnosis:
-    """``choices`` are the remedies that ``remedy`` takes, in the order of their numbers; none of a
-    log, which has no recipe. Where nothing was found, ``read`` is what was looked at, or
-    ``unusable`` why that says nothing."""
+    """The findings of a run or log file.
+
+    ``choices`` are the fixes that ``fix`` can apply, in the order of their numbers; a log has none,
+    because it has no config. Without findings, ``read`` describes what was read, or ``unusable``
+    why it cannot be diagnosed.
+    """
 
     name: str
     findings: Sequence[Finding]
@@ -59,45 +67,45 @@ class _Diagnosis:
     unusable: str = ""
 
 
-def _diagnosis(name: str, runs: str | None) -> _Diagnosis:
+def _diagnose(name: str, runs: str | None) -> _Diagnosis:
     from engine.doctor.diagnose import diagnose_file, diagnose_run
     from engine.findings.finding import launchable
 
     run, path = _run(name, runs), Path(name)
     if run is not None:
-        found = diagnose_run(run)
-        read = "" if found else read_report.of_run(run)
-        return _Diagnosis(name, found, launchable(found), _applying(run), read)
-    if found := diagnose_file(path):
-        return _Diagnosis(name, found)
+        findings = diagnose_run(run)
+        read = "" if findings else read_report.of_run(run)
+        return _Diagnosis(name, findings, launchable(findings), _fix_command(run), read)
+    if findings := diagnose_file(path):
+        return _Diagnosis(name, findings)
     if reason := read_report.unusable(path):
         return _Diagnosis(name, (), unusable=reason)
     return _Diagnosis(name, (), read=read_report.of_path(path))
 
 
-def _applying(run: RunDir) -> str:
-    """The command that launches the run again with a remedy, as typed here."""
+def _fix_command(run: RunDir) -> str:
+    """Return the command that applies a fix to the run, as typed in this directory."""
     folder = run.path.parent
     elsewhere = folder.resolve() != runs_root(None).resolve()
-    words = ["grubrics-tui", "remedy", run.id, *(("--runs", str(folder)) if elsewhere else ())]
+    words = ["grubrics-tui", "fix", run.id, *(("--runs", str(folder)) if elsewhere else ())]
     return f"{shlex.join(words)} --number N"
 
 
-def _told(one: _Diagnosis, *, of_many: bool) -> Iterator[str]:
-    """The diagnosis as a person reads it; of many, each below its name."""
-    lines = list(finding_lines(one.findings, one.choices))
+def _lines(diagnosis: _Diagnosis, *, of_many: bool) -> Iterator[str]:
+    """Yield the lines of a diagnosis; of many, below the name of the source."""
+    lines = list(finding_lines(diagnosis.findings, diagnosis.choices))
     if of_many:
-        nothing = one.unusable or f"{_NOTHING[0].lower()}{_NOTHING[1:]} ({one.read})"
-        yield f"== {one.name}" if lines else f"== {one.name}: {nothing}"
+        none = diagnosis.unusable or f"{_NO_FINDINGS.lower()} ({diagnosis.read})"
+        yield f"== {diagnosis.name}" if lines else f"== {diagnosis.name}: {none}"
     yield from lines
-    if one.choices:
-        yield f"\napply: {one.apply}   (N: the number after try)"
+    if diagnosis.choices:
+        yield f"\napply a fix: {diagnosis.apply}"
     if of_many:
         yield ""
 
 
 def _run(name: str, runs: str | None) -> RunDir | None:
-    """The run of that id; None for a path that exists and is no run."""
+    """Return the run with this ID or directory; None for any other path that exists."""
     path = Path(name)
     if path.is_dir() and (path / "manifest.json").is_file():
         return RunDir(path)

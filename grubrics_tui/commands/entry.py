@@ -16,17 +16,28 @@ from grubrics_tui.commands.shared.trust import require_trust
 
 def entry(
     run: RunArgument,
-    append: Annotated[bool, typer.Option("--append", help="Append it to the log file")] = False,
-    title: Annotated[str | None, typer.Option(help="Title of the entry")] = None,
-    question: Annotated[str | None, typer.Option(help="Research question it attacks")] = None,
-    observations: Annotated[str | None, typer.Option(help="What was observed")] = None,
-    decision: Annotated[str | None, typer.Option(help="What was decided")] = None,
-    file: Annotated[Path, typer.Option(help="Log file")] = Path("docs/experiment-log.md"),
+    append: Annotated[bool, typer.Option("--append", help="Append the entry to the file")] = False,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Title (default: drafted from the run)")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Research question that the run addresses")
+    ] = None,
+    observations: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Observations (default: drafted from the run)"),
+    ] = None,
+    decision: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Decision for the next run")
+    ] = None,
+    file: Annotated[
+        Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
+    ] = Path("docs/experiment-log.md"),
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft a run's experiment-log entry from its files; --append writes it."""
+    """Draft a run's experiment-log entry; --append saves it."""
     import dataclasses
 
     from engine.reports.experiment_log import append_entry, draft_entry, render

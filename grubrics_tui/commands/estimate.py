@@ -33,15 +33,23 @@ def estimate(
     overrides: OverridesArgument = None,
     gpu_memory: Annotated[
         str | None,
-        typer.Option("--gpu-memory", metavar="GIB", help="Memory of one GPU [default: here]"),
+        typer.Option(
+            "--gpu-memory",
+            metavar="GIB",
+            help="Memory of one GPU in GiB (default: smallest GPU of this host)",
+        ),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(help="Number of GPUs, in place of the config's")
+        int | None,
+        typer.Option(metavar="N", help="Estimate for this many GPUs (default: as in the config)"),
     ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a run will need: memory, disk, judge, hours. Exit code 1 when it does not fit."""
+    """Estimate memory, disk, judge calls and duration of a run.
+
+    Exits with 1 if the run does not fit.
+    """
     from engine.estimate.report import estimate as estimated
 
     card, root, changed = _bytes(gpu_memory), runs_root(runs), list(overrides or [])
@@ -49,17 +57,17 @@ def estimate(
     if gpus is not None:
         key = recipe.kind.gpus_key
         if gpus < 1:
-            raise UsageError(f"--gpus {gpus}: at least 1")
+            raise UsageError(f"--gpus {gpus}: must be at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
     found = estimated(recipe, os.environ, root, card)
     _refuse_targets(found, recipe)
-    told = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
-    answer(told, "\n".join(_lines(found, recipe)), as_json)
+    value = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
+    answer(value, "\n".join(_lines(found, recipe)), as_json)
     raise typer.Exit(1 if found.fits is False else 0)
 
 
 def _refuse_targets(found: Estimate, recipe: Recipe) -> None:
-    """UsageError for LoRA targets that the model does not have: there is nothing to count."""
+    """Raise UsageError if LoRA targets name modules that the model does not have."""
     from engine.preflight.limits import check_targets
 
     shape = None if found.sizes is None else found.sizes.shape
@@ -68,7 +76,7 @@ def _refuse_targets(found: Estimate, recipe: Recipe) -> None:
 
 
 def _bytes(gib: str | None) -> int | None:
-    """Of GiB as typed; UsageError for what no GPU has."""
+    """Parse GiB; UsageError for a size that no GPU has."""
     from engine.estimate.breakdown import GIB
 
     if gib is None:
@@ -78,13 +86,13 @@ def _bytes(gib: str | None) -> int | None:
     except ValueError:
         number = 0.0
     if not 0 < number < 10_000:
-        raise UsageError(f"--gpu-memory {gib}: a bare number of GiB of one GPU, such as 80")
+        raise UsageError(f"--gpu-memory {gib}: must be the GiB of one GPU, e.g. 80")
     return int(number * GIB)
 
 
 def _lines(found: Estimate, recipe: Recipe) -> Iterator[str]:
     if found.sizes is None:
-        yield "memory: the model's dimensions are not known; they are in its folder's config.json"
+        yield "memory: unknown; the model's directory has no config.json with dimensions"
     else:
         yield from _memory(found, found.sizes, recipe)
         yield from _disk(found.sizes)
@@ -102,30 +110,30 @@ def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
         where = "the CPU" if found.device == "cpu" else where
         yield from _parts(f"{phase.name}, on {where}", phase)
     yield ""
-    yield from _parts("host memory of a node, beyond Python's and Ray's own", sizes.memory.host)
+    yield from _parts("host memory per node, without that of Python and Ray", sizes.memory.host)
     yield f"\n{_verdict(found, sizes)}"
     peak = sizes.memory.peak
     if found.gpu_bytes is not None and peak.total > found.gpu_bytes:
-        yield f"what lowers '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
+        yield f"to lower '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
     if sizes.cache is not None:
         yield (
-            f"vLLM's cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
+            f"vLLM KV cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
             f"{sizes.cache.sequences:.0f} of the longest samples at once"
         )
     if not sizes.cache_suffices:
-        yield "that is less than the one sample of max_model_len that vLLM must have room for"
-        yield f"what helps: {', '.join(MORE_CACHE)}"
+        yield "too small: vLLM needs room for one sample of max_model_len tokens"
+        yield f"to enlarge it: {', '.join(MORE_CACHE)}"
 
 
 def _weights(sizes: Sizes) -> Iterator[str]:
-    """How many weights there are and, with LoRA, the adapters of each linear map."""
+    """Yield the number of parameters and, with LoRA, the adapters of each linear layer."""
     every, training = sizes.shape.weights, sizes.training
     if not training.rank:
-        yield f"model: {every:,} weights, all of them trained"
+        yield f"model: {every:,} parameters, full fine-tuning (no LoRA)"
         return
     share = training.trained / (every + training.trained)
     yield (
-        f"model: {every:,} weights, and {training.trained:,} of LoRA that are trained "
+        f"model: {every:,} parameters, plus {training.trained:,} trainable LoRA parameters "
         f"({share:.4%} of {every + training.trained:,})"
     )
     for part in training.adapters:
@@ -134,7 +142,7 @@ def _weights(sizes: Sizes) -> Iterator[str]:
 
 
 def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
-    """vLLM's share is one of a GPU whose size must be known."""
+    """Yield a remark if vLLM's memory is left out because the GPU's size is unknown."""
     rollout = sizes.training.rollout
     if found.device == "cpu" or found.gpu_bytes is not None or rollout is None:
         return
@@ -142,8 +150,8 @@ def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
         names = [phase.name for phase in sizes.memory.phases]
         stays = rollout.graphs or not rollout.sleeps
         lacking = ", ".join(names[:-1] if stays else names[:1])
-        why = "no GPU is visible here and --gpu-memory is not given"
-        yield f"{why}: without vLLM's part in {lacking}"
+        why = "no GPU found and --gpu-memory not set"
+        yield f"{why}: vLLM's memory is not included in {lacking}"
 
 
 def _verdict(found: Estimate, sizes: Sizes) -> str:
@@ -153,19 +161,17 @@ def _verdict(found: Estimate, sizes: Sizes) -> str:
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
     if found.device == "cpu":
-        return (
-            f"{text}; on a CPU all of it is host memory, of which there is {size(found.host_bytes)}"
-        )
+        return f"{text} of {size(found.host_bytes)} host memory (CPU run)"
     if found.gpu_bytes is None:
-        return f"{text} without vLLM's share; no GPU is visible here, so give --gpu-memory"
+        return f"{text} without vLLM's memory; set --gpu-memory, because no GPU was found"
     text = f"{text} of {size(found.gpu_bytes)}"
     if found.room == "at the limit":
         share = f"{peak.total / found.gpu_bytes:.0%} of the GPU"
-        return f"{text}: at the limit, {share}; fragmentation and NCCL's buffers are not counted"
+        return f"{text}: at the limit, {share}; fragmentation and NCCL buffers are not included"
     if found.room == "may not fit":
         return (
-            f"{text}: may not fit; it is an upper bound, as if every sample had the longest length "
-            f"allowed, and {size(certain(peak))} of it are certain"
+            f"{text}: may not fit; this is an upper bound with all samples at the maximum length, "
+            f"and at least {size(certain(peak))} are needed"
         )
     return f"{text}: {'fits' if found.fits else 'does NOT fit'}"
 
@@ -183,7 +189,7 @@ def _disk(sizes: Sizes) -> Iterator[str]:
 
     yield ""
     yield from _parts("checkpoint", sizes.checkpoint)
-    yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on the disk"
+    yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
 
 
 def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
@@ -192,26 +198,26 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
 
     use = found.judge
     if recipe.kind.has_rollouts and not asks_judge(recipe):
-        yield f"\njudge: none is asked; {scorer(recipe)}"
+        yield f"\njudge: not used; {scorer(recipe)}"
         return
     if use is None and recipe.kind.has_rollouts:
         lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
-        yield f"\njudge: not known, as {recipe.get('data.train_files')} {lacks}"
+        yield f"\njudge: unknown, because {recipe.get('data.train_files')} {lacks}"
         return
     if use is None:
-        yield "\njudge: none is asked in SFT"
+        yield "\njudge: not used (SFT)"
         return
     from engine.estimate.judge import SLOW_S
     from engine.preflight.judge import price
 
-    yield f"\njudge: {use.calls.step} calls a step, {use.limit} at once = {use.rounds} rounds"
+    yield f"\njudge: {use.calls.step} calls/step at concurrency {use.limit} = {use.rounds} rounds"
     if use.latency is None or use.least_step is None:
-        yield "  latency unknown: no earlier run asked this judge"
+        yield "  latency unknown: no earlier run used this judge"
     else:
         enough = use.concurrency_for(SLOW_S)
         least = f"{use.rounds} rounds x {seconds(use.latency)} = {seconds(use.least_step)}"
-        yield f"  {least} a step at least (run '{use.basis}')"
-        yield f"  a step within {SLOW_S:.0f} s needs {enough} at once (calls x latency / seconds)"
+        yield f"  {least} per step at least (run '{use.basis}')"
+        yield f"  {SLOW_S:.0f} s per step needs concurrency {enough} (calls x latency / seconds)"
     yield f"  {price(use)}"
 
 
@@ -220,7 +226,7 @@ def _duration(found: Estimate) -> Iterator[str]:
 
     took = found.duration
     if took.seconds is None or took.basis is None:
-        yield "\nduration: no basis; no earlier run of this recipe or size was measured here"
+        yield "\nduration: unknown; no earlier run of this config or size was found"
     else:
         yield f"\nduration: {took.steps} steps in {clock(took.seconds)}, from {took.basis}"
 
@@ -272,7 +278,7 @@ MORE_CACHE = (
     f"a higher {_ROLLOUT}.gpu_memory_utilization", f"a lower {_ROLLOUT}.max_model_len",
     f"{_ROLLOUT}.tensor_model_parallel_size",
 )  # fmt: skip
-"""What gives vLLM's cache room for more tokens, or asks it for fewer."""
+"""Changes that enlarge vLLM's KV cache, or the share of it that one sample needs."""
 
 
 _DYNAMIC = {
@@ -283,13 +289,13 @@ _DYNAMIC = {
         f"{_ACTOR}.use_dynamic_bsz", f"{_ACTOR}.ppo_max_token_len_per_gpu",
     ),
 }  # fmt: skip
-"""The switch that sizes a micro batch in tokens in place of samples, and the number of tokens."""
+"""Micro batch key -> the switch that counts tokens instead of samples, and the token limit."""
 
 _LOWERING = ByKind("estimate", grpo=_GRPO, sft=_SFT)
 
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
-    """What matters most comes first; switches that are on already are left out."""
+    """Return the config keys that lower the memory of a phase, the most effective first."""
     known = _LOWERING[recipe.kind][phase]
     keys = [key for name in known for key in _micro_batch(name, recipe)]
     return [key for key in keys if recipe.get(key) is not True]

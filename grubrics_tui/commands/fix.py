@@ -14,8 +14,7 @@ from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.changes import change_json, child_lines
-from grubrics_tui.drawing.changes import told as told_of
+from grubrics_tui.drawing.changes import change_json, child_lines, format_change
 
 if TYPE_CHECKING:
     from engine.findings.finding import Remedy
@@ -23,41 +22,48 @@ if TYPE_CHECKING:
 
 def fix(
     run: RunArgument,
-    number: Annotated[int, typer.Option(help="Which remedy, as diagnose numbers them")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change")] = False,
-    wait: Annotated[bool, typer.Option(help="Follow the new run to its end")] = False,
+    number: Annotated[
+        int, typer.Option(metavar="N", help="Number of the fix, as printed by diagnose")
+    ] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the changes; launch nothing")
+    ] = False,
+    wait: Annotated[bool, typer.Option(help="Print progress until the new run ends")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Launch the run again as its own child, with a remedy of its first curable finding.
+    """Relaunch a run with a suggested fix applied.
 
-    Everything the remedy touches moves with it. A run that still goes on is asked to stop.
+    Dependent values are adjusted too. A run that is still active is stopped once the new one is
+    queued. With --wait, exits with 1 if the new run does not finish.
     """
     from engine.launch.child import checked_child, launch_checked
 
-    sick = find_run(runs_root(runs), run)
-    require_run_code_trust(sick, trust)
-    chosen = _chosen(sick, number)
-    planned = checked_child(sick, chosen.changes)
-    told: dict[str, Any] = {
-        "parent": sick.id,
+    original = find_run(runs_root(runs), run)
+    require_run_code_trust(original, trust)
+    chosen = _chosen(original, number)
+    planned = checked_child(original, chosen.changes)
+    value: dict[str, Any] = {
+        "parent": original.id,
         "remedy": chosen.title,
-        "changes": [change_json(one) for one in planned.changes],
+        "changes": [change_json(change) for change in planned.changes],
         "checkpoint_dir": planned.weights,
-        "applied_before": [one.id for one in planned.before],
-        "warnings": [f"{one.id}: {one.message}" for one in planned.warnings],
+        "applied_before": [earlier.id for earlier in planned.before],
+        "warnings": [f"{check.id}: {check.message}" for check in planned.warnings],
     }
     if not as_json:
-        say("\n".join([chosen.title, *(f"  {told_of(one)}" for one in planned.changes)]))
+        say(
+            "\n".join([chosen.title, *(f"  {format_change(change)}" for change in planned.changes)])
+        )
         say("\n".join(child_lines(planned)))
     if dry_run:
-        answer({**told, "run": None}, "dry run: nothing was launched", as_json)
+        answer({**value, "run": None}, "dry run: nothing was launched", as_json)
         return
-    child = launch_checked(sick, planned)
+    child = launch_checked(original, planned)
     state = followed(child, as_json) if wait else observed_state(child)
     more = {"run": child.id, "dir": str(child.path), "state": state.state, "reason": state.reason}
-    answer({**told, **more}, f"{child.id}  {state.state}", as_json)
+    answer({**value, **more}, f"{child.id}  {state.state}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 
@@ -66,13 +72,16 @@ def _chosen(run: RunDir, number: int) -> Remedy:
     from engine.doctor.diagnose import diagnose_run
     from engine.findings.finding import launchable
 
-    found = launchable(diagnose_run(run))
-    if not found:
-        raise UsageError(f"run '{run.id}': no finding has a remedy that changes its recipe")
-    if not 1 <= number <= len(found):
-        listed = "; ".join(f"{place} {one.title}" for place, one in enumerate(found, start=1))
-        raise UsageError(f"--number {number}: the remedies of '{run.id}' are: {listed}")
-    return found[number - 1]
+    fixes = launchable(diagnose_run(run))
+    if not fixes:
+        raise UsageError(
+            f"run '{run.id}' has no fix that can be applied. For advice: "
+            f"grubrics-tui diagnose {run.id}"
+        )
+    if not 1 <= number <= len(fixes):
+        listed = "; ".join(f"{n} {remedy.title}" for n, remedy in enumerate(fixes, start=1))
+        raise UsageError(f"--number {number}: run '{run.id}' has these fixes: {listed}")
+    return fixes[number - 1]
 
 
 COMMAND = Command(fix, Task.DIAGNOSE, aliases=("remedy",))

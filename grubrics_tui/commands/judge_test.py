@@ -22,7 +22,7 @@ from grubrics_tui.commands.shared.options import (
     SourceArgument,
     TrustOption,
 )
-from grubrics_tui.commands.shared.output import answer, quiet
+from grubrics_tui.commands.shared.output import answer, judge_log_hidden
 from grubrics_tui.commands.shared.trust import (
     require_code_trust,
     require_config_trust,
@@ -41,30 +41,38 @@ def judge_test(
     source: SourceArgument,
     overrides: OverridesArgument = None,
     calls: Annotated[
-        int, typer.Option(help="So many more calls, in flight as in a run, to measure latency")
+        int, typer.Option(metavar="N", help="Calls of the latency test, at the run's concurrency")
     ] = 8,
     question: Annotated[
-        str, typer.Option(help="Ask this in place of the built-in question on diabetes")
+        str,
+        typer.Option(metavar="TEXT", help="Your question (default: a built-in one on diabetes)"),
     ] = "",
     answers: Annotated[
         list[str] | None,
-        typer.Option("--answer", help="An answer to it; several from the best to the worst"),
+        typer.Option(
+            "--answer", metavar="TEXT", help="Answer to your question; repeat it from best to worst"
+        ),
     ] = None,
     rubric: Annotated[
-        str, typer.Option(help="Its rubric, one item per line: 'Points: 2, Item: Mentions glucose'")
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Rubric for your question, one item per line: 'Points: 2, Item: Mentions glucose'",
+        ),
     ] = "",
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the judge once with a run's own settings, and then as a step would ask it.
+    """Test the judge: one call, then a latency test.
 
-    Exit code 1 when a call fails, or when its scores say nothing.
+    Uses the judge settings of the run or config. Exits with 1 if a call fails, or if the scores do
+    not tell a right answer from a wrong one.
     """
     from engine.doctor.judge_test import run_test
 
     if not 0 <= calls <= _MOST_CALLS:
-        raise UsageError(f"--calls {calls}: 0 to {_MOST_CALLS}")
+        raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
     own = _own_probe(question, answers or [], rubric)
     recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
     if run is not None:
@@ -72,13 +80,13 @@ def judge_test(
     else:
         require_config_trust(source, trust)
         require_code_trust(recipe, trust)
-    with quiet():
-        found = run_test(recipe, os.environ, calls, own)
+    with judge_log_hidden():
+        result = run_test(recipe, os.environ, calls, own)
     note = _moved(run) if run is not None else None
-    told = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
-    text = "\n".join([*_lines(found, own), *([f"note: {note}"] if note else [])])
-    answer({**told, **_json(found, own)}, text, as_json)
-    raise typer.Exit(1 if found.findings else 0)
+    head = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
+    text = "\n".join([*_lines(result, own), *([f"note: {note}"] if note else [])])
+    answer({**head, **_json(result, own)}, text, as_json)
+    raise typer.Exit(1 if result.findings else 0)
 
 
 def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
@@ -89,12 +97,12 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
     if len(missing) == len(given):
         return None
     if missing:
-        raise UsageError(f"{', '.join(missing)} missing: a question of your own needs all three")
+        raise UsageError(f"{', '.join(missing)} missing: your own question needs all three")
     return Probe(question, tuple(answers), rubric)
 
 
 def _moved(run: RunDir) -> str | None:
-    """A run's endpoint may have come from its environment, of which only this shell's is here."""
+    """Return a remark if variables that set the endpoint differ from those of the run's launch."""
     from engine.host.environment import environment_snapshot
     from engine.judge.providers import address_variables
 
@@ -102,7 +110,7 @@ def _moved(run: RunDir) -> str | None:
     here = environment_snapshot()["variables"]
     moved = [name for name in address_variables() if recorded.get(name) != here.get(name)]
     verb = "differs" if len(moved) == 1 else "differ"
-    return f"{' and '.join(moved)} {verb} from what the run was launched with" if moved else None
+    return f"{' and '.join(moved)} {verb} from the environment of the launch" if moved else None
 
 
 def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
@@ -113,7 +121,7 @@ def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
     model = f" {settings.model}" if asks_server(settings.provider) else ""
     yield f"judge: {settings.provider}{model}{where}"
     yield (
-        f"limits: {settings.max_concurrent} at once, {settings.timeout_s:g} s a call, "
+        f"limits: concurrency {settings.max_concurrent}, {settings.timeout_s:g} s per call, "
         f"{settings.max_tokens} tokens"
     )
     if found.trial is not None:
@@ -131,10 +139,10 @@ def _measured(trial: Trial, own: Probe | None) -> Iterator[str]:
         yield "one call: no scores"
         return
     scores = " and ".join(f"{score:.2f}" for score in first.scores)
-    scored = f"a right and a wrong answer get {scores}" if own is None else f"scores {scores}"
+    scored = f"right and wrong answer score {scores}" if own is None else f"scores {scores}"
     yield f"one call: {seconds(first.latency_s)}; {scored}"
     if trial.more:
-        made = f"{len(trial.more)} calls, {trial.at_once} at once: {seconds(trial.seconds)}"
+        made = f"{len(trial.more)} calls at concurrency {trial.at_once}: {seconds(trial.seconds)}"
         kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
         failed = f"; failed: {', '.join(kinds)}" if kinds else ""
         yield f"{made}{_latency(trial)}{failed}"
@@ -142,21 +150,21 @@ def _measured(trial: Trial, own: Probe | None) -> Iterator[str]:
 
 def _latency(trial: Trial) -> str:
     if trial.p50 is None or trial.p95 is None:
-        return "; none was answered"
+        return "; no replies"
     return f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
 
 
 def _advice(advice: Advice) -> str:
     step = (
-        f"a step has {advice.calls} calls of {seconds(advice.latency)}: with {advice.recommended} "
-        f"at once {seconds(advice.seconds)} at least"
+        f"a step makes {advice.calls} calls of {seconds(advice.latency)}: at concurrency "
+        f"{advice.recommended}, at least {seconds(advice.seconds)}"
     )
     change = f"judge.max_concurrent={advice.recommended}"
     if advice.allowed is not None:
-        return f"{step}; {change}, as the server let {advice.allowed} at once through"
+        return f"{step}; set {change}: the server accepts {advice.allowed} concurrent calls"
     if advice.recommended == advice.limit:
-        return f"{step}; {change} is enough"
-    return f"{step}; {change} in place of {advice.limit}, if the server takes it (--calls)"
+        return f"{step}; {change} is sufficient"
+    return f"{step}; raise {change} (now {advice.limit}) if the server allows it (try --calls)"
 
 
 def _json(found: JudgeTest, own: Probe | None) -> dict[str, Any]:

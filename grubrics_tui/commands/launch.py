@@ -34,24 +34,39 @@ if TYPE_CHECKING:
 def launch(
     config: ConfigArgument,
     overrides: OverridesArgument = None,
-    name: Annotated[str | None, typer.Option(help="Id of the run")] = None,
-    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be launched")] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="ID", help="Run ID (default: CONFIG-TIMESTAMP)")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Print the launch plan; launch nothing")] = False,
     after: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Start when RUN has finished; fail if RUN fails"),
+        typer.Option(
+            metavar="RUN",
+            help="Start after RUN finishes; fail without starting if RUN does not",
+        ),
     ] = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Wait for a turn: free GPUs; on a CPU no other run")
+        bool,
+        typer.Option(
+            "--queue",
+            help="Queue the run until enough GPUs are free (on CPU: until no other run is active)",
+        ),
     ] = False,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Train as a job on this Ray cluster")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Submit as a job to this Ray cluster, e.g. http://head:8265"
+        ),
     ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a recipe and launch it, detached. Refuses (exit code 2) what cannot work."""
+    """Launch a run in the background.
+
+    Exits with 2 if a preflight check fails. With --wait, exits with 1 if the run does not finish.
+    """
     from engine.launch.launcher import launch as start
     from engine.recipe.recipe import load_recipe
 
@@ -61,17 +76,21 @@ def launch(
     plan, cluster = _planned(recipe, root, name, after, queue, ray)
     if not as_json:
         _show_plan(plan, cluster)
-    warnings = [f"{one.id}: {one.message}" for one in _checked(plan, root, cluster)]
+    warnings = [f"{check.id}: {check.message}" for check in _checked(plan, root, cluster)]
     warn(warnings)
-    told = {"run": plan.run_id, "dir": str(plan.directory), "argv": list(plan.argv)}
-    told_more: dict[str, Any] = {**told, "warnings": warnings}
+    value: dict[str, Any] = {
+        "run": plan.run_id,
+        "dir": str(plan.directory),
+        "argv": list(plan.argv),
+        "warnings": warnings,
+    }
     if dry_run:
-        answer({**told_more, "state": None}, "dry run: nothing was launched", as_json)
+        answer({**value, "state": None}, "dry run: nothing was launched", as_json)
         return
     run = start(plan)
     state = followed(run, as_json) if wait else observed_state(run)
     now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
-    answer({**told_more, **now}, outcome(run, state), as_json)
+    answer({**value, **now}, outcome(run, state), as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 
@@ -79,28 +98,28 @@ def launch(
 def _planned(
     recipe: Recipe, root: Path, name: str | None, after: str | None, queue: bool, ray: str | None
 ) -> tuple[LaunchPlan, Cluster | None]:
-    """What would be launched, and the Ray cluster that would train it."""
+    """Return the launch plan, and the Ray cluster that would train."""
     from engine.launch.launcher import plan
     from engine.launch.queueing import ticket
     from engine.launch.ray_target import chosen_cluster
 
     cluster = chosen_cluster(ray, recipe)
-    place = ticket(recipe, root, after=after, turn=queue, env=_environment(cluster))
-    return plan(recipe, name, root, place, cluster.address if cluster else None), cluster
+    queued = ticket(recipe, root, after=after, turn=queue, env=_environment(cluster))
+    return plan(recipe, name, root, queued, cluster.address if cluster else None), cluster
 
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
-    """The checklist's warnings. UsageError for a launch that cannot work."""
+    """Return the warnings of the preflight checks. UsageError if a check fails."""
     from engine.launch.queueing import ahead
     from engine.preflight.checklist import require_launchable
 
-    place, env = plan.ticket, _environment(cluster)
-    before = ahead(place, root) if place else ()
-    return require_launchable(plan.recipe, root, ahead=before, waits=place is not None, env=env)
+    queued, env = plan.ticket, _environment(cluster)
+    before = ahead(queued, root) if queued else ()
+    return require_launchable(plan.recipe, root, ahead=before, waits=queued is not None, env=env)
 
 
 def _environment(cluster: Cluster | None) -> dict[str, str] | None:
-    """What the trainer will see; None: this process's own environment."""
+    """Return the environment of the trainer; None for this process's environment."""
     return {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
 
 

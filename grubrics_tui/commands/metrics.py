@@ -14,28 +14,30 @@ from grubrics_tui.text.terminal_text import clean_text
 
 
 def metrics(
-    run: Annotated[str, typer.Argument(metavar="RUN|PATH", help="A run's id, or a path")],
-    metrics: Annotated[
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|PATH", help="Run ID, or path to an external log")
+    ],
+    names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[METRIC...]", help="Names; omit them to list the names"),
+        typer.Argument(metavar="[METRIC...]", help="Metric names; omit to list the available ones"),
     ] = None,
     as_format: FormatOption = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print metrics of a run, or of what another trainer wrote, step by step."""
+    """Print metric values per step, of a run or an external log."""
     from engine.formats import series as source
 
-    steps = source.load_steps(run, runs_root(runs), metrics or (), as_format)
-    if not metrics:
-        names = source.names(steps)
-        answer({"names": names}, "\n".join(names), as_json)
+    steps = source.load_steps(run, runs_root(runs), names or (), as_format)
+    if not names:
+        known = source.names(steps)
+        answer({"names": known}, "\n".join(known), as_json)
         return
-    found = {name: source.series(steps, name) for name in metrics}
+    values = {name: source.series(steps, name) for name in names}
     if as_json:
-        print_json({"series": found})
+        print_json({"series": values})
         return
-    for name, points in found.items():
+    for name, points in values.items():
         for step, value in points:
             print(f"{clean_text(name)}\t{step}\t{'nan' if value is None else value}")
 

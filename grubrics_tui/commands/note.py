@@ -18,13 +18,13 @@ def note(
     run: RunArgument,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="[TEXT]", help="Omit it to print the note; '' removes it"),
+        typer.Argument(metavar="[TEXT]", help='Note text; omit to print it, "" to delete it'),
     ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a note on a run."""
+    """Write, delete or print the note of a run."""
     found = find_run(runs_root(runs), run)
     if text is not None:
         require_trust(found, trust)

@@ -13,22 +13,26 @@ from grubrics_tui.commands.shared.output import answer
 
 
 def queue(
-    go_on: Annotated[
-        bool, typer.Option("--release", help="Go on after two failures stopped the queue")
+    releases: Annotated[
+        bool,
+        typer.Option("--release", help="Release a queue that is held after two early failures"),
     ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the runs that wait, first in line first, and what each waits for."""
+    """List queued runs and what each one is waiting for."""
     from engine.supervise.queue import line_up
     from engine.supervise.queue_log import release
 
     root = runs_root(runs)
-    if go_on and line_up(root).held:
+    if releases and line_up(root).held:
         release(root)
     line = line_up(root)
-    rows = [f"{place:>3}  {one.id:<36} {one.phrase}" for place, one in enumerate(line.runs, 1)]
-    text = "\n".join(rows) if rows else "no run waits"
+    rows = [
+        f"{number:>3}  {queued.id:<36} {queued.phrase}"
+        for number, queued in enumerate(line.runs, 1)
+    ]
+    text = "\n".join(rows) if rows else "no queued runs"
     answer(line.to_json(), f"{text}\n{line.held}" if line.held else text, as_json)
 
 

@@ -15,13 +15,19 @@ from grubrics_tui.commands.shared.trust import require_trust
 
 def reap(
     yes: Annotated[
-        bool, typer.Option("--yes", help="Kill the processes and delete the Ray directories listed")
+        bool,
+        typer.Option(
+            "--yes", help="Kill the listed processes and delete the listed Ray directories"
+        ),
     ] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show processes and Ray directories that ended runs left behind; --yes ends exactly these."""
+    """List orphaned processes of ended runs; --yes kills them.
+
+    Also lists, and deletes with --yes, the Ray session directories of ended runs.
+    """
     from engine.supervise import private_ray
     from engine.supervise.reaper import leftovers
     from engine.supervise.reaper import reap as end
@@ -29,7 +35,7 @@ def reap(
     root = runs_root(runs)
     found = leftovers(root)
     if yes and trust:
-        for directory in {one.directory for one in found}:
+        for directory in {orphan.directory for orphan in found}:
             require_trust(RunDir(directory), trust)
     ended = end(found) if yes else []
     holding = private_ray.leftovers(root)
@@ -38,13 +44,15 @@ def reap(
         for attempt in holding:
             private_ray.remove(attempt)
     lines = [
-        f"{one.process.pid:>8}  {one.run:<36} {one.rss / 2**20:8.0f} MiB"
-        f"  gpu {one.gpu_bytes / 2**20:.0f} MiB  ports {list(one.ports)}  {one.reason}"
-        for one in found
-    ] + [f"          Ray's directory {directory}" for directory in directories]
-    verdict = f"ended {len(ended)}" if yes else f"{len(lines)} left behind; --yes ends them"
-    text = "\n".join([*lines, verdict]) if lines else "nothing is left behind"
-    value = {"leftovers": [one.to_json() for one in found], "ended": ended}
+        f"{orphan.process.pid:>8}  {orphan.run:<36} {orphan.rss / 2**20:8.0f} MiB"
+        f"  gpu {orphan.gpu_bytes / 2**20:.0f} MiB  ports {list(orphan.ports)}  {orphan.reason}"
+        for orphan in found
+    ] + [f"          Ray directory {directory}" for directory in directories]
+    summary = f"{len(lines)} orphans. Kill and delete them: grubrics-tui reap --yes"
+    if yes:
+        summary = f"killed {len(ended)} processes"
+    text = "\n".join([*lines, summary]) if lines else "no orphaned processes"
+    value = {"leftovers": [orphan.to_json() for orphan in found], "ended": ended}
     answer({**value, "directories": directories}, text, as_json)
 
 

@@ -11,7 +11,7 @@ import typer
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.finding_text import show_changes
+from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import (
     DryRunOption,
@@ -20,7 +20,7 @@ from grubrics_tui.commands.shared.options import (
     RunsOption,
     TrustOption,
 )
-from grubrics_tui.commands.shared.output import answer, quiet, say
+from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.drawing.changes import change_json
 from grubrics_tui.text.formats import fixed
@@ -37,21 +37,28 @@ def reproduce(
     run: RunArgument,
     dry_run: DryRunOption = False,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Follow it to its end, for the verdict")
+        bool, typer.Option("--wait/--no-wait", help="Wait for the small run and print the verdict")
     ] = True,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Rescore a step's recorded rollouts; do not train")
+    ] = False,
     recorded: Annotated[
-        bool, typer.Option("--recorded", help="Only score a step's recorded rollouts again")
+        bool, typer.Option("--recorded", hidden=True, help="Former name of --rescore")
     ] = False,
     step: Annotated[
-        int | None, typer.Option(help="Step whose data is used [default: the first that failed]")
+        int | None,
+        typer.Option(
+            metavar="STEP",
+            help="Step whose rows or rollouts to use (default: first failed step)",
+        ),
     ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a shrunken twin of a run: does it fail in small too?
+    """Relaunch a run at small scale to see if it fails again.
 
-    Exit code 1 when it does, 3 when it was stopped or lost and so says nothing.
+    Exits with 0 if the small run passes, 1 if it fails, 3 if it was stopped or lost (no verdict).
     """
     from engine.doctor.diagnose import diagnose_run
     from engine.launch.twin import launch_planned, twin_of
@@ -59,8 +66,8 @@ def reproduce(
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
-    if recorded:
-        reproduce_recorded(original, step, dry_run, as_json)
+    if rescore or recorded:
+        _rescore(original, step, dry_run, as_json)
         return
     twin = twin_of(original, step=step)
     causes = twin.causes(diagnose_run(original))
@@ -68,19 +75,19 @@ def reproduce(
         _show_twin(twin)
         if causes:
             say(f"\n{must_fail(causes)}")
-            say(f"  apply its remedy instead: grubrics-tui remedy {original.id} --number N")
-    told = {**_twin_json(twin), "causes": causes}
+            say(f"  apply its fix instead: grubrics-tui fix {original.id} --number N")
+    value = {**_twin_json(twin), "causes": causes}
     if dry_run:
-        answer({**told, "verdict": None}, "dry run: nothing was launched", as_json)
+        answer({**value, "verdict": None}, "dry run: nothing was launched", as_json)
         return
     small = launch_planned(twin)
     if not wait:
-        answer({**told, "verdict": None}, f"{small.id}  launched", as_json)
+        answer({**value, "verdict": None}, f"{small.id}  launched", as_json)
         return
     followed(small, as_json)
-    found = _verdict(original, small)
-    answer({**told, "verdict": found.to_json()}, f"verdict: {found.text}", as_json)
-    raise typer.Exit(found.exit_code)
+    verdict = _verdict(original, small)
+    answer({**value, "verdict": verdict.to_json()}, f"verdict: {verdict.text}", as_json)
+    raise typer.Exit(verdict.exit_code)
 
 
 def _verdict(original: RunDir, small: RunDir) -> Verdict:
@@ -97,12 +104,12 @@ def _verdict(original: RunDir, small: RunDir) -> Verdict:
 
 
 def _show_twin(twin: Twin) -> None:
-    show_changes("shrunk", twin.shrunk)
-    say("kept")
+    say_changes("reduced:", twin.shrunk)
+    say("unchanged:")
     for key, value in twin.kept.items():
         say(f"  {key}: {value}")
     if twin.rows is None:
-        say("rows: the run's own training file, from its beginning, with the same seed")
+        say("rows: the run's training file from the start, with the same seed")
     else:
         count = len(twin.rows.questions)
         say(f"rows: the {count} questions of step {twin.rows.step}, {twin.rows.why}")
@@ -116,7 +123,7 @@ def _twin_json(twin: Twin) -> dict[str, Any]:
         "run": twin.plan.run_id,
         "dir": str(twin.plan.directory),
         "parent": {"run": twin.run, "relation": "reproduction"},
-        "shrunk": [change_json(one) for one in twin.shrunk],
+        "shrunk": [change_json(change) for change in twin.shrunk],
         "kept": dict(twin.kept),
         "edited": twin.edited,
         "rows": None
@@ -128,15 +135,15 @@ def _twin_json(twin: Twin) -> dict[str, Any]:
 _MOST_LINES = 12
 
 
-def reproduce_recorded(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
-    """Score a step's rollouts again. Exit code 1 when rewards fail, or come out otherwise."""
+def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
+    """Rescore a step's rollouts. Exits with 1 if rewards fail or differ."""
     from engine.launch.recorded import recorded, replay
 
     plan = recorded(run, step)
     if not as_json:
         for line in _planned(plan):
             say(line)
-    told: dict[str, Any] = {
+    value: dict[str, Any] = {
         "run": plan.run,
         "step": plan.step,
         "why": plan.why,
@@ -145,12 +152,12 @@ def reproduce_recorded(run: RunDir, step: int | None, dry_run: bool, as_json: bo
         "edited": plan.edited,
     }
     if dry_run:
-        answer({**told, "replay": None}, "dry run: nothing was scored", as_json)
+        answer({**value, "replay": None}, "dry run: nothing was rescored", as_json)
         return
-    with quiet():
-        found = replay(plan, os.environ)
-    answer({**told, "replay": found.to_json()}, "\n".join(_lines(found)), as_json)
-    raise typer.Exit(0 if found.is_clean else 1)
+    with judge_log_hidden():
+        result = replay(plan, os.environ)
+    answer({**value, "replay": result.to_json()}, "\n".join(_lines(result)), as_json)
+    raise typer.Exit(0 if result.is_clean else 1)
 
 
 def _planned(plan: Recorded) -> Iterator[str]:
@@ -158,34 +165,34 @@ def _planned(plan: Recorded) -> Iterator[str]:
     yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {_by(plan.judge)}"
     if plan.edited:
         named = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
-        yield f"not what the run was launched with: {named}; scored with what is there now"
+        yield f"edited since the launch: {named}; scored with the present version"
     if plan.gone:
-        yield f"left out: {plan.gone} whose question is not in the training file any more"
+        yield f"skipped: {plan.gone} rollouts whose question is no longer in the training file"
 
 
 def _by(judge: JudgeSettings | None) -> str:
     from engine.judge.providers import asks_server
 
     if judge is None:
-        return "the recipe's reward function"
+        return "the config's reward function"
     is_server = asks_server(judge.provider)
     return f"{judge.provider} {judge.model}" if is_server else f"the {judge.provider} judge"
 
 
 def _lines(found: Replay) -> Iterator[str]:
-    telling = [one for one in found.rollouts if one.outcome != "same"]
-    for one in telling[:_MOST_LINES]:
-        yield clean_text(_line(one))
-    if len(telling) > _MOST_LINES:
-        yield f"  and {len(telling) - _MOST_LINES} more"
+    changed = [rollout for rollout in found.rollouts if rollout.outcome != "same"]
+    for rollout in changed[:_MOST_LINES]:
+        yield clean_text(_line(rollout))
+    if len(changed) > _MOST_LINES:
+        yield f"  and {len(changed) - _MOST_LINES} more"
     yield f"verdict: {found.text}"
 
 
-def _line(one: Again) -> str:
-    then = f"failed ({one.failed_then})" if one.failed_then else fixed(one.then)
-    now = f"failed ({one.failed})" if one.failed else fixed(one.now)
-    by = f"  by {one.moved}" if one.moved else ""
-    return f"  {one.question_id} rollout {one.rollout}: {then} -> {now}{by}"
+def _line(again: Again) -> str:
+    then = f"failed ({again.failed_then})" if again.failed_then else fixed(again.then)
+    now = f"failed ({again.failed})" if again.failed else fixed(again.now)
+    by = f"  by {again.moved}" if again.moved else ""
+    return f"  {again.question_id} rollout {again.rollout}: {then} -> {now}{by}"
 
 
 COMMAND = Command(reproduce, Task.DIAGNOSE)

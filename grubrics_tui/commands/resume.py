@@ -20,33 +20,41 @@ from grubrics_tui.commands.shared.trust import require_run_code_trust
 def resume(
     run: RunArgument,
     from_step: Annotated[
-        int | None, typer.Option("--from", help="Step of a complete checkpoint [default: the last]")
+        int | None,
+        typer.Option(
+            "--from",
+            metavar="STEP",
+            help="Checkpoint step to resume from (default: latest complete one)",
+        ),
     ] = None,
-    wait: Annotated[bool, typer.Option(help="Follow the run to its end")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be resumed")] = False,
+    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Print the command; resume nothing")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with a run that ended early, from its last complete checkpoint."""
-    from engine.launch.resume import resume as go_on
+    """Resume a run from its last complete checkpoint.
+
+    With --wait, exits with 1 if the run does not finish.
+    """
+    from engine.launch.resume import resume as resume_run
 
     found = find_run(runs_root(runs), run)
     require_run_code_trust(found, trust)
     if dry_run:
         _show_resume(found, from_step, as_json)
         return
-    resumed = go_on(found, from_step)
+    resumed = resume_run(found, from_step)
     warn(resumed.warnings)
     state = followed(found, as_json) if wait else observed_state(found)
-    told = {
+    value = {
         "run": found.id,
         "from_step": resumed.step,
         "attempt": resumed.attempt,
         "state": state.state,
         "warnings": list(resumed.warnings),
     }
-    answer(told, f"from step {resumed.step}: {outcome(found, state)}", as_json)
+    answer(value, f"from step {resumed.step}: {outcome(found, state)}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 
@@ -56,13 +64,13 @@ def _show_resume(run: RunDir, from_step: int | None, as_json: bool) -> None:
 
     planned, argv = resume_plan(run, from_step)
     warn(planned.warnings)
-    told = {"run": run.id, "from_step": planned.step, "attempt": planned.attempt, "argv": argv}
+    value = {"run": run.id, "from_step": planned.step, "attempt": planned.attempt, "argv": argv}
     more = {"state": None, "warnings": list(planned.warnings)}
     text = (
         f"$ {shlex.join(argv)}\nattempt {planned.attempt} of {run.id} from step {planned.step}\n"
         "dry run: nothing was resumed"
     )
-    answer({**told, **more}, text, as_json)
+    answer({**value, **more}, text, as_json)
 
 
 COMMAND = Command(resume, Task.RUN)

@@ -34,30 +34,50 @@ def rollouts(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|FOLDER", help="A run's id, its folder, or a folder of verl's dumps"
+            metavar="RUN|DIR", help="Run ID or prefix, a run's directory, or verl's dump directory"
         ),
     ],
-    step: Annotated[int | None, typer.Option(help="Step to print [default: the newest]")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Number of a group, or the start of its id")
+    step: Annotated[
+        int | None, typer.Option(metavar="STEP", help="Training step (default: latest)")
     ] = None,
-    sort: Annotated[str, typer.Option(help="rollout, score, advantage, length or error")] = "score",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Group number or ID prefix; also prints prompt and responses",
+        ),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(metavar="KEY", help="Sort by rollout, score, advantage, length or error")
+    ] = "score",
     only: Annotated[
-        str, typer.Option("--filter", help="score<0.5 length>1000 error flat best untrained")
+        str,
+        typer.Option(
+            "--filter",
+            metavar="EXPR",
+            help="Filter, e.g. 'score<0.5 length>1000'; also: error, flat, best, untrained",
+        ),
     ] = "",
-    search: Annotated[str, typer.Option(help="Only answers that hold this text")] = "",
-    validation: Annotated[bool, typer.Option("--validation", help="Validation rollouts")] = False,
+    search: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only responses that contain this text")
+    ] = "",
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Print validation rollouts")
+    ] = False,
     across_steps: Annotated[
         bool,
         typer.Option(
             "--across-steps",
-            help="The group's prompt in every step that asked it; with --search the text in all",
+            help="With --group: follow its prompt through all steps; with --search: search all",
         ),
     ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a step's answers: score, advantage, reward parts, judge beside gold."""
+    """Print the rollouts of a step with scores and advantages.
+
+    Also prints reward components; --json has judge and gold scores side by side.
+    """
     from engine.history.rollout_query import Filter, ordered
     from engine.history.rollouts import RolloutStore, require_step
 

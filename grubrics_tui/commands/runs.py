@@ -26,18 +26,22 @@ if TYPE_CHECKING:
 
 
 _EXAMINE_S = 2.0
-"""``runs`` lets the doctor examine new runs for so many seconds of CPU; the next call continues."""
+"""CPU seconds per call for the health of newly finished runs; the next call continues."""
 _CELL_WIDTH = 11
-"""Characters of a cell that is as wide as its text."""
+"""Width of a cell that declares none."""
 
 
 def list_runs(
     archived: Annotated[
-        bool, typer.Option("--archived", help="List the archived runs instead")
+        bool, typer.Option("--archived", help="List archived runs instead")
     ] = False,
     chosen: Annotated[
         str | None,
-        typer.Option("--filter", metavar="EXPR", help="state:failed tag:x reward/mean>0.5 ..."),
+        typer.Option(
+            "--filter",
+            metavar="EXPR",
+            help="Filter, e.g. 'state:failed tag:x reward/mean>0.5'",
+        ),
     ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -49,7 +53,7 @@ def list_runs(
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Ten thousand rows live until they are printed: a search for garbage finds none."""
+    """Pause garbage collection: ten thousand rows live until they are printed anyway."""
     gc.disable()
     try:
         yield
@@ -62,30 +66,30 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
 
     root = runs_root(runs)
     root = archive_root(root) if archived else root
-    found = registry.list_runs(root)
-    none = "no run is archived" if archived else _how_to_start(root)
-    if chosen is not None and found:
-        found, none = filtered(root, found, chosen), "no run passes the filter"
+    listed = registry.list_runs(root)
+    none = "no archived runs" if archived else _how_to_start(root)
+    if chosen is not None and listed:
+        listed, none = filtered(root, listed, chosen), "no runs match the filter"
     from engine.doctor.health import UNKNOWN, HealthBook
 
-    health = HealthBook(root).examine_all(found, _EXAMINE_S)
+    health = HealthBook(root).examine_all(listed, _EXAMINE_S)
     if as_json:
-        rows = zip(columns.runs_to_json(found), found, strict=True)
+        rows = zip(columns.runs_to_json(listed), listed, strict=True)
         print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
-    lines = clean_texts(_row(info, health[info.id]) for info in found)
+    lines = clean_texts(_row(info, health[info.id]) for info in listed)
     print("".join(f"{row}\n" for row in lines), end="")
-    if left := sum(health[info.id] is UNKNOWN for info in found):
-        what = "1 finished run is" if left == 1 else f"{left} finished runs are"
-        say(f"{what} not examined yet; the next call continues", to=sys.stderr)
-    if not found:
+    if left := sum(health[info.id] is UNKNOWN for info in listed):
+        what = "1 finished run" if left == 1 else f"{left} finished runs"
+        say(f"health of {what} not checked yet; the next call continues", to=sys.stderr)
+    if not listed:
         say(none)
 
 
 def _how_to_start(root: Path) -> str:
     demo = "grpo_tiny"
     config = demo if Path("configs", f"{demo}.yaml").is_file() else "CONFIG"
-    return f"no runs in {root} yet; grubrics-tui launch {config} starts one"
+    return f"no runs in {root}. Start one: grubrics-tui launch {config}"
 
 
 def _row(info: RunInfo, health: Health | None) -> str:
@@ -95,19 +99,19 @@ def _row(info: RunInfo, health: Health | None) -> str:
 
 
 def _cells(info: RunInfo) -> Iterator[str]:
-    """The columns between a run's id and its state."""
+    """Yield the columns between the ID of a run and its state."""
     for column in columns.COLUMNS:
         if (cell := column.cell) is not None and cell.in_text:
             text, width = column.text(info), cell.width or _CELL_WIDTH
             yield text.rjust(width) if cell.right else text.ljust(width)
 
 
-def filtered(root: Any, found: Sequence[Any], text: str) -> list[Any]:
-    """The runs that pass a filter; what may be wrong with it is said on stderr."""
+def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:
+    """Return the runs that match a filter; print a remark on a doubtful filter to stderr."""
     from engine.history.run_filter import RunFiles, RunFilter
 
     chosen, files = RunFilter(text), RunFiles(root)
-    passed = list(chosen.select(found, files))
+    passed = list(chosen.select(listed, files))
     if (remark := chosen.remark(files)) is not None:
         say(f"note: {remark}", to=sys.stderr)
     return passed

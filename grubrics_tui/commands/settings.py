@@ -13,7 +13,10 @@ from grubrics_tui.commands.shared.output import answer
 
 
 def settings(as_json: JsonOption = False) -> None:
-    """Show the settings file's path, every value with its origin, and what it means."""
+    """Show all settings with value, origin and description.
+
+    Exits with 1 if the settings file has an error.
+    """
     from grubrics_tui.settings.layout import layout_path
     from grubrics_tui.settings.settings import docs, load_settings, settings_path
 
@@ -23,7 +26,7 @@ def settings(as_json: JsonOption = False) -> None:
         name: {"value": _plain(getattr(loaded.settings, name)), "origin": origin, "doc": doc}
         for (name, origin), doc in zip(loaded.origins.items(), explained.values(), strict=True)
     }
-    told = {
+    value = {
         "path": str(settings_path()),
         "exists": settings_path().exists(),
         "layout": str(layout_path()),
@@ -31,30 +34,35 @@ def settings(as_json: JsonOption = False) -> None:
         "actions": _actions(loaded.settings.keys or {}),
         "faults": list(loaded.faults),
     }
-    answer(told, _text(told), as_json)
+    answer(value, _format(value), as_json)
     raise typer.Exit(1 if loaded.faults else 0)
 
 
 def _actions(keys: Any) -> dict[str, str]:
-    """The names that ``keys`` takes, and the keys each has now."""
+    """Return the action names that ``keys`` accepts, with their keys."""
     from grubrics_tui.settings.actions import ACTIONS, remapped
 
     return {action.name.removeprefix("app."): remapped(action, keys).key for action in ACTIONS}
 
 
-def _text(told: dict[str, Any]) -> str:
-    lines = [f"warning: {fault}" for fault in told["faults"]]
-    lines += [told["path"] + ("" if told["exists"] else "  (does not exist: all is default)"), ""]
-    for name, one in told["settings"].items():
-        lines += [f"{name}: {_yaml(one['value'])}  ({one['origin']})", f"    {one['doc']}"]
-    lines += ["", "Names for keys, with the keys they have now:"]
-    lines += [f"    {name:<20} {keys}" for name, keys in told["actions"].items()]
-    lines += ["", f"Panels, as left on the screen: {told['layout']}"]
+def _format(value: dict[str, Any]) -> str:
+    lines = [f"warning: {fault}" for fault in value["faults"]]
+    lines += [
+        value["path"]
+        + ("" if value["exists"] else "  (does not exist; all settings have their default)"),
+        "",
+    ]
+    for name, setting in value["settings"].items():
+        lines += [f"{name}: {_yaml(setting['value'])}  ({setting['origin']})"]
+        lines += [f"    {setting['doc']}"]
+    lines += ["", "Actions for `keys`, with their present keys:"]
+    lines += [f"    {name:<20} {keys}" for name, keys in value["actions"].items()]
+    lines += ["", f"Panel layout: {value['layout']}"]
     return "\n".join(lines)
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it."""
+    """Return a value that JSON can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     return value

@@ -17,7 +17,10 @@ from grubrics_tui.text.formats import clock, duration, memory
 
 
 def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
-    """Say everything about one run; --json gives every value as it is kept."""
+    """Show one run: state, time, overrides, processes and files.
+
+    --json prints all stored values.
+    """
     from engine.doctor.health import health_of
     from engine.supervise.details import details
 
@@ -35,49 +38,50 @@ def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False)
 
 
 def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is known, in words; what is not known is left out."""
+    """Yield a label and a text for each known fact."""
     yield "run", found["id"]
     yield "state", found["phrase"]
     for why in found["exposed_because"]:
-        yield "not trusted", f"{why}; nothing is done with the run without --trust"
+        yield "not trusted", f"{why}. To act on this run, use --trust"
     if found["sick"]:
-        yield "doctor", "{title} [{id}]; grubrics-tui diagnose says why".format(**found["sick"])
+        title, finding_id = found["sick"]["title"], found["sick"]["id"]
+        yield "unhealthy", f"{title} [{finding_id}]. See: grubrics-tui diagnose {found['id']}"
     yield "step", format_step(found["step"], found["total_steps"])
-    yield "recipe", f"{found['recipe']} ({found['kind']})"
+    yield "config", f"{found['recipe']} ({found['kind']})"
     yield "time", _time(found)
-    yield from _told(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
+    yield from _present(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
     if found["attempts"] > 1:
         yield "attempts", _attempts(found)
     if pids := found["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
     for change in found["changes"] or ():
-        yield "changed", "{key}: {before} -> {after} ({origin})".format(**change)
+        yield "override", "{key}: {before} -> {after} ({origin})".format(**change)
     for path in found["edited"]:
-        yield "edited", f"{path} since the launch; the run keeps its copy"
+        yield "edited", f"{path} was edited after the launch; the run uses its own copy"
     if found["tags"]:
         yield "tags", " ".join(f"#{tag}" for tag in found["tags"])
-    yield from _told(found, ("note",))
+    yield from _present(found, ("note",))
     yield "command", shlex.join(found["argv"] or ())
     yield "dir", f"{found['dir']}  {memory(found['bytes'])}"
-    yield from _told(found, ("manifest", "console", "checkpoints"))
+    yield from _present(found, ("manifest", "console", "checkpoints"))
 
 
-def _told(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _present(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     known = ((key, found[key]) for key in keys)
     return ((key.replace("_", " "), str(value)) for key, value in known if value not in (None, ""))
 
 
 def _attempts(found: Mapping[str, Any]) -> str:
     since = found["attempt_started"]
-    return f"{found['attempts']}" + (f", the last since {clock(since)}" if since else "")
+    return f"{found['attempts']}" + (f", latest since {clock(since)}" if since else "")
 
 
 def _time(found: Mapping[str, Any]) -> str:
-    """From the first attempt's start to the last one's end, and how long the attempts took."""
+    """Format start and end of the run, and the duration of its attempts."""
     if found["started"] is None:
         return "not started"
     until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
-    pauses = " without the pauses" if found["attempts"] > 1 else ""
+    pauses = " (attempts only)" if found["attempts"] > 1 else ""
     return f"{clock(found['started'])}{until}, elapsed {duration(found['duration_s'])}{pauses}"
 
 

@@ -9,7 +9,7 @@ import typer
 
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.finding_text import show_changes
+from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
@@ -24,7 +24,8 @@ def smoke_test(
     config: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CONFIG]", help="A recipe [default: verl_grpo_debug; without a GPU grpo_tiny]"
+            metavar="[CONFIG]",
+            help="GRPO config (default: verl_grpo_debug; without a GPU: grpo_tiny)",
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -32,7 +33,10 @@ def smoke_test(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ten small steps through everything, and four ticks. Exit code 1 when one is missing."""
+    """Test a config end to end: ten short steps, four checks.
+
+    Exits with 1 if a check fails.
+    """
     from engine.history.train_log import history, read_steps
     from engine.launch.pipeline_check import default_config, small_run, ticks
     from engine.recipe.scoring import asks_judge
@@ -42,32 +46,34 @@ def smoke_test(
     plan, changes = small_run(chosen, runs_root(runs))
     require_code_trust(plan.recipe, trust)
     if not as_json:
-        say(f"recipe: {plan.recipe.name} ({plan.recipe.path})")
-        show_changes("changed for the check", changes)
-    told = {
+        say(f"config: {plan.recipe.name} ({plan.recipe.path})")
+        say_changes("changed for the smoke test:", changes)
+    value = {
         "recipe": plan.recipe.name,
         "run": plan.run_id,
         "dir": str(plan.directory),
-        "shrunk": [change_json(one) for one in changes],
+        "shrunk": [change_json(change) for change in changes],
     }
     if dry_run:
-        answer({**told, "ticks": None}, "dry run: nothing was launched", as_json)
+        answer({**value, "ticks": None}, "dry run: nothing was launched", as_json)
         return
     small = _launched(plan)
     state = followed(small, as_json)
     judged = asks_judge(plan.recipe)
-    found = ticks(history(read_steps(small.train_log)), judged=judged)
-    passed = state.went_well and all(tick.passed for tick in found)
-    lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in found]
+    checks = ticks(history(read_steps(small.train_log)), judged=judged)
+    passed = state.went_well and all(tick.passed for tick in checks)
+    lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in checks]
     more: dict[str, Any] = {"state": state.state, "reason": state.reason, "ok": passed}
-    more["ticks"] = [tick.to_json() for tick in found]
-    ending = "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'no reason'}"
-    answer({**told, **more}, "\n".join(lines) + ending, as_json)
+    more["ticks"] = [tick.to_json() for tick in checks]
+    ending = (
+        "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'reason unknown'}"
+    )
+    answer({**value, **more}, "\n".join(lines) + ending, as_json)
     raise typer.Exit(0 if passed else 1)
 
 
 def _launched(plan: LaunchPlan) -> RunDir:
-    """Launch what passes the checklist."""
+    """Launch the run. UsageError if a preflight check fails."""
     from engine.launch.launcher import launch
     from engine.preflight.checklist import require_launchable
 

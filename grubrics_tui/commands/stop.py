@@ -16,19 +16,22 @@ from grubrics_tui.commands.shared.trust import require_trust
 def stop(
     run: RunArgument,
     after_checkpoint: Annotated[
-        bool, typer.Option("--after-checkpoint", help="Let the next checkpoint complete first")
+        bool, typer.Option("--after-checkpoint", help="Stop after the next checkpoint is saved")
     ] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop a run and wait until nothing of it is left."""
+    """Stop a run and wait until its processes have exited.
+
+    Exits with 1 if some are still running.
+    """
     from engine.supervise.ray_job import has_open_jobs
     from engine.supervise.stopping import stop_run
 
-    found = find_run(runs_root(runs), run)
-    require_trust(found, trust, executes=has_open_jobs(found))
-    done = stop_run(found, after_checkpoint=after_checkpoint)
+    chosen = find_run(runs_root(runs), run)
+    require_trust(chosen, trust, executes=has_open_jobs(chosen))
+    done = stop_run(chosen, after_checkpoint=after_checkpoint)
     answer(done.to_json(), done.message, as_json)
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 

@@ -19,17 +19,20 @@ def tag(
     run: RunArgument,
     tags: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TAG...]", help="Tags to add; omit them to print the tags"),
+        typer.Argument(metavar="[TAG...]", help="Tags to add; omit to print the current tags"),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove these tags")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put tags on a run; `runs --filter tag:NAME` finds it again."""
+    """Add, remove or print the tags of a run.
+
+    `grubrics-tui runs --filter tag:NAME` lists the runs with a tag.
+    """
     found = find_run(runs_root(runs), run)
     if remove and not tags:
-        raise UsageError("--remove needs the tags to take away")
+        raise UsageError("--remove: name the tags to remove")
     if tags:
         require_trust(found, trust)
         notes = remove_tags(found, tags) if remove else add_tags(found, tags)

@@ -28,21 +28,24 @@ _POLL_S = 0.3
 
 def watch(
     run: Annotated[
-        str, typer.Argument(metavar="RUN|PATH", help="A run's id, or the path of a file or folder")
+        str, typer.Argument(metavar="RUN|PATH", help="Run ID, or path to a log file or folder")
     ],
     as_format: FormatOption = None,
     log: Annotated[
-        bool, typer.Option("--log", help="On the screen: open the log itself, without charts")
+        bool, typer.Option("--log", help="Open the log view instead of the charts")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Without a terminal: keep printing while a log grows")
+        bool,
+        typer.Option("--follow", help="Without a terminal: keep printing as an external log grows"),
     ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a run, another trainer's log or a W&B folder on the screen. Opening changes no file.
+    """Open the live view of a run or an external log.
 
-    Without a terminal and with --json: one JSON object per new step, until the run ends.
+    Opening changes no file. An external log is one of another trainer or an offline W&B run.
+    Without a terminal or with --json: prints one JSON object per step until the run ends, and exits
+    with 1 if it does not finish.
     """
     from engine.formats.series import is_foreign
 
@@ -56,26 +59,26 @@ def watch(
         else:
             _print_foreign(Path(run), as_format, follow)
         return
-    found = RunDir(Path(run)) if RunDir(Path(run)).is_one() else find_run(root, run)
+    chosen = RunDir(Path(run)) if RunDir(Path(run)).is_one() else find_run(root, run)
     if on_screen and log:
-        _show_log(found.attempt(observed_state(found).attempt).console, root)
+        _show_log(chosen.attempt(observed_state(chosen).attempt).console, root)
     elif on_screen:
-        _open_screen(root, watched=found)
+        _open_screen(root, watched=chosen)
     else:
-        _print_run(found)
+        _print_run(chosen)
 
 
 def _show_foreign(path: Path, as_format: str | None, root: Path) -> None:
-    """Its charts; of a log without any step yet, the log itself."""
-    found = _foreign(path, as_format)
-    if found.metrics or not found.format.is_console:
-        _open_screen(root, watched=found)
+    """Open the charts; for a console log without a step yet, the log view."""
+    log = _foreign(path, as_format)
+    if log.metrics or not log.format.is_console:
+        _open_screen(root, watched=log)
     else:
-        _open_screen(root, log=found.path)
+        _open_screen(root, log=log.path)
 
 
 def _foreign(path: Path, as_format: str | None) -> ForeignRun:
-    """UsageError when it has no charts; of any text it says what can be done with it."""
+    """Return the external log. UsageError if it has no metrics, with what can open it as text."""
     from engine.formats.watch import open_foreign
 
     try:
@@ -85,13 +88,14 @@ def _foreign(path: Path, as_format: str | None) -> ForeignRun:
             raise
         name = shlex.quote(str(path))
         raise UsageError(
-            f"{error}; as text: grubrics-tui watch --log {name}, or grubrics-tui diagnose {name}"
+            f"{error}. Open it as text: grubrics-tui watch --log {name}, or diagnose it: "
+            f"grubrics-tui diagnose {name}"
         ) from error
 
 
 def _show_log(path: Path, root: Path) -> None:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; --log opens one file")
+        raise UsageError(f"{path} is a directory; --log needs a file")
     _open_screen(root, log=path)
 
 

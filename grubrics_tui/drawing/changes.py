@@ -1,4 +1,4 @@
-"""Changes of a recipe as people and programs read them."""
+"""Changes of a config, and the run that they would make, as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine.findings.finding import Change
-from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from engine.launch.child import Child
 
 
-def told(change: Change) -> str:
-    """``data.train_batch_size: 24 -> 16  (why)``."""
+def format_change(change: Change) -> str:
+    """Format as ``data.train_batch_size: 24 -> 16  (why)``."""
     if change.kind == "command":
         return clean_text(f"first: {change.after}")
     before = "" if change.before is None else f"{change.before} -> "
@@ -24,20 +23,18 @@ def told(change: Change) -> str:
 
 
 def child_lines(child: Child) -> Iterator[str]:
-    """The run that a remedy would make, those that it made already, its folder, and what the
-    checklist says to it."""
+    """Yield the run that a fix would launch, earlier runs with it, its checkpoint directory and the
+    warnings of the preflight checks."""
     for earlier in child.before:
-        yield clean_text(f"note: {earlier.id} has these changes already ({_now(earlier)})")
+        yield clean_text(
+            f"note: {earlier.id} already has these overrides ({describe(observed_state(earlier))})"
+        )
     yield clean_text(f"new run: {child.plan.run_id}")
-    yield clean_text(f"weights: {child.weights}")
+    yield clean_text(f"checkpoints: {child.weights}")
     count = len(child.warnings)
     warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
-    yield f"the checklist passes{warned}"
-    yield from (clean_text(f"  {one.id}: {one.message}") for one in child.warnings)
-
-
-def _now(run: RunDir) -> str:
-    return describe(observed_state(run))
+    yield f"preflight checks passed{warned}"
+    yield from (clean_text(f"  {check.id}: {check.message}") for check in child.warnings)
 
 
 def change_json(change: Change) -> dict[str, Any]:

@@ -91,5 +91,5 @@ def test_following_a_run_that_was_stopped_is_refused(project: Project, busy: Run
 
 
 def test_an_empty_queue_says_so(project: Project) -> None:
-    assert project.run("queue").stdout == "no run waits\n"
+    assert project.run("queue").stdout == "no queued runs\n"
     assert project.json("queue") == {"runs": [], "held": None}

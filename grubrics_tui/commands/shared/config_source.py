@@ -1,4 +1,4 @@
-"""A recipe by its name or file, or the one that a run was launched with."""
+"""Find the config that a command is about: by name or path, or the config of a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:
-    """A recipe of that name comes first: the ids of its runs often begin with it.
+    """Return the config, and the run if ``source`` names one.
 
-    A run keeps the values that were in effect at its launch, so the environment changes nothing.
+    A config of that name takes precedence, because run IDs often begin with the config's name. A
+    run keeps the values in effect at its launch, so today's environment does not change them.
     """
     from engine.launch.child import recipe_of
     from engine.recipe.recipe import find_config, load_recipe, recipe_names
@@ -28,7 +29,7 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
         source = run_id_of(root, source)
         if not any(name.startswith(source) for name in names):
             known = [*recipe_names(), *names]
-            raise unknown_name("run or recipe", source, known) from no_config
+            raise unknown_name("run or config", source, known) from no_config
         run = find_run(root, source)
         kept = recipe_of(run)
         return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run

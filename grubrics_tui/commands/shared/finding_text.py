@@ -1,4 +1,4 @@
-"""Findings as text for people."""
+"""Print findings and changes as text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grubrics_tui.commands.shared.output import say
-from grubrics_tui.drawing.changes import change_json
-from grubrics_tui.drawing.changes import told as told_of
+from grubrics_tui.drawing.changes import change_json, format_change
 
 if TYPE_CHECKING:
     from engine.findings.finding import Change, Evidence, Finding, Remedy
@@ -17,9 +16,9 @@ _MOST_EVIDENCE = 4
 
 
 def finding_json(finding: Finding, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
-    """A finding as programs read it, with all that is folded below it.
+    """Return a finding and its consequences as JSON.
 
-    Of its remedies those have a number that ``remedy --number`` takes.
+    A fix among the ``choices`` has the number that ``fix --number`` takes.
     """
     return {
         "id": finding.id,
@@ -56,20 +55,23 @@ def _remedy_json(remedy: Remedy, choices: Sequence[Remedy]) -> dict[str, Any]:
 
 
 def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -> Iterator[str]:
-    """The findings as a person reads them; remedies among the ``choices`` with their number."""
+    """Yield the lines of the findings; a fix among the ``choices`` has its number."""
     for number, finding in enumerate(findings):
         if number:
             yield ""
         since = f" since {finding.onset}" if finding.onset else ""
         yield f"{str(finding.severity).upper()}{since}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
-        yield from (f"  seen: {_seen(one)}" for one in finding.evidence[:_MOST_EVIDENCE])
-        yield from (line for remedy in finding.remedies for line in _remedy(remedy, choices))
-        yield from (f"  then: {one.title}  [{one.id}]" for one in finding.followed_by)
-        yield from (f"  not checked: {one}" for one in finding.not_checked)
+        yield from (
+            f"  evidence: {_format_evidence(evidence)}"
+            for evidence in finding.evidence[:_MOST_EVIDENCE]
+        )
+        yield from (line for remedy in finding.remedies for line in _remedy_lines(remedy, choices))
+        yield from (f"  consequence: {later.title}  [{later.id}]" for later in finding.followed_by)
+        yield from (f"  not checked: {text}" for text in finding.not_checked)
 
 
-def _seen(evidence: Evidence) -> str:
+def _format_evidence(evidence: Evidence) -> str:
     line = evidence.values.get("line")
     place = f"{evidence.path}:{line}: " if evidence.path and line is not None else ""
     count = evidence.values.get("seen")
@@ -77,20 +79,21 @@ def _seen(evidence: Evidence) -> str:
     return f"{place}{evidence.text}{times}"
 
 
-def _remedy(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
+def _remedy_lines(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
     effect = f" ({remedy.effect})" if remedy.effect else ""
-    number = f" {choices.index(remedy) + 1}" if remedy in choices else ""
-    yield f"  try{number}: {remedy.title}{effect}"
+    label = f"fix {choices.index(remedy) + 1}" if remedy in choices else "advice"
+    yield f"  {label}: {remedy.title}{effect}"
     for change in remedy.changes:
-        yield f"       {_typed(change)}"
+        yield f"       {_typed_change(change)}"
 
 
-def _typed(change: Change) -> str:
-    """As it is typed: a command, or a value of the recipe or the environment."""
+def _typed_change(change: Change) -> str:
+    """Format a change as it is typed: ``$ command``, or ``key=value`` of config or environment."""
     return f"$ {change.after}" if change.kind == "command" else f"{change.key}={change.after}"
 
 
-def show_changes(title: str, changes: Sequence[Change]) -> None:
+def say_changes(title: str, changes: Sequence[Change]) -> None:
+    """Print the changes of a config below a title."""
     say(title)
     for change in changes:
-        say(f"  {told_of(change)}")
+        say(f"  {format_change(change)}")

@@ -1,4 +1,4 @@
-"""The commands that begin training: check a recipe, launch it, go on with a run."""
+"""Follow a run in the foreground: one line per step, until the run ends."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from grubrics_tui.text.formats import seconds
 
 
 def followed(run: RunDir, as_json: bool) -> RunState:
-    """Follow a run in the foreground; Ctrl-C stops the run and waits until it is gone."""
+    """Print a run's progress until it ends. Ctrl-C stops the run and waits until it has exited."""
     from engine.supervise.stopping import stop_run
 
     out = sys.stderr if as_json else sys.stdout
 
-    def tell(line: str) -> None:
+    def print_line(line: str) -> None:
         say(line, to=out, flush=True)
 
     with parting(run):
         try:
-            return follow(run, tell)
+            return follow(run, print_line)
         except KeyboardInterrupt:
-            tell(f"stopping {run.id} ...")
+            print_line(f"stopping {run.id} ...")
             stop_run(run)
             return observed_state(run)
 
@@ -44,9 +44,9 @@ _POLL_S = 0.3
 
 @contextmanager
 def parting(run: RunDir) -> Iterator[None]:
-    """Say, when a signal ends this command before the run, that the run goes on.
+    """If a signal ends this command before the run, print that the run keeps running.
 
-    SIGTERM then ends the command with 143, and Ctrl-C with 130.
+    The exit code is 143 after SIGTERM and 130 after Ctrl-C.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -69,13 +69,14 @@ def parting(run: RunDir) -> Iterator[None]:
 def _say_parting(run: RunDir) -> None:
     state = observed_state(run)
     if not state.has_ended:
-        how = "stops" if state.state == "stopping" else "goes on"
-        more = "" if state.state == "stopping" else f"; grubrics-tui stop {run.id} stops it"
-        say(f"run {run.id} {how} without this command{more}", to=sys.stderr, flush=True)
+        text = f"run {run.id} keeps running. Stop it: grubrics-tui stop {run.id}"
+        if state.state == "stopping":
+            text = f"run {run.id} is stopping in the background"
+        say(text, to=sys.stderr, flush=True)
 
 
 def updates(run: RunDir) -> Iterator[Update]:
-    """Every look at a run, until the one that saw its end."""
+    """Yield the updates of a run, the last one when it has ended."""
     watch = RunWatch(run)
     while True:
         update = watch.poll()
@@ -86,14 +87,14 @@ def updates(run: RunDir) -> Iterator[Update]:
 
 
 def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
-    """Say one line per step and per change of state; returns the state the run ended in."""
-    said = ""
+    """Print a line per step and per change of state; return the final state."""
+    last_phrase = ""
     durations: list[float] = []
     for update in updates(run):
         phrase = describe(update.state)
-        if phrase != said and not update.state.has_ended:
+        if phrase != last_phrase and not update.state.has_ended:
             say(phrase)
-            said = phrase
+            last_phrase = phrase
         for step in update.steps:
             if (duration := step.metrics.get(metrics.STEP_TIME)) is not None:
                 durations.append(duration)
@@ -102,7 +103,7 @@ def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
 
 
 def step_line(step: Step, total: int | None, eta: float | None) -> str:
-    """One line for one step; what the step did not log is left out."""
+    """Format a step as one line, with the metrics that it logged."""
     label = f"step {step.step}/{total}" if total else f"step {step.step}"
     parts = [label, *_numbers(step)]
     if eta is not None:
@@ -111,14 +112,14 @@ def step_line(step: Step, total: int | None, eta: float | None) -> str:
 
 
 def eta_s(step: Step, state: RunState, durations: list[float]) -> float | None:
-    """Seconds left at the median step time of this run so far."""
+    """Estimate the seconds left from the median step time so far."""
     if state.total_steps is None or not durations:
         return None
     return max(0, state.total_steps - step.step) * median(durations)
 
 
 def clock(duration: float) -> str:
-    """Seconds as ``m:ss`` or ``h:mm:ss``."""
+    """Format seconds as ``m:ss`` or ``h:mm:ss``."""
     minutes, second = divmod(round(duration), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -6,44 +6,43 @@ from typing import Annotated
 
 import typer
 
-RunsOption = Annotated[
-    str | None, typer.Option("--runs", help="Folder of runs [default: $GRUBRICS_RUNS or ./runs]")
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run ID or unique prefix")]
+ConfigArgument = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="Config: a name in configs/ or a path")
+]
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|CONFIG", help="Run ID or unique prefix, or a config (name in configs/ or path)"
+    ),
+]
+OverridesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE...]", help="Overrides, e.g. trainer.total_training_steps=50"
+    ),
 ]
 
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout")]
-
-
+RunsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--runs", metavar="DIR", help="Directory of runs (default: $GRUBRICS_RUNS, else ./runs)"
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--as", metavar="FORMAT", help="Format of a foreign log [default: by content]"),
+    typer.Option(
+        "--as", metavar="FORMAT", help="Format of an external log (default: detected from content)"
+    ),
 ]
-
-
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the start of it")]
-
-
-ConfigArgument = Annotated[
-    str, typer.Argument(metavar="CONFIG", help="A file, or the name of one in configs/")
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print the launch plan; launch nothing")
 ]
-
-
-OverridesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[key=value ...]", help="Changed values")
-]
-
-
-SourceArgument = Annotated[str, typer.Argument(metavar="RUN|CONFIG", help="A run, or a recipe")]
-
-
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be launched")]
-
-
 TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Act on a run, or execute a recipe's code, that somebody else may have written, once "
-        "it was shown",
+        help="Show what others may have written in a run or a config's code, then act on it",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Print answers: text for people with nothing that acts on the terminal, JSON for programs."""
+"""Print answers: text for people that cannot act on the terminal, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from grubrics_tui.text.terminal_text import clean_text
 
 
 def on_terminal() -> bool:
-    """Whether a person sits there; a command may have been started with both closed."""
+    """Whether stdin and stdout are a terminal; a command may be started with both closed."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def terminal_width() -> int | None:
-    """Cells in a line where a person reads stdout; None for a file or a pipe."""
+    """The columns of the terminal that stdout is; None for a file or a pipe."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
-    """Say what was done, to a person or to a program."""
+    """Print the result of a command: ``value`` as JSON, or ``text``."""
     if as_json:
         print_json(value)
     else:
@@ -35,14 +35,20 @@ def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
 
 
 def say(text: str, *, to: TextIO | None = None, flush: bool = False) -> None:
-    """Print for a person: whatever the text quotes, nothing of it acts on the terminal."""
+    """Print text for people; escape sequences in what it quotes are removed."""
     print(clean_text(text), file=to, flush=flush)
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """One line. What a terminal would obey is escaped, which JSON only asks for in part.
+def warn(warnings: Iterable[str]) -> None:
+    """Print each warning on stderr."""
+    for warning in warnings:
+        say(f"warning: {warning}", to=sys.stderr, flush=True)
 
-    Secrets in it are masked.
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one line of JSON with secrets masked.
+
+    Every non-printable character is escaped; JSON itself asks for that only in part.
     """
     text = json.dumps(mask_data(value), ensure_ascii=False)
     if not text.isprintable():
@@ -50,14 +56,12 @@ def print_json(value: dict[str, Any]) -> None:
     print(text, flush=True)
 
 
-def warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        say(f"warning: {warning}", to=sys.stderr, flush=True)
-
-
 @contextmanager
-def quiet() -> Iterator[None]:
-    """What a failed call logs is told in other words; unhandled it would be printed as it is."""
+def judge_log_hidden() -> Iterator[None]:
+    """Do not print what the judge logs about failed calls: the command's answer reports them.
+
+    Without any handler, ``logging`` would print warnings to stderr.
+    """
     logger, handler = logging.getLogger("engine.judge"), logging.NullHandler()
     logger.addHandler(handler)
     try:

@@ -1,4 +1,7 @@
-"""What ``diagnose`` has read where it found nothing: silence about no log at all is no health."""
+"""Describe what ``diagnose`` has read when it found nothing.
+
+"No findings" for an empty or binary file must not read as healthy.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ _MOST_CONTROLS = 0.05
 
 
 def unusable(path: Path) -> str:
-    """Why a file tells nothing about a training; empty where it may. Raises OSError."""
+    """Return why a file cannot be diagnosed, or an empty text. Raises OSError."""
     if path.is_dir() or _kind(path):
         return ""
     size, ends = _ends(path)
     if not size:
         return "is empty"
     if not any(end.strip() for end in ends):
-        return "holds no text, only white space"
+        return "contains only white space"
     if all(map(_is_binary, ends)):
-        return "holds no text that can be read; it is binary, compressed or UTF-16"
+        return "contains no readable text: it is binary, compressed or UTF-16"
     return ""
 
 
 def of_path(path: Path) -> str:
-    """Its kind and how far it goes. Raises OSError."""
+    """Return the format of a file and its last step. Raises OSError."""
     from engine.formats.detect import detect
     from engine.formats.lines import LineReader
     from engine.formats.watch import read_steps
@@ -44,7 +47,7 @@ def of_path(path: Path) -> str:
     kind = _kind(path)
     if not kind:
         lines = _lines(path)
-        return f"{lines:,} line{'' if lines == 1 else 's'} of text, of no trainer that is known"
+        return f"{lines:,} line{'' if lines == 1 else 's'} of text in no known log format"
     reader = detect(path).open()
     if isinstance(reader, LineReader):
         last = reader.last_step()
@@ -54,6 +57,7 @@ def of_path(path: Path) -> str:
 
 
 def of_run(run: RunDir) -> str:
+    """Return the state of a run and its last step."""
     from engine.runs.state import describe, observed_state
 
     state = observed_state(run)
@@ -62,7 +66,7 @@ def of_run(run: RunDir) -> str:
 
 
 def _kind(path: Path) -> str:
-    """The name of a known format; empty for any other text."""
+    """Return the name of the file's format; empty if it is not known."""
     from engine.formats.watch import open_foreign
 
     try:

@@ -1,4 +1,4 @@
-"""A run's state and health in answers."""
+"""State and health of a run in answers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def health_json(health: Health | None) -> dict[str, Any]:
-    """``health`` of a run that has not finished is null: its state says all."""
+    """Return the key ``health``; null for a run that has not finished."""
     return {"health": None if health is None else health.to_json()}
 
 
 def with_health(phrase: str, health: Health | None) -> str:
+    """Append the health of a finished run to the phrase of its state."""
     return ", ".join(filter(None, (phrase, health.phrase if health else "")))
 
 
 def outcome(run: RunDir, state: RunState) -> str:
-    """The state; of a run that was followed to its end with the doctor's verdict."""
+    """Return state and directory of a run; if it has finished, with its health."""
     from engine.doctor.health import health_of
 
     health = health_of(run, state)
-    trouble = f", {health.phrase}" if health and health.phrase else ""
-    return f"{run.id}  {describe(state)}{trouble}\n{run.path}"
+    return f"{run.id}  {with_health(describe(state), health)}\n{run.path}"

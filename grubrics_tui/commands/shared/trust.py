@@ -1,4 +1,4 @@
-"""``--trust``: showing what a run would make this user do, and acting on it with consent."""
+"""``--trust``: show what a run or config would execute, and act on it with consent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
-    """Show a run that somebody else may have written. UntrustedError unless it is trusted.
+    """Show a run that others may have written. Raises UntrustedError unless it is trusted.
 
-    Of a run that nobody else can write but that came from elsewhere, a person is asked.
+    On a terminal, asks about a run that came from elsewhere but that nobody else can write.
     """
     _settle(objection(run, executes=executes), trust)
 
 
 def require_run_code_trust(run: RunDir, trust: bool) -> None:
-    """``require_trust`` for what executes a run, and ``require_code_trust`` for its recipe."""
+    """Require trust to execute a run, and trust in the code of its config."""
     from engine.recipe.recipe import load_recipe
 
     require_trust(run, trust, executes=True)
@@ -32,14 +32,14 @@ def require_run_code_trust(run: RunDir, trust: bool) -> None:
 
 
 def require_code_trust(recipe: Recipe, trust: bool) -> None:
-    """The same for the files outside of a run that a launch of the recipe would execute."""
+    """Require trust in the files outside of a run that a launch of the config would execute."""
     from engine.recipe.executed import code_objection
 
     _settle(code_objection(recipe), trust)
 
 
 def require_config_trust(config: str, trust: bool) -> None:
-    """The same for a recipe that lies in a run's folder."""
+    """Require trust in the run whose directory contains the config, if there is one."""
     given = Path(config)
     named = Path("configs") / f"{given.name.removesuffix('.yaml')}.yaml"  # It may be a link.
     file = next((path for path in (given, named) if path.is_file()), None)
@@ -63,4 +63,4 @@ def _settle(case: Case | None, trust: bool) -> None:
 def _agreed(case: Case) -> bool:
     if case.is_exposed or not on_terminal():
         return False
-    return input("Trust what is shown? [y/N] ").strip().lower() in ("y", "yes")
+    return input("Trust this? [y/N] ").strip().lower() in ("y", "yes")

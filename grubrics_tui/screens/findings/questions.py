@@ -8,7 +8,7 @@ from engine.base.errors import UsageError
 from engine.findings.finding import Finding, Remedy
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.drawing.changes import child_lines, told
+from grubrics_tui.drawing.changes import child_lines, format_change
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -46,7 +46,7 @@ def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) ->
         except (UsageError, OSError) as error:
             lines.append(f"   not applicable: {clean_text(str(error))}")
             continue
-        lines += [f"   {told(change)}" for change in child.changes]
+        lines += [f"   {format_change(change)}" for change in child.changes]
         lines += [f"   {line}" for line in child_lines(child)]
         label = f"apply fix {number}{' again' if child.before else ''}"
         also = "" if answers else YES
@@ -78,6 +78,6 @@ def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) ->
     if causes := twin.causes(findings):
         lines += ["", clean_text(must_fail(causes)), "Apply its fix instead (a)."]
         consequence = "it will fail regardless of infrastructure"
-    lines += ["", "Reduced:", *(f"  {told(change)}" for change in twin.shrunk)]
+    lines += ["", "Reduced:", *(f"  {format_change(change)}" for change in twin.shrunk)]
     answer = Answer(YES, "launch the small run", True, consequence)
     return Question(title, "\n".join(lines), (answer,))

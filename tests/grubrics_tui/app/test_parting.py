@@ -37,6 +37,4 @@ def test_watching_ends_and_the_run_goes_on(
     watching.send_signal(number)
     _, told = watching.communicate(timeout=60)
     assert watching.returncode == code
-    assert told == (
-        "run grpo-night goes on without this command; grubrics-tui stop grpo-night stops it\n"
-    )
+    assert told == ("run grpo-night keeps running. Stop it: grubrics-tui stop grpo-night\n")

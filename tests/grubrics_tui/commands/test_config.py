@@ -53,7 +53,7 @@ def test_what_has_no_effect_is_told_with_the_reason_and_the_way_on(tmp_path: Pat
         ("actor_rollout_ref.actor.kl_loss_coef", 0.1, "cli")
     ]
     assert found[0]["instead"] == "actor_rollout_ref.actor.use_kl_loss=true"
-    assert told(TINY, "--unused", runs=tmp_path) == "every value that was set has an effect\n"
+    assert told(TINY, "--unused", runs=tmp_path) == "all values that are set have an effect\n"
 
 
 def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_peak_is_told_with_its_phase_and_the_verdict() -> None:
     done = estimate("verl_grpo", "--gpu-memory", "80")
     assert done.exit_code == 0
     assert "peak: 58.2 GiB in 'rollout' of 80.0 GiB: fits" in done.output
-    assert "duration: no basis" in done.output
+    assert "duration: unknown" in done.output
 
 
 def test_what_does_not_fit_is_exit_code_1() -> None:
@@ -63,7 +63,7 @@ def test_a_peak_that_leaves_no_margin_is_at_the_limit() -> None:
 
 def test_an_upper_bound_above_the_gpu_is_no_certain_failure() -> None:
     done = estimate("verl_grpo", *LARGE_MICRO_BATCH)
-    assert "may not fit; it is an upper bound" in done.output
+    assert "may not fit; this is an upper bound" in done.output
     assert done.exit_code == 0
     answer = json.loads(estimate("verl_grpo", *LARGE_MICRO_BATCH, "--json").output)
     assert (answer["fits"], answer["room"]) == (None, "may not fit")
@@ -121,7 +121,7 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
     metrics = {"judge_api_latency_s": 2.72e-5, "judge/calls": 48}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     text = estimate("verl_grpo", "judge.max_concurrent=12", *offline).output
-    assert "4 rounds x 27.2 µs = 0.109 ms a step at least (run 'night')" in text
+    assert "4 rounds x 27.2 µs = 0.109 ms per step at least (run 'night')" in text
 
 
 def test_one_gpu_is_called_one() -> None:
@@ -147,8 +147,8 @@ def test_impossible_machines_are_refused(arguments: tuple[str, str]) -> None:
 
 def test_what_does_not_fit_says_which_keys_lower_its_peak() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "20").output
-    assert "what lowers 'rollout': actor_rollout_ref.rollout.gpu_memory_utilization" in text
-    assert "what lowers" not in estimate("verl_grpo", "--gpu-memory", "80").output
+    assert "to lower 'rollout': actor_rollout_ref.rollout.gpu_memory_utilization" in text
+    assert "to lower " not in estimate("verl_grpo", "--gpu-memory", "80").output
 
 
 @pytest.mark.parametrize("name", ["verl_grpo", "sft_healthbench"])
@@ -162,13 +162,13 @@ def test_every_phase_is_lowered_by_keys_that_the_recipe_has(name: str) -> None:
 
 def test_a_cache_that_is_too_small_is_not_cured_by_a_lower_peak() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "40").output
-    assert "what helps: a higher actor_rollout_ref.rollout.gpu_memory_utilization" in text
-    assert "what lowers" not in text
+    assert "to enlarge it: a higher actor_rollout_ref.rollout.gpu_memory_utilization" in text
+    assert "to lower " not in text
 
 
 def test_phases_without_vllm_are_named_at_the_top() -> None:
     first = estimate("verl_grpo", "grubrics.device=cuda").output.splitlines()[0]
-    assert "--gpu-memory is not given: without vLLM's part in rollout" in first
+    assert "--gpu-memory not set: vLLM's memory is not included in rollout" in first
 
 
 def test_an_unknown_source_has_the_nearest_of_recipes_and_runs(call: Call) -> None:
@@ -183,13 +183,13 @@ def test_an_unknown_source_has_the_nearest_of_recipes_and_runs(call: Call) -> No
 def test_memory_is_asked_for_in_gib(call: Call) -> None:
     code, said = call("estimate", "verl_grpo", "--gpu-memory", "80GB")
     assert code == 2
-    assert said == "error: --gpu-memory 80GB: a bare number of GiB of one GPU, such as 80\n"
+    assert said == "error: --gpu-memory 80GB: must be the GiB of one GPU, e.g. 80\n"
 
 
 def test_why_no_judge_is_told_is_said() -> None:
-    assert "judge: none is asked in SFT" in estimate("sft_healthbench").output
+    assert "judge: not used (SFT)" in estimate("sft_healthbench").output
     text = estimate("verl_grpo").output
-    assert "judge: not known, as data/processed/mixed_train.parquet cannot be read yet" in text
+    assert "judge: unknown, because data/processed/mixed_train.parquet cannot be read yet" in text
 
 
 QWEN_7B = {
@@ -228,7 +228,7 @@ def test_lora_weights_are_those_that_peft_reports(tmp_path: Path, kind: str, tar
     """PEFT's own line of such a run: trainable params: 80,740,352 || all params: 7,696,356,864 ||
     trainable%: 1.0491."""
     text = estimate(*of_qwen_7b(tmp_path, kind, targets)).output
-    model = "model: 7,615,616,512 weights, and 80,740,352 of LoRA that are trained"
+    model = "model: 7,615,616,512 parameters, plus 80,740,352 trainable LoRA parameters"
     assert f"{model} (1.0491% of 7,696,356,864)" in text
     rows = [line.split() for line in text.splitlines() if "x rank 128 x" in line]
     assert [row[0] for row in rows] == ["q_proj", "k_proj", "v_proj", "o_proj"]

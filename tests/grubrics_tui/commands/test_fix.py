@@ -52,7 +52,7 @@ def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
     assert first[0] == 0 and "note:" not in first[1]
     code, said = call("remedy", "grpo-sick", "--runs", str(runs))
     assert code == 0
-    assert "note: grpo-sick-remedy has these changes already (starting)" in said
+    assert "note: grpo-sick-remedy already has these overrides (starting)" in said
     told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
     assert told["applied_before"] == ["grpo-sick-remedy", "grpo-sick-remedy-2"]
 
@@ -63,13 +63,13 @@ def test_remedy_lists_them_for_a_number_that_is_none(
 ) -> None:
     code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
     assert code == 2
-    assert "the remedies of 'grpo-sick' are: 1 Smaller micro batches; 2 " in said
+    assert "run 'grpo-sick' has these fixes: 1 Smaller micro batches; 2 " in said
 
 
 def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
     code, said = call("remedy", run.run.id, "--runs", str(runs))
     assert code == 2
-    assert "no finding has a remedy that changes its recipe" in said
+    assert "no fix that can be applied" in said
 
 
 def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
@@ -85,8 +85,8 @@ def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
     said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
-    assert "new run: grpo-sick-remedy\nweights: checkpoints/grpo-sick-remedy\n" in said
-    assert "the checklist passes" in said
+    assert "new run: grpo-sick-remedy\ncheckpoints: checkpoints/grpo-sick-remedy\n" in said
+    assert "preflight checks passed" in said
     told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
     assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from grubrics_tui.cli import app
+from grubrics_tui.commands.shared.command import Task
 
 ROOT: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {
@@ -19,7 +21,7 @@ PARAMETERS = [
     (name, parameter)
     for name, command in COMMANDS.items()
     for parameter in command.params
-    if parameter.name != "help"
+    if parameter.name != "help" and not parameter.hidden
 ]
 NAMES = [f"{name} {parameter.opts[-1]}".strip() for name, parameter in PARAMETERS]
 
@@ -30,6 +32,11 @@ def printed(command: str) -> str:
     return squeezed(done.stdout)
 
 
+def printed_lines(command: str) -> str:
+    done = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=80)
+    return done.stdout
+
+
 def squeezed(text: str) -> str:
     """Without spaces, which the width of the terminal decides."""
     return "".join(text.split())
@@ -37,9 +44,9 @@ def squeezed(text: str) -> str:
 
 @pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=NAMES)
 def test_every_option_and_argument_is_described_as_written(command: str, parameter: Any) -> None:
-    described = squeezed((parameter.help or "").split("[")[0])
-    assert described, "it has no description"
+    assert parameter.help, "it has no description"
     assert squeezed(parameter.help) in printed(command)
+    assert "[" not in parameter.help, "brackets may be taken for markup; use parentheses"
 
 
 @pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=NAMES)
@@ -48,11 +55,25 @@ def test_every_default_is_shown(command: str, parameter: Any) -> None:
     if default in (None, False, "", ()):
         return
     shown = parameter.opts[-1].lstrip("-") if default is True else str(default)
-    assert squeezed(f"[default: {shown}]") in printed(command)
+    assert squeezed(f"(default: {shown})") in printed(command)
+
+
+@pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=NAMES)
+def test_every_value_has_a_name_of_its_own(command: str, parameter: Any) -> None:
+    assert not re.search(rf"{parameter.opts[-1]} <\w+>", printed_lines(command))
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name])
-def test_every_command_says_what_it_does(name: str) -> None:
+def test_every_command_has_a_summary_that_fits_in_one_line(name: str) -> None:
     about = COMMANDS[name].help
     assert about and squeezed(about) in printed(name)
-    assert squeezed(about.split(".")[0])[:20] in printed("")
+    summary = about.split("\n\n")[0]
+    assert summary.endswith(".") and "\n" not in summary
+    listed = next(line for line in printed_lines("").splitlines() if line.startswith(f"  {name} "))
+    assert listed.endswith(summary)
+
+
+def test_commands_are_listed_by_task() -> None:
+    lines = printed_lines("").splitlines()
+    places = [lines.index(f"{task}:") for task in Task]
+    assert places == sorted(places)

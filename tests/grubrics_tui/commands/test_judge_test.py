@@ -55,8 +55,8 @@ def test_a_recipes_judge_that_answers_is_exit_code_0() -> None:
         done = judge_test("grpo_tiny", *at(server.url), "--calls", "3")
     assert done.exit_code == 0
     assert f"judge: openai gpt-4o-mini at {server.url.removeprefix('http://')}\n" in done.stdout
-    assert "a right and a wrong answer get 0.90 and 0.10" in done.stdout
-    assert "3 calls, 3 at once" in done.stdout
+    assert "right and wrong answer score 0.90 and 0.10" in done.stdout
+    assert "3 calls at concurrency 3" in done.stdout
     assert "sk-test" not in done.output
 
 
@@ -89,7 +89,7 @@ def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_remedy() -> None
         done = judge_test("grpo_tiny", *at(server.url))
     assert done.exit_code == 1
     assert "The judge refuses the key  [judge_auth]" in done.stdout
-    assert "try: Set the key in .env" in done.stdout
+    assert "advice: Set the key in .env" in done.stdout
     assert done.stderr == ""
 
 
@@ -97,7 +97,7 @@ def test_calls_of_which_none_was_answered_have_no_latency() -> None:
     with judge_server(Reply(), every=Reply(429)) as server:
         done = judge_test("grpo_tiny", *at(server.url), "--calls", "3")
     assert done.exit_code == 1
-    assert "; none was answered; failed: 3 rate_limit" in done.stdout
+    assert "; no replies; failed: 3 rate_limit" in done.stdout
     assert "0 s, p95" not in done.stdout
 
 
@@ -132,7 +132,7 @@ def test_an_endpoint_that_came_from_another_environment_is_said(
     run_with()
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     done = judge_test("night")
-    assert "note: OPENAI_BASE_URL differs from what the run was launched with" in done.stdout
+    assert "note: OPENAI_BASE_URL differs from the environment of the launch" in done.stdout
 
 
 def test_json_is_one_object_with_numbers() -> None:

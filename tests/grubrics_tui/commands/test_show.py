@@ -41,7 +41,7 @@ def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, r
     jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "changes": changes})
     vouch(run.run)
     text = told("show", "grpo-night", runs=runs)
-    assert re.findall(r"(?m)^changed +(.*)$", text) == ["judge.model: a -> b (cli)"]
+    assert re.findall(r"(?m)^override +(.*)$", text) == ["judge.model: a -> b (cli)"]
 
 
 def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Pa
     first, last, end = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9 + after)) for after in (0, 500, 560)
     )
-    assert f"{first} to {end}, elapsed 1:40 without the pauses" in text
-    assert re.search(rf"(?m)^attempts +2, the last since {last}$", text)
+    assert f"{first} to {end}, elapsed 1:40 (attempts only)" in text
+    assert re.search(rf"(?m)^attempts +2, latest since {last}$", text)
     (row,) = json.loads(told("runs", "--json", runs=runs))["runs"]
     assert row["started"] == 1e9
 
@@ -70,7 +70,7 @@ def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
 def test_a_stopped_run_is_told_from_a_finished_one(run: SampleRun, runs: Path) -> None:
     run.say("finished", reason="stopped by user at step 12 of 40")
     assert "12/40 stopped by user at step 12 of 40" in told("runs", runs=runs)
-    assert told("runs", "--filter", "state:finished", runs=runs) == "no run passes the filter\n"
+    assert told("runs", "--filter", "state:finished", runs=runs) == "no runs match the filter\n"
     assert "grpo-night" in told("runs", "--filter", "state:stopped", runs=runs)
     (only,) = json.loads(told("runs", "--json", runs=runs))["runs"]
     assert only["state"] == "finished"
@@ -85,14 +85,14 @@ def test_a_folder_without_configs_is_not_told_to_launch_one_of_them(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "grubrics-tui launch CONFIG starts one" in told("runs", runs=runs)
+    assert "Start one: grubrics-tui launch CONFIG" in told("runs", runs=runs)
 
 
 def test_an_empty_folder_says_how_to_begin(runs: Path) -> None:
     assert told("runs", runs=runs) == (
-        f"no runs in {runs} yet; grubrics-tui launch grpo_tiny starts one\n"
+        f"no runs in {runs}. Start one: grubrics-tui launch grpo_tiny\n"
     )
-    assert told("runs", "--archived", runs=runs) == "no run is archived\n"
+    assert told("runs", "--archived", runs=runs) == "no archived runs\n"
     assert json.loads(told("runs", "--json", runs=runs)) == {"runs": []}
 
 

@@ -164,7 +164,7 @@ async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], ru
         await driver.shows("VIRTUAL_ENV", "/venvs/short")
     told = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)]).stdout
     assert "CUDA_VISIBLE_DEVICES" in told and "/venvs" not in told
-    assert "shell: 1 difference that cannot change training" in told
+    assert "shell: 1 difference without effect on training" in told
 
 
 async def test_one_panel_at_a_time_on_a_small_terminal(

@@ -184,7 +184,7 @@ async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
-        screen = await driver.shows("note: grpo-sick-remedy has these changes already (starting)")
+        screen = await driver.shows("note: grpo-sick-remedy already has these overrides (starting)")
         assert "apply fix 1 again" in screen and "apply fix 3 again" not in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
@@ -302,7 +302,7 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
         .split()[1]
     )
     assert int(number) > 1
-    assert "apply: grubrics-tui remedy grpo-sick --number N" in said
+    assert "apply a fix: grubrics-tui fix grpo-sick --number N" in said
     dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
