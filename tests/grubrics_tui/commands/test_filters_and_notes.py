@@ -38,7 +38,7 @@ async def test_a_mistake_is_told_beside_the_filter(three: dict[str, SampleRun], 
         await driver.press("r")
         await driver.shows("3 runs")
         await driver.press("slash", *"stat:x")
-        await driver.shows("character 1: no field is called 'stat'; did you mean 'state'?")
+        await driver.shows("character 1: unknown field 'stat'; did you mean 'state'?")
 
 
 async def test_tags_and_a_note_are_written_on_the_screen(
