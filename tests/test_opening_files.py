@@ -25,7 +25,7 @@ FILES = (
     "engine/base/locks.py",
     "engine/base/tail.py",
     "engine/base/growing.py",
-    "engine/own_reward/kept_code.py",
+    "engine/own_reward/code_fingerprints.py",
     "engine/launch/launcher.py",
     "engine/launch/resume.py",
     "engine/launch/guard.py",

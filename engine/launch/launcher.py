@@ -23,8 +23,7 @@ from engine.host.python import own_module
 from engine.host.surroundings import surroundings
 from engine.host.user_manager import scope_prefix
 from engine.launch.ray_target import through
-from engine.own_reward.code import code_files, keep_code
-from engine.own_reward.inputs import input_files, keep_inputs
+from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
     config_of,

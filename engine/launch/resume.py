@@ -16,7 +16,7 @@ from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
 from engine.launch.starting_point import starting_point
-from engine.own_reward.kept_code import edited_code, executed_code
+from engine.own_reward.code_fingerprints import edited_code, executed_code
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import config_of, pinned_recipe
 from engine.recipe.recipe import load_recipe

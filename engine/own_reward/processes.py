@@ -1,27 +1,250 @@
-"""As many processes of a reward function as its calls need, and no call that waits for ever."""
+"""The processes of a reward function, seen from outside: they can be asked, and they can be ended.
+
+A thread that hangs cannot be ended, and one that hangs in C code (a regular expression that
+backtracks forever) stops all others, too; so the function runs in its own processes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from engine.base.errors import UsageError
-from engine.own_reward.code import kept_copies
+from engine.host.python import own_module
+from engine.own_reward.child import STACK_SIGNAL
+from engine.own_reward.files import kept_copies
 from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
-from engine.own_reward.loading import Source
-from engine.own_reward.process import ProcessLostError, RewardCallError, RewardProcess
+from engine.own_reward.loading import Source, own_line
+from engine.own_reward.wire import (
+    HEADER,
+    IDLE,
+    PAGE,
+    Busy,
+    Ready,
+    Refused,
+    Reply,
+    length_of,
+    pack,
+    receive,
+    unpack,
+)
+from engine.runs.processes import carriers, send
 
+_FRAME = re.compile(r'^ +File "(.*)", line (\d+)', re.MULTILINE)
+MARK_VARIABLE = "GRUBRICS_REWARD_PROCESS"
+"""In the environment of a function's process, and of all that it starts: a text of its own."""
+_ROUNDS = 5
+_STACK_PATIENCE_S = 0.5
+_LOOKS = 20
+_MARGIN = 1.2
+"""An asynchronous call is cut inside its process at the limit; only one that blocks continues."""
 START_LIMIT_S = 600.0
 """A file may load a model when it is imported."""
 MOST = 4
 """Processes of a plain function in one reward worker."""
 GROW_AFTER_S = 0.5
 """A call that has waited so long for a free process gets another one."""
+
+
+class RewardCallError(Exception):
+    """The function gave no score for one call; one line with file and line says why."""
+
+
+class RewardTimeoutError(RewardCallError):
+    """A call took longer than it may."""
+
+
+class ProcessLostError(Exception):
+    """The process ended for the sake of another call; this one can be made again."""
+
+
+@dataclass
+class RewardProcess:
+    """Made by ``start``. All calls are made on one event loop."""
+
+    source: Source
+    limit_s: float
+    ready: Ready
+    _popen: subprocess.Popen[bytes]
+    _mark: str
+    _sock: socket.socket
+    _busy: Busy
+    _trace: BinaryIO
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(IDLE + 1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._attaching = asyncio.Lock()
+        self._writer: asyncio.StreamWriter | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._guilty: tuple[int, RewardCallError] | None = None
+        self.is_alive = True
+
+    @classmethod
+    def start(
+        cls,
+        source: Source,
+        limit_s: float,
+        start_limit_s: float,
+        *,
+        quiet: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> RewardProcess:
+        """Start a process and wait until it has loaded the function.
+
+        UsageError, in one line with file and line, when it cannot. ``quiet`` drops what the
+        function prints; ``env`` are variables besides those of this process.
+        """
+        ours, theirs = socket.socketpair()
+        page, trace = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        page.truncate(PAGE)
+        descriptors = (theirs.fileno(), page.fileno(), trace.fileno())
+        out = subprocess.DEVNULL if quiet else None
+        mark = secrets.token_hex(16)
+        popen = subprocess.Popen(
+            own_module("engine.own_reward.child", *map(str, descriptors)),
+            pass_fds=descriptors,
+            env={**os.environ, **(env or {}), MARK_VARIABLE: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            # A group of its own: it is ended with what the function starts in it.
+            start_new_session=True,
+        )
+        theirs.close()
+        busy = Busy(page.fileno())
+        page.close()
+        try:
+            ready = _greet(popen, mark, ours, trace, source, limit_s, start_limit_s)
+        except BaseException:
+            _end(popen, mark)
+            for each in (ours, busy, trace):
+                each.close()
+            raise
+        return cls(source, limit_s, ready, popen, mark, ours, busy, trace)
+
+    async def call(self, arguments: Mapping[str, Any]) -> Any:
+        """What the function returns for ``arguments``, in Python's own types.
+
+        RewardCallError where it gives no score, ProcessLostError where the call should be made
+        again in another process.
+        """
+        writer = await self._attached()
+        if not self.is_alive:
+            raise ProcessLostError
+        number = next(self._numbers)
+        if not self._waiting:
+            self._busy.note(IDLE)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        writer.write(pack((number, dict(arguments))))
+        try:
+            return await self._waiting[number]
+        finally:
+            self._waiting.pop(number, None)
+
+    def end(self) -> None:
+        """End the process and everything it started."""
+        self.is_alive = False
+        for task in self._tasks:
+            task.cancel()
+        _end(self._popen, self._mark)
+        self._close()
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._sock.close()
+        self._trace.close()
+
+    async def _attached(self) -> asyncio.StreamWriter:
+        """Hand the socket to the event loop of the calls, once."""
+        async with self._attaching:
+            if self._writer is None:
+                self._sock.setblocking(False)
+                reader, self._writer = await asyncio.open_connection(sock=self._sock)
+                self._tasks = [
+                    asyncio.create_task(self._read(reader)),
+                    asyncio.create_task(self._watch()),
+                ]
+            return self._writer
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                body = await reader.readexactly(length_of(await reader.readexactly(HEADER)))
+                reply: Reply = unpack(body)
+                future = self._waiting.get(reply.number)
+                if future is not None and not future.done():
+                    self._settle(future, reply)
+        await self._conclude()
+
+    def _settle(self, future: asyncio.Future[Any], reply: Reply) -> None:
+        if reply.outcome == "ok":
+            future.set_result(reply.value)
+        elif reply.outcome == "timeout":
+            future.set_exception(self._too_slow(reply.place))
+        else:
+            place = f" ({reply.place})" if reply.place else ""
+            future.set_exception(RewardCallError(f"{reply.value}{place}"))
+
+    async def _watch(self) -> None:
+        """End the process when one call has kept it for longer than the limit."""
+        limit_s = self.limit_s * _MARGIN if self.ready.together else self.limit_s
+        while self.is_alive:
+            await asyncio.sleep(min(1.0, limit_s / _LOOKS))
+            number, since_s = self._busy.read()
+            if not self._waiting or since_s < limit_s:
+                continue
+            place = await asyncio.to_thread(_stack, self._popen, self._trace, self.source.folder)
+            culprit = number if number in self._waiting else min(self._waiting)
+            self._guilty = (culprit, self._too_slow(place or self.ready.defined_at))
+            await asyncio.to_thread(_end, self._popen, self._mark)
+            return
+
+    def _too_slow(self, place: str | None) -> RewardTimeoutError:
+        where = f" ({place})" if place else ""
+        return RewardTimeoutError(
+            f"{self.source.name} gave no score within {self.limit_s:g} s{where}"
+        )
+
+    async def _conclude(self) -> None:
+        """The process is gone: one call is to blame, the others can be made again."""
+        self.is_alive = False
+        code = await asyncio.to_thread(_end, self._popen, self._mark)
+        number = self._busy.read()[0]
+        if self._guilty is None and (number in self._waiting or len(self._waiting) == 1):
+            culprit = number if number in self._waiting else next(iter(self._waiting))
+            self._guilty = (culprit, self._died(code))
+        for number, future in list(self._waiting.items()):
+            if future.done():
+                continue
+            if self._guilty is None:
+                future.set_exception(self._died(code))
+            elif number == self._guilty[0]:
+                future.set_exception(self._guilty[1])
+            else:
+                future.set_exception(ProcessLostError())
+        await asyncio.wait(self._tasks[1:])  # the watcher may be reading the trace
+        self._close()
+
+    def _died(self, code: int) -> RewardCallError:
+        how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+        place = f" ({self.ready.defined_at})" if self.ready.defined_at else ""
+        return RewardCallError(f"{self.source.name} ended its process with {how}{place}")
 
 
 def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
@@ -150,3 +373,75 @@ def as_arguments(
         "ground_truth": ground_truth,
         "extra_info": dict(extra_info),
     }
+
+
+def _greet(
+    popen: subprocess.Popen[bytes],
+    mark: str,
+    sock: socket.socket,
+    trace: BinaryIO,
+    source: Source,
+    limit_s: float,
+    start_limit_s: float,
+) -> Ready:
+    file = Path(source.file).name
+    sock.settimeout(start_limit_s)
+    try:
+        sock.sendall(pack((source, limit_s)))
+        answer = receive(sock)
+    except TimeoutError:
+        place = _stack(popen, trace, source.folder) or file
+        raise UsageError(f"{place}: not imported within {start_limit_s:g} s") from None
+    except (EOFError, ConnectionError):
+        code = _end(popen, mark)
+        how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+        raise UsageError(f"{file} ended its process with {how} while it was imported") from None
+    if isinstance(answer, Refused):
+        raise UsageError(answer.message)
+    return answer  # type: ignore[no-any-return]
+
+
+def _stack(popen: subprocess.Popen[bytes], trace: BinaryIO, folder: Path) -> str | None:
+    """The innermost line of the function's own code that its process is in."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(popen.pid, STACK_SIGNAL)
+    deadline = time.monotonic() + _STACK_PATIENCE_S
+    text = ""
+    while time.monotonic() < deadline and "\n  File" not in text:
+        time.sleep(0.02)
+        text = os.pread(trace.fileno(), 1 << 16, 0).decode(errors="replace")
+    lines = (own_line(path, int(number), folder) for path, number in _FRAME.findall(text))
+    return next(filter(None, lines), None)
+
+
+def _end(popen: subprocess.Popen[bytes], mark: str) -> int:
+    """Kill the process, unless it has ended by itself, with all it started; its exit code."""
+    code = _ended(popen)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    code = popen.wait() if code is None else code
+    _kill_marked(mark)
+    return code
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what the function started in a group of its own, a daemon for one."""
+    for _ in range(_ROUNDS):  # One of them may start another meanwhile.
+        found = carriers(MARK_VARIABLE, mark)
+        if not found:
+            return
+        for process in found:
+            send(process, signal.SIGKILL)
+
+
+def _ended(popen: subprocess.Popen[bytes]) -> int | None:
+    """A process whose socket is closed may take a moment to be over."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return popen.wait(timeout=0.05)
+    return None
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return str(number)

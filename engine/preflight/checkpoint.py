@@ -11,7 +11,7 @@ from engine.base.masking import mask, mask_url
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
-from engine.own_reward.kept_code import code_values, data_values
+from engine.own_reward.code_fingerprints import code_values, data_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe import hub

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.base.errors import UsageError, nearest
-from engine.own_reward.code import code_files, hidden_libraries
+from engine.own_reward.files import code_files, hidden_libraries
 from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
 from engine.own_reward.loading import Source
 from engine.own_reward.processes import RewardProcesses, source_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.own_reward.code import code_files, hidden_libraries, libraries_hidden_by
+from engine.own_reward.files import code_files, hidden_libraries, libraries_hidden_by
 from engine.own_reward.function import FILE, PACKAGE, RewardFunction
 from engine.recipe.places import DATA_KEYS, local_folder, model_name
 from engine.recipe.recipe import Recipe

@@ -17,9 +17,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from engine.base.fingerprints import content_hash
-from engine.own_reward.code import code_files
-from engine.own_reward.inputs import input_files
-from engine.own_reward.kept_code import OF_CODE, OF_DATA, OF_INPUTS
+from engine.own_reward.code_fingerprints import OF_CODE, OF_DATA, OF_INPUTS
+from engine.own_reward.files import code_files, input_files
 from engine.recipe.compose import effective, verl_config
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Recipe

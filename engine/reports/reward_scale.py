@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.own_reward.kept_code import code_values
+from engine.own_reward.code_fingerprints import code_values
 from engine.reports.differences import Manifest, config_differences
 from engine.runs.kinds import find_kind
 

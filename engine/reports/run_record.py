@@ -15,7 +15,7 @@ from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
 from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
-from engine.own_reward.kept_code import code_values, data_values
+from engine.own_reward.code_fingerprints import code_values, data_values
 from engine.reports.derived import derived_keys
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.judge.interface import ScoringError
-from engine.own_reward.process import RewardCallError, RewardTimeoutError
+from engine.own_reward.processes import RewardCallError, RewardTimeoutError
 from engine.reward.scoring import RolloutScore
 
 CustomReward = Callable[..., Any]

@@ -14,10 +14,16 @@ import psutil
 import pytest
 
 from engine.base.errors import UsageError
-from engine.own_reward import process
+from engine.own_reward import processes
 from engine.own_reward.function import RewardFunction
-from engine.own_reward.process import RewardCallError, RewardTimeoutError
-from engine.own_reward.processes import MOST, RewardProcesses, as_arguments, source_of
+from engine.own_reward.processes import (
+    MOST,
+    RewardCallError,
+    RewardProcesses,
+    RewardTimeoutError,
+    as_arguments,
+    source_of,
+)
 
 FUNCTION = """
 import asyncio, os, re, signal, sys, time
@@ -233,14 +239,14 @@ def test_a_call_is_settled_though_its_process_takes_long_to_end(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine a call that comes meanwhile finds the process dead and forgets it."""
-    end = process._end
+    end = processes._end
 
     def end_slowly(*arguments: Any) -> int:
         if threading.current_thread() is not threading.main_thread():
             time.sleep(1.5)
         return end(*arguments)
 
-    monkeypatch.setattr(process, "_end", end_slowly)
+    monkeypatch.setattr(processes, "_end", end_slowly)
     function = written(FUNCTION.format(kind="", bad=HANGS["sleeps"]))
 
     async def ask() -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.own_reward.code import code_files, keep_code
+from engine.own_reward.files import code_files, keep_code
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
 
