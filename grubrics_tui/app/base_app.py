@@ -18,6 +18,7 @@ from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
+from grubrics_tui.app.textual_internals import choose_driver
 from grubrics_tui.settings.actions import (
     Action,
     actions_of,
@@ -100,13 +101,8 @@ class Frame(App[None]):
         return [*super().get_line_filters(), *self._ascii_filters]
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's choice; a terminal is written to sparingly."""
-        chosen = super().get_driver_class()
-        if chosen.__name__ != "LinuxDriver":
-            return chosen
-        from grubrics_tui.app.driver import SparingDriver
-
-        return SparingDriver
+        """Textual's choice, or a driver that writes less to a terminal."""
+        return choose_driver(super().get_driver_class())
 
     def notify(
         self,

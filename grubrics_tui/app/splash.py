@@ -10,7 +10,8 @@ from grubrics_tui.widgets.span_widget import Drawn
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
 _WORD = Span("  opening", "quiet")
-_TITLES = {"time": "step time"}
+_TITLES = {"time": "step time", "optimiser": "optimizer"}
+"""Titles that differ from the panel's name: the panels are not imported yet."""
 
 
 class Opening(Drawn):

@@ -21,10 +21,9 @@ from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
+from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
 from grubrics_tui.widgets.facts import Fact, Facts
-from grubrics_tui.widgets.loss_panel import LossPanel
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.reward_panel import RewardPanel
 from grubrics_tui.widgets.run_facts import state_look
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
-"""A titled frame around one picture of a run."""
+"""The base of panels: a titled frame around what it shows of a run."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from textual.containers import Vertical
 from textual.content import Content
@@ -11,7 +13,12 @@ from grubrics_tui.widgets.cached_lines import Still
 
 
 class Panel(Still, Vertical):
-    """Base of the live screen's panels: ``TITLE`` stands above, what it measures below."""
+    """A subclass declares a panel; ``screens/live/panels.py`` lists it.
+
+    ``NAME`` is its name in settings and in the panels of a kind of run. ``NEEDS`` are metrics, or
+    prefixes of metrics: an external log that has none of them does not get the panel. ``DETAIL`` is
+    shown in the lower edge of the frame.
+    """
 
     DEFAULT_CSS = """
     Panel {
@@ -23,13 +30,15 @@ class Panel(Still, Vertical):
     }
     """
 
+    NAME = ""
     TITLE = ""
     DETAIL = ""
+    NEEDS: ClassVar[tuple[str, ...]] = ()
 
     _title = _note = ""
 
     def label(self, number: int) -> None:
-        """Put the panel's key and name into its frame; those beyond the ninth have no key."""
+        """Show the number key and title in the frame; panels after the ninth have no key."""
         title = f"{number} {self.TITLE}" if number < 10 else self.TITLE
         if title != self._title:
             self._title = title
@@ -38,27 +47,27 @@ class Panel(Still, Vertical):
             self.note(self.DETAIL)
 
     def note(self, text: str) -> None:
-        """Put a remark into the lower edge of the frame, which is drawn anew only then."""
+        """Show a remark in the lower edge of the frame, which is redrawn only if it changed."""
         if text != self._note:
             self._note = text
             self.border_subtitle = Content(text)
 
     def show(self, history: History) -> None:
-        """Draw what the history holds now. Nothing is drawn when nothing changed."""
+        """Draw the history as it is now. Nothing is drawn if nothing changed."""
         raise NotImplementedError
 
 
 def waiting_hint(history: History) -> str:
-    """What an empty picture says: why there is nothing yet."""
+    """Say why a chart has no values yet."""
     state = history.state
     if state is None:
-        return "reading the run's files"
+        return "reading the run files"
     if history.read_share < 1:
         return f"reading the history: {percent(history.read_share)}"
     if state.state == "foreign":
-        return "no such numbers in it" if history.columns.names else "no step in it yet"
+        return "this log has no such metric" if history.columns.names else "no steps yet"
     if history.columns.names:
-        return "none was logged" if state.has_ended else "none logged yet"
+        return "not logged" if state.has_ended else "not logged yet"
     if state.has_ended:
         return "the run ended before its first step"
-    return f"no step yet: waiting for {state.waiting_for or 'the first step'}"
+    return f"no steps yet: waiting for {state.waiting_for or 'the first step'}"

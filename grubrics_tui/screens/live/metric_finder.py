@@ -10,13 +10,13 @@ from textual.widgets import Input, Static
 
 from grubrics_tui.drawing.values import Plot
 from grubrics_tui.model.history import History
-from grubrics_tui.screens.live.panel_grid import BUILT_IN
+from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.layout import Layout, Slot
 from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.chart_panels import INKS, metrics_plot
 from grubrics_tui.widgets.metric_list import Choice, MetricList
-from grubrics_tui.widgets.validation_panel import INKS, metrics_plot
 
 _REFRESH_S = 1.0
 
@@ -50,7 +50,7 @@ class MetricFinder(ModalScreen[Slot | None]):
     def __init__(self, history: History, layout: Layout) -> None:
         super().__init__()
         self._history, self._layout = history, layout
-        self._titles = {panel.TITLE: name for name, panel in BUILT_IN.items()}
+        self._titles = {panel.TITLE: name for name, panel in PANELS.items()}
         self._found: list[str] = []
         self._marked: list[str] = []
         self._selected = 0

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from textual import events
 from textual.containers import Grid
 from textual.message import Message
 
 from grubrics_tui.model.history import History
-from grubrics_tui.screens.live.log_panel import LogPanel
-from grubrics_tui.screens.live.system_panel import SystemPanel
-from grubrics_tui.screens.live.time_panel import TimePanel
+from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.layout import Layout, Slot, room_for
 from grubrics_tui.widgets.cached_lines import Still
-from grubrics_tui.widgets.judge_panel import JudgePanel
-from grubrics_tui.widgets.loss_panel import LossPanel
-from grubrics_tui.widgets.optimiser_panel import OptimiserPanel
+from grubrics_tui.widgets.chart_panels import PinnedPanel
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.pinned_panel import PinnedPanel
-from grubrics_tui.widgets.policy_panel import PolicyPanel
-from grubrics_tui.widgets.reward_panel import RewardPanel
 from grubrics_tui.widgets.span_widget import Drawn
-from grubrics_tui.widgets.throughput_panel import ThroughputPanel
-from grubrics_tui.widgets.validation_panel import ValidationPanel
-
-BUILT_IN: Mapping[str, type[Panel]] = {
-    "reward": RewardPanel,
-    "judge": JudgePanel,
-    "time": TimePanel,
-    "policy": PolicyPanel,
-    "machine": SystemPanel,
-    "log": LogPanel,
-    "validation": ValidationPanel,
-    "loss": LossPanel,
-    "optimiser": OptimiserPanel,
-    "throughput": ThroughputPanel,
-}
-
-__all__ = ["BUILT_IN", "PanelGrid", "room_for"]
 
 
 class PanelGrid(Still, Grid):
@@ -101,7 +77,7 @@ class PanelGrid(Still, Grid):
         self._arrange()
 
     def _make(self, slot: Slot) -> Panel:
-        panel = PinnedPanel(slot.metrics) if slot.is_pin else BUILT_IN[slot.panel]()
+        panel = PinnedPanel(slot.metrics) if slot.is_pin else PANELS[slot.panel]()
         self._dress(panel)
         panel.display = False  # Until the grid has a size to arrange it in.
         self._panels[slot.name] = panel

@@ -13,7 +13,7 @@ from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, justify
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
-from grubrics_tui.widgets.loss_panel import VALIDATION_LOSS
+from grubrics_tui.widgets.chart_panels import VALIDATION_LOSS
 from grubrics_tui.widgets.span_widget import Drawn
 
 _TICK_S = 1.0

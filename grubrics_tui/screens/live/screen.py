@@ -26,7 +26,6 @@ from grubrics_tui.model.run_doctor import RunDoctor
 from grubrics_tui.model.run_source import (
     Watched,
     console_of,
-    foreign_layout,
     kind_of,
     layout_of,
     source_of,
@@ -36,8 +35,9 @@ from grubrics_tui.screens.base import HEIGHTS, WIDTHS, post_from_thread
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.live.banner import Banner
-from grubrics_tui.screens.live.panel_grid import PanelGrid, room_for
+from grubrics_tui.screens.live.panel_grid import PanelGrid
 from grubrics_tui.screens.live.panel_tabs import PanelTabs
+from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.run_header import RunHeader
 from grubrics_tui.screens.navigation import (
     OpenFindings,
@@ -47,10 +47,10 @@ from grubrics_tui.screens.navigation import (
     OpenVerdict,
 )
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.layout import Layout, LayoutFile, Slot
+from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
 from grubrics_tui.settings.settings import Settings, panels_for
 from grubrics_tui.widgets.chart_base import Viewed
-from grubrics_tui.widgets.judge_panel import JudgePanel
+from grubrics_tui.widgets.chart_panels import JudgePanel
 from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
 
@@ -110,7 +110,7 @@ class LiveScreen(ChartScreen):
         self._footer_timer: Timer | None = None
         self.set_reactive(
             LiveScreen.panels,
-            foreign_layout(run)
+            external_layout(run)
             if not isinstance(run, RunDir)
             else self._layouts.load(self._layout_kind, self._wanted),
         )

@@ -1,8 +1,10 @@
-"""The machine: GPUs where there are any, else CPU, memory and disk, of the host and of this run."""
+"""The machine: GPUs if there are any, else CPU, memory and disk, of the host and of this run."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from textual import events
@@ -11,14 +13,16 @@ from textual.app import ComposeResult
 from engine.base.jsonl import integer, line, moment, number
 from engine.history.columns import Column
 from engine.runs.state import RunState
+from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.values import Line, Plot
 from grubrics_tui.model.history import History
 from grubrics_tui.model.system_history import Machine, Sample, gpus_of, ratio
-from grubrics_tui.screens.live.gauges import Gauge, Gauges
 from grubrics_tui.text.formats import MISSING, memory, percent
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel
+from grubrics_tui.widgets.span_widget import Drawn
 
 _BUSY, _FULL = "series-1", "series-2"
 _CHART_HEIGHT = 3
@@ -27,7 +31,7 @@ _CHART_HEIGHT = 3
 class SystemPanel(Panel):
     """Gauges of the last sample above their history in percent."""
 
-    TITLE = "machine"
+    NAME = TITLE = "machine"
 
     def compose(self) -> ComposeResult:
         yield Gauges()
@@ -36,7 +40,7 @@ class SystemPanel(Panel):
     def show(self, history: History) -> None:
         machine, clock = history.machine, history.columns.times
         if machine.last is None:
-            self.query_one(Gauges).show((), "no sample of the machine yet")
+            self.query_one(Gauges).show((), "no samples of the machine yet")
             return
         self.note(headline(machine.last, history.state))
         self.query_one(Gauges).show(gauges(machine.last))
@@ -143,3 +147,49 @@ def _in_percent(value: float | None) -> str:
 
 def _object(value: Any) -> Sample:
     return value if isinstance(value, dict) else {}
+
+
+_LABEL, _PERCENT, _SMALLEST_BAR = 12, 6, 4
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """``share`` is None when it cannot be measured; ``detail`` says it in units."""
+
+    label: str
+    share: float | None
+    detail: str
+    ink: str
+
+
+class Gauges(Drawn):
+    """One line per gauge: label, bar, percent, detail."""
+
+    DEFAULT_CSS = "Gauges { height: auto; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._gauges: Sequence[Gauge] = ()
+
+    @property
+    def lines(self) -> int:
+        return max(1, len(self._gauges))
+
+    def show(self, gauges: Sequence[Gauge], hint: str = "") -> None:
+        if gauges == self._gauges and hint == self._hint:
+            return
+        self._gauges = gauges
+        if self.styles.height is None or self.styles.height.value != self.lines:
+            self.styles.height = self.lines  # Only then is the screen laid out anew.
+        self.redraw(hint)
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        detail = max((len(gauge.detail) for gauge in self._gauges), default=0)
+        room = max(_SMALLEST_BAR, width - _LABEL - _PERCENT - detail - 2)
+        return [self._row(gauge, room) for gauge in self._gauges]
+
+    def _row(self, gauge: Gauge, room: int) -> Row:
+        label = Span(gauge.label[: _LABEL - 1].ljust(_LABEL), "quiet")
+        filled = bar(gauge.share or 0.0, room, gauge.ink, ascii_only=self.ascii_only)
+        percent = "–" if gauge.share is None else f"{gauge.share * 100:.0f} %"
+        return [label, *filled, Span(percent.rjust(_PERCENT)), Span(f"  {gauge.detail}", "quiet")]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from engine.formats.watch import open_foreign
 from grubrics_tui.cli import app
-from grubrics_tui.model.run_source import foreign_layout
+from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.paths import ROOT
@@ -92,7 +92,7 @@ async def test_a_trainers_folder_has_no_log_and_shows_its_loss(
     state_file: Path, runs: Path
 ) -> None:
     async with running(runs, watched=open_foreign(state_file)) as driver:
-        screen = await driver.shows("1 loss", "2 optimiser", "step 2/20", "loss 0.5000")
+        screen = await driver.shows("1 loss", "2 optimizer", "step 2/20", "loss 0.5000")
         assert "log" not in screen.split("optimiser")[1].splitlines()[0]
         await driver.press("j", "k", "end", "z", "tab", "escape")
         assert isinstance(driver.app.screen, LiveScreen)
@@ -109,7 +109,7 @@ async def test_hostile_names_and_paths_are_inert(tmp_path: Path, runs: Path) -> 
 def test_before_its_first_step_a_run_may_get_any_panel(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("(TaskRunner pid=1) hello\n")
-    assert "judge" in foreign_layout(open_foreign(path)).names
+    assert "judge" in external_layout(open_foreign(path)).names
 
 
 def answer(*argv: str) -> tuple[int, list[str]]:

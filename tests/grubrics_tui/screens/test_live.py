@@ -74,22 +74,22 @@ async def test_new_steps_appear_as_they_are_logged(run: SampleRun, runs: Path) -
 
 async def test_one_panel_at_a_time_on_a_small_screen(run: SampleRun, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
-        assert "gen " not in await driver.shows("[1 reward]", "mean ± std in group")
+        assert "gen " not in await driver.shows("[1 reward]", "mean ± in-group std")
         await driver.press("3")
         assert "± std in group" not in await driver.shows("[3 step time]", "old log prob")
         await driver.press("tab", "tab")
         await driver.shows("[5 machine]", "memory run")
         await driver.press("shift+tab", "shift+tab", "shift+tab")
-        await driver.shows("[2 judge]", "seconds a call")
+        await driver.shows("[2 judge]", "seconds per call")
 
 
 async def test_zoom_shows_one_panel_and_goes_back(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
         await driver.shows("6 log")
         await driver.press("2", "z")
-        assert "mean ± std in group" not in await driver.shows("[2 judge]", "seconds a call")
+        assert "mean ± in-group std" not in await driver.shows("[2 judge]", "seconds per call")
         await driver.press("escape")
-        await driver.shows("mean ± std in group", "seconds a call")
+        await driver.shows("mean ± in-group std", "seconds per call")
 
 
 async def test_a_starting_run_says_what_it_waits_for(runs: Path) -> None:
@@ -97,7 +97,7 @@ async def test_a_starting_run_says_what_it_waits_for(runs: Path) -> None:
     sample.say("starting", waiting_for="rollout server")
     async with running(runs) as driver:
         await driver.shows(
-            "starting: waiting for rollout server", "no step yet: waiting for rollout server"
+            "starting: waiting for rollout server", "no steps yet: waiting for rollout server"
         )
 
 
@@ -124,7 +124,7 @@ async def test_an_sft_run_shows_loss_and_optimiser_instead_of_reward_and_judge(
     loss, norm = f"loss {values['train/loss']:.4f}", f"grad norm {values['train/grad_norm']:.3f}"
     async with running(runs) as driver:
         screen = await driver.shows(
-            "1 loss", "2 optimiser", loss, norm, f"lr {values['train/lr']:.2e}"
+            "1 loss", "2 optimizer", loss, norm, f"lr {values['train/lr']:.2e}"
         )
         assert "1 reward" not in screen
         assert "2 judge" not in screen
@@ -179,7 +179,7 @@ async def test_stopping_asks_first_and_enter_does_nothing(run: SampleRun, runs: 
     async with running(runs) as driver:
         await driver.shows("step 12/40")
         await driver.press("s")
-        await driver.shows("stop the run?")
+        await driver.shows("Stop ")
         await driver.press("enter")
         assert pending_stop(run.run) is None
         await driver.press("n")

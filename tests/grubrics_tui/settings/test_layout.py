@@ -13,9 +13,17 @@ from textual.app import App, ComposeResult
 
 from engine.base import jsonl
 from engine.runs.kinds import KINDS
-from grubrics_tui.screens.live.panel_grid import BUILT_IN, PanelGrid, room_for
+from grubrics_tui.screens.live.panel_grid import PanelGrid
 from grubrics_tui.screens.live.panel_tabs import window
-from grubrics_tui.settings.layout import LayoutFile, Slot, default_panels, first_layout, layout_path
+from grubrics_tui.screens.live.panels import PANELS
+from grubrics_tui.settings.layout import (
+    LayoutFile,
+    Slot,
+    default_panels,
+    first_layout,
+    layout_path,
+    room_for,
+)
 from grubrics_tui.widgets.panel import Panel
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -44,7 +52,7 @@ MOVES = st.lists(
 
 
 def test_every_panel_of_a_layout_exists() -> None:
-    assert {name for kind in KINDS.values() for name in kind.panels} == set(BUILT_IN)
+    assert {name for kind in KINDS.values() for name in kind.panels} == set(PANELS)
 
 
 @given(MOVES)
@@ -207,7 +215,7 @@ async def test_a_panel_moves_hides_and_comes_back(run: SampleRun, runs: Path) ->
         await driver.press("d")
         await driver.shows("1 judge", "2 step time")
         await driver.press("slash", *"reward", "enter")
-        await driver.shows("mean ± std in group")
+        await driver.shows("mean ± in-group std")
 
 
 async def test_the_panels_beyond_the_first_page_are_named_and_reached(

@@ -153,9 +153,9 @@ async def test_a_remapped_key_acts_and_stands_in_footer_and_help(
     async with running(runs, LARGE, loaded=loaded) as driver:
         await driver.shows("step 12/40", "S stop", "w zoom")
         await driver.press("s")
-        assert "stop the run?" not in driver.screen
+        assert "Stop " not in driver.screen
         await driver.press("S")
-        await driver.shows("stop the run?")
+        await driver.shows("Stop ")
         await driver.press("n", "question_mark")
         await driver.shows("S  ", "Ask the run to stop")
 
@@ -170,7 +170,7 @@ async def test_commas_and_full_stops_can_be_keys(run: SampleRun, runs: Path) -> 
         await driver.press("full_stop")
         await driver.until(lambda: bool(driver.app.screen.zoomed))  # type: ignore[attr-defined]
         await driver.press("comma")
-        await driver.shows("stop the run?")
+        await driver.shows("Stop ")
 
 
 async def test_a_read_only_screen_neither_offers_nor_does_what_changes_a_run(
@@ -180,7 +180,7 @@ async def test_a_read_only_screen_neither_offers_nor_does_what_changes_a_run(
     async with running(runs, LARGE, loaded=loaded) as driver:
         assert "s stop" not in await driver.shows("step 12/40", "tab panel")
         await driver.press("s", "y")
-        assert "stop the run?" not in driver.screen
+        assert "Stop " not in driver.screen
         for action in ("stop", "launch", "resume", "remove", "reap", "start"):
             await driver.app.screen.run_action(action)
         await driver.shows("read-only")

@@ -20,13 +20,19 @@ from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import PARTS, StepSplit
 from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.chart_panel import arranged
-from grubrics_tui.widgets.judge_panel import judge_plot
+from grubrics_tui.widgets.chart_panels import (
+    QUANTITIES,
+    PolicyPanel,
+    ValidationPanel,
+    arranged,
+    judge_plot,
+    metrics_plot,
+    quantity_plot,
+    reward_plot,
+    tokens_per_second,
+    validation_plot,
+)
 from grubrics_tui.widgets.panel import waiting_hint
-from grubrics_tui.widgets.policy_panel import QUANTITIES, PolicyPanel, quantity_plot
-from grubrics_tui.widgets.reward_panel import reward_plot
-from grubrics_tui.widgets.throughput_panel import tokens_per_second
-from grubrics_tui.widgets.validation_panel import ValidationPanel, metrics_plot, validation_plot
 
 pytestmark = pytest.mark.waits
 
@@ -89,7 +95,7 @@ def test_the_reward_panel_says_mean_spread_extremes_and_what_went_wrong(tmp_path
         "min": "-0.250",
         "max": "1.250",
         "val": "0.750",
-        "flat groups": "25 %",
+        "zero-std groups": "25 %",
         "failed": "50 %",
     }
     spread = plot.lines[0].band("spread")
@@ -130,7 +136,7 @@ def test_the_judge_panel_counts_faults_and_costs_a_step_where_prices_are_known(
     assert told(judge_plot(history)) == {
         "p50": "1.5 s",
         "p95": "12.2 s",
-        "wait": "50 ms",
+        "queue wait": "50 ms",
         "calls": "70",
         "timeouts": "2",
         "unreadable": "3",
@@ -176,7 +182,7 @@ def test_a_kl_that_is_off_is_a_dash_with_the_reason_and_not_a_zero(tmp_path: Pat
     place = [quantity.label for quantity in QUANTITIES].index("KL")
     plot = quantity_plot(off, QUANTITIES[place])
     assert told(plot) == {"KL": "–"} and plot.is_empty
-    assert PolicyPanel().hint(off, place) == "off: no KL term is logged"
+    assert PolicyPanel().hint(off, place) == "off: no KL term logged"
     on = history_of(tmp_path / "on", (1, {"actor/ppo_kl": 0.0, "actor/kl_loss": 0.0}))
     assert told(quantity_plot(on, QUANTITIES[place])) == {"KL": "0"}
 
@@ -197,13 +203,13 @@ def test_a_run_that_was_not_validated_is_told_what_asks_for_it(
     history = history_of(tmp_path, (1, metrics))
     history.state = RunState("finished")
     hint = ValidationPanel().hint(history, 0)
-    assert hint == f"no validation was logged: {key} asks for it"
+    assert hint == f"no validation logged: set {key}"
 
 
 def test_a_run_with_steps_is_not_said_to_have_ended_before_its_first(tmp_path: Path) -> None:
     history = history_of(tmp_path, (1, {"train/loss": 0.5}))
     history.state = RunState("finished")
-    assert waiting_hint(history) == "none was logged"
+    assert waiting_hint(history) == "not logged"
 
 
 def test_the_policy_panel_takes_the_kl_that_is_logged(tmp_path: Path) -> None:

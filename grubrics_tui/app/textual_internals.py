@@ -1,22 +1,34 @@
-"""What a terminal shows already, so that it need not be sent again.
+"""What this program knows of Textual's internals: its driver, and the sequences that it writes.
 
 Textual repaints a widget from its left edge whenever a cell of a line has changed. Over SSH that is
-most of what a quiet screen sends.
+most of what a quiet screen sends, so cells that the terminal shows already are not sent again.
+``tests/grubrics_tui/app/test_textual_internals.py`` fails if Textual changes what is used here.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 _MOVE = r"\x1b\[([1-9]\d{0,3});([1-9]\d{0,3})H"
 _TEXT = "[^\x00-\x1f\x7f-\x9f]"
 _STYLED = rf"\x1b\[([\d;]*)m({_TEXT}*+)\x1b\[0m|({_TEXT}++)"
 _MOVES, _RUNS = re.compile(_MOVE), re.compile(_STYLED)
 _FRAME = re.compile(rf"(?:{_MOVE}(?:{_STYLED})*+\n?)++")
-"""Textual draws with stretches of text, each behind a move of the cursor, and a last move."""
+"""A frame of Textual: stretches of text, each after a cursor move, and a final cursor move."""
 
 # Characters that take one cell in every terminal.
 _NARROW = re.compile(
@@ -25,16 +37,82 @@ _NARROW = re.compile(
 )
 _SYNCHRONISED = frozenset({"\x1b[?2026h", "\x1b[?2026l"})
 _NEAR = 8
-"""Cells between two changes that cost less than another move of the cursor."""
+"""Up to this many unchanged cells are cheaper to send than another cursor move."""
 _MANY_STYLES = 50_000
 _UNKNOWN = "\0"
 
 
+def choose_driver(chosen: type[Driver]) -> type[Driver]:
+    """The driver to use in place of the one that Textual chose."""
+    return SparingDriver if chosen is LinuxDriver else chosen
+
+
+class SparingDriver(LinuxDriver):
+    """Textual's driver, but cells that the terminal shows already are not written again."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        _write_whole()
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._diff = TerminalDiff()
+        # The thread that reads keys writes too; a signal may come in the middle of a frame.
+        self._lock = threading.RLock()
+        self._event_loop = asyncio.get_running_loop()
+        self._suspended = self._is_due = False
+
+    def write(self, data: str) -> None:
+        with self._lock:
+            if sent := self._diff.sent(data):
+                super().write(sent)
+
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()
+        self._suspended = True
+
+    def resume_application_mode(self) -> None:
+        """Also called for a SIGCONT after a ``kill -STOP``, without a suspension before it.
+
+        Then the program still owns the terminal, but a shell may have drawn on it. Entering
+        application mode twice would start a second writer and leave the terminal without echo.
+        """
+        if self._suspended:
+            self._suspended = False
+            super().resume_application_mode()
+        elif not (self._is_due or self._event_loop.is_closed()):
+            self._is_due = True
+            # The signal may have come in the middle of a write, which holds the lock of its queue.
+            self._event_loop.call_soon_threadsafe(self._start_over)
+
+    def _start_over(self) -> None:
+        self._is_due = False
+        self.suspend_application_mode()
+        self.resume_application_mode()
+
+
+def _write_whole() -> None:
+    """Buffer the terminal's stream if it is unbuffered, as with ``PYTHONUNBUFFERED``.
+
+    Python drops the rest of an unbuffered write that is interrupted, which happens when the program
+    or the whole machine is paused.
+    """
+    stream = sys.__stderr__
+    if stream is not None and isinstance(stream.buffer, io.RawIOBase):
+        number, encoding, errors = stream.fileno(), stream.encoding, stream.errors
+        whole = open(number, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+        sys.__stderr__ = whole  # type: ignore[misc]
+
+
 @dataclass(frozen=True)
 class _Stretch:
-    """Text from a cell on; ``looks`` has one character for the style of each of its cells.
+    """Text that starts at a cell; ``looks`` has one character for the style of each cell.
 
-    ``raw`` is how it was written, where it has to be written so again.
+    ``raw`` is the original output, if it must be sent unchanged.
     """
 
     row: int
@@ -44,25 +122,25 @@ class _Stretch:
     raw: str = ""
 
 
-class Shown:
+class TerminalDiff:
     """The cells of a terminal, as far as they are known from what was written to it.
 
-    After ``sent`` the terminal shows what it would show after the data themselves. Whatever is not
-    a frame as Textual draws it goes through as it is, and nothing is known then; so does a frame
-    of whole lines from the top: a repaint repairs what something else has drawn.
+    Sending ``sent(data)`` leaves the terminal as sending ``data`` would. What is not a frame of
+    Textual is passed on unchanged, and the known cells are forgotten. So is a repaint of whole
+    lines from the top: it repairs what another program has drawn.
     """
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[str, str]] = {}
-        """Characters and looks of each line, from its first cell to the last one known."""
+        """Characters and styles of each line, up to its last known cell."""
         self._looks: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Something else drew on the terminal, or its size changed."""
+        """Call this when another program drew on the terminal, or its size changed."""
         self._rows, self._looks = {}, {}
 
     def sent(self, data: str) -> str:
-        """What of ``data`` has to be written."""
+        """The part of ``data`` that must be written."""
         if data in _SYNCHRONISED:
             return data
         moves = [*_MOVES.finditer(data)]
@@ -86,13 +164,13 @@ class Shown:
                 yield _Stretch(int(move[1]), int(move[2]), text, "".join(looks), raw.rstrip("\n"))
 
     def _look(self, style: str) -> str:
-        """A character for a style, other than that of an unknown cell."""
+        """The character that stands for a style; never ``_UNKNOWN``."""
         return self._looks.setdefault(style, chr(len(self._looks) + 1))
 
     def _take(self, new: _Stretch) -> Iterator[_Stretch]:
-        """The parts of a stretch that are not on the screen; now they are."""
+        """The changed parts of a stretch; marks them as shown."""
         if not _NARROW.fullmatch(new.text):
-            self._rows.pop(new.row, None)  # Where its characters stand, the terminal knows.
+            self._rows.pop(new.row, None)  # Only the terminal knows the width of these characters.
             yield new
             return
         start, end = new.column - 1, new.column - 1 + len(new.text)
@@ -111,7 +189,7 @@ class Shown:
             yield _Stretch(new.row, new.column + first, new.text[part], new.looks[part])
 
     def _drawn(self, stretches: list[_Stretch]) -> str:
-        """The sequences that draw them, with as few changes of style as there are."""
+        """The sequences that draw the stretches, with as few style changes as possible."""
         styles = {look: style for style, look in self._looks.items()}
         parts: list[str] = []
         now = ""
@@ -138,7 +216,7 @@ def _is_repaint(moves: list[re.Match[str]]) -> bool:
 
 
 def _joined(places: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of the groups of places that lie near each other."""
+    """First and last place of each group of neighboring places."""
     first = last = places[0]
     for place in places[1:]:
         if place - last > _NEAR:

@@ -6,7 +6,7 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.app.terminal_diff import Shown
+from grubrics_tui.app.textual_internals import TerminalDiff
 
 WIDTH, HEIGHT = 30, 5
 RED, BOLD = "31", "1;38;2;1;2;3"
@@ -65,7 +65,7 @@ class Screen:
 
 @given(st.lists(FRAMES | FRAMES | OTHERS, max_size=8))
 def test_a_terminal_ends_up_the_same_with_less(writes: list[str]) -> None:
-    whole, spared, shown = Screen(), Screen(), Shown()
+    whole, spared, shown = Screen(), Screen(), TerminalDiff()
     for data in writes:
         whole.feed(data)
         spared.feed(shown.sent(data))
@@ -73,45 +73,45 @@ def test_a_terminal_ends_up_the_same_with_less(writes: list[str]) -> None:
 
 
 def test_only_cells_that_change_are_sent() -> None:
-    shown = Shown()
+    shown = TerminalDiff()
     shown.sent(at(3, 5, "loss 0.41", RED) + REST)
     assert shown.sent(at(3, 5, "loss 0.42", RED) + REST) == at(3, 13) + "\x1b[0;31m2\x1b[0m" + REST
 
 
 def test_a_cell_of_another_colour_is_a_change() -> None:
-    shown = Shown()
+    shown = TerminalDiff()
     shown.sent(at(1, 2, "a", RED) + REST)
     assert "a" in shown.sent(at(1, 2, "a", BOLD) + REST)
 
 
 def test_a_frame_that_changes_nothing_is_a_move_of_the_cursor() -> None:
-    shown, frame = Shown(), at(2, 2, "same") + "\n" + at(3, 2, "same") + REST
+    shown, frame = TerminalDiff(), at(2, 2, "same") + "\n" + at(3, 2, "same") + REST
     shown.sent(frame)
     assert shown.sent(frame) == REST
 
 
 def test_changes_far_from_each_other_are_sent_apart() -> None:
-    shown = Shown()
+    shown = TerminalDiff()
     shown.sent(at(1, 2, "1" + "x" * 20 + "1") + REST)
     assert shown.sent(at(1, 2, "2" + "x" * 20 + "2") + REST).count("x") == 0
 
 
 def test_wide_characters_go_through_with_their_whole_stretch() -> None:
-    shown, frame = Shown(), at(2, 2, "日本 loss", RED) + REST
+    shown, frame = TerminalDiff(), at(2, 2, "日本 loss", RED) + REST
     shown.sent(frame)
     assert "日本 loss" in shown.sent(frame)
 
 
 def test_a_repaint_is_sent_whole() -> None:
     """It repairs whatever something else has written over the screen."""
-    shown = Shown()
+    shown = TerminalDiff()
     repaint = "\n".join(at(row, 1, "line") for row in range(1, HEIGHT + 1)) + REST
     shown.sent(at(2, 1, "line") + REST)
     assert shown.sent(repaint) == repaint
 
 
 def test_nothing_is_known_after_what_is_no_frame() -> None:
-    shown, frame = Shown(), at(2, 2, "text") + REST
+    shown, frame = TerminalDiff(), at(2, 2, "text") + REST
     shown.sent(frame)
     assert shown.sent("\x1b[?1049h") == "\x1b[?1049h"
     assert "text" in shown.sent(frame)

@@ -1,26 +1,29 @@
-"""The terminal shows what Textual drew, whatever the driver left out."""
+"""What the program knows of Textual's internals is still true of the installed Textual."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyte
 import pytest
+from textual.app import App as TextualApp
 from textual.drivers.headless_driver import HeadlessDriver
+from textual.drivers.linux_driver import LinuxDriver
 
 from grubrics_tui.app.app import GrubricsApp
-from grubrics_tui.app.terminal_diff import Shown
+from grubrics_tui.app.textual_internals import SparingDriver, TerminalDiff, choose_driver
 from tests.grubrics_tui.every_screen import settled
 from tests.grubrics_tui.pilots import LARGE, Driver
 from tests.grubrics_tui.sample_run import SampleRun
 
 
 class Terminals(HeadlessDriver):
-    """Two terminals: one gets everything, the other what ``Shown`` lets through."""
+    """Two terminals: one gets everything, the other what ``TerminalDiff`` lets through."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.shown, self.all, self.some = Shown(), 0, 0
+        self.diff, self.all, self.some = TerminalDiff(), 0, 0
         self.whole, self.spared = pyte.Screen(*LARGE), pyte.Screen(*LARGE)
         for screen in (self.whole, self.spared):
             screen.reset_mode(pyte.modes.DECAWM)
@@ -31,7 +34,7 @@ class Terminals(HeadlessDriver):
         return False  # Else nothing is drawn.
 
     def write(self, data: str) -> None:
-        sent = self.shown.sent(data)
+        sent = self.diff.sent(data)
         self.all, self.some = self.all + len(data), self.some + len(sent)
         for stream, text in zip(self._streams, (data, sent), strict=True):
             stream.feed(text)
@@ -70,3 +73,16 @@ async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> 
         await driver.shows(f"step {run.step}/40")
         assert 0 < app.terminals.some < app.terminals.all
         assert app.terminals.spared.buffer == app.terminals.whole.buffer
+
+
+def test_textual_chooses_the_driver_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    assert TextualApp().get_driver_class() is LinuxDriver
+    assert GrubricsApp.get_driver_class(GrubricsApp(Path("runs"), "")) is SparingDriver
+    assert choose_driver(HeadlessDriver) is HeadlessDriver
+
+
+def test_the_driver_has_the_methods_that_are_overridden() -> None:
+    overridden = [name for name in vars(SparingDriver) if not name.startswith("_")]
+    assert overridden == ["write", "suspend_application_mode", "resume_application_mode"]
+    assert all(callable(getattr(LinuxDriver, name, None)) for name in overridden)
