@@ -16,7 +16,7 @@ Key = tuple[str, int | None]
 
 PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
 OVERLONG = "overlong_reward"
-"""What a long response loses of any reward (``engine.train.overlong``); 0 or less."""
+"""What a long response loses of any reward (``engine.train.reward_entry``); 0 or less."""
 
 # How the recorder's own lines begin: their step is known without parsing the texts after it.
 _HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')

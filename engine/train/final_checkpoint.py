@@ -19,7 +19,6 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.jsonl import read_json
 from engine.checkpoints.ownership import STAMP
-from engine.train.safe_load import allow_checkpoint_classes
 
 
 def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
@@ -77,6 +76,20 @@ def merged_state(shards: Path) -> dict[str, Any]:
         raise UsageError(f"{shards}: shard {missing[0]} is missing")
     parts = [_load(file) for file in files]
     return {name: join([part[name] for part in parts]) for name in parts[0]}
+
+
+def allow_checkpoint_classes() -> None:
+    """Let ``weights_only`` load what verl saves on one rank and on several, for SFT and GRPO.
+
+    Tensors, sharded ones too, and the states of random generators. torch refuses other classes.
+    """
+    import numpy as np
+    import torch
+    import torch.distributed.tensor  # Allows DTensor and the layout of its shards.
+
+    reconstruct: Any = np.zeros(0).__reduce__()[0]
+    kinds = [np.ndarray, np.dtype, type(np.dtype(np.uint32))]
+    torch.serialization.add_safe_globals([reconstruct, *kinds])
 
 
 def _load(shard: Path) -> Any:

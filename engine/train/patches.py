@@ -77,7 +77,7 @@ def run_rewards_apart() -> None:
         return
 
     def get_custom_reward_fn(config: Any) -> Any:
-        from engine.train.own_reward import reward_processes
+        from engine.train.reward_entry import reward_processes
 
         processes = reward_processes(config)
         return None if processes is None else processes.score

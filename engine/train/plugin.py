@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from engine.train import patches
-from engine.train.safe_load import allow_checkpoint_classes
+from engine.train.final_checkpoint import allow_checkpoint_classes
 
 
 def _replica() -> type[Any]:

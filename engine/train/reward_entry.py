@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,60 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.judge.interface import ScoringError
 from engine.judge.settings import JudgeSettings, make_judge
+from engine.own_reward.function import RewardFunction
+from engine.own_reward.processes import RewardProcesses, source_of
 from engine.reward.formula import RewardSettings
 from engine.reward.record import Position, append_record, split_of
 from engine.reward.scorer import FunctionScorer, Rollout, RubricScorer, Scorer
-from engine.train import overlong
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT
-from engine.train.overlong import Overlong
+
+OVERLONG = "overlong_reward"
+"""What the length took, among the parts of a reward."""
 
 
 class NoRewardError(RuntimeError):
     """This rollout has no reward; the message says why."""
+
+
+@dataclass(frozen=True)
+class Overlong:
+    """DAPO's overlong shaping: the reward falls linearly over the last tokens before a limit.
+
+        overlong = min(-(length - (max_resp_len - len)) / len * penalty_factor, 0)
+
+    Read from ``reward.reward_kwargs``: tokens of the buffer, their highest cost, the hard limit.
+    Computed on a tensor as verl's ``DAPORewardManager`` does (``reward_manager/dapo.py``), so that
+    both agree to the last bit: a length is a tensor there, and its division is one of float32.
+    """
+
+    buffer: int
+    factor: float
+    limit: int
+    log: bool
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Overlong | None:
+        """None where the buffer is not enabled. Raises KeyError for a part that is missing."""
+        buffer = settings.get("overlong_buffer_cfg") or {}
+        if not buffer.get("enable"):
+            return None
+        return cls(
+            buffer=int(buffer["len"]),
+            factor=float(buffer["penalty_factor"]),
+            limit=int(settings["max_resp_len"]),
+            log=bool(buffer.get("log", False)),
+        )
+
+    def shape(self, reward: float, length: Any) -> tuple[float, float]:
+        """The shaped reward and what the length took of it (at most 0). ``length`` is a tensor."""
+        exceeding = length - (self.limit - self.buffer)
+        taken = min(-exceeding / self.buffer * self.factor, 0)
+        return float(reward + taken), float(taken)
+
+    def numbers(self, taken: float) -> dict[str, float]:
+        """What verl's manager adds to the validation metrics."""
+        return {OVERLONG: taken, "overlong": float(taken < 0)} if self.log else {}
 
 
 class RecordingRewardManager(RewardManagerBase):
@@ -41,7 +85,7 @@ class RecordingRewardManager(RewardManagerBase):
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        attempt = os.environ.get("GRUBRICS_ATTEMPT_DIR")
+        attempt = os.environ.get(ATTEMPT_DIR_VARIABLE)
         self.attempt = Path(attempt) if attempt else None
         self.overlong = Overlong.of(_section(config.reward, "reward_kwargs"))
         self.scorer = self._make_scorer(compute_score)
@@ -62,7 +106,7 @@ class RecordingRewardManager(RewardManagerBase):
             reward, taken = self.overlong.shape(score.reward, length)
             score = replace(score, reward=reward)
             numbers = {**numbers, **self.overlong.numbers(taken)}
-            parts = {**(record["parts"] or {}), overlong.NAME: taken}
+            parts = {**(record["parts"] or {}), OVERLONG: taken}
             record = {**record, "reward": reward, "parts": parts}
         if self.attempt is not None:
             append_record(self.attempt / "reward.jsonl", _position(row, rollout), record)
@@ -80,6 +124,20 @@ class RecordingRewardManager(RewardManagerBase):
         return RubricScorer(
             judge, RewardSettings.model_validate(_section(self.config, "reward_config"))
         )
+
+
+def reward_processes(config: Any) -> RewardProcesses | None:
+    """Processes of the function that ``config`` names; None where it names none.
+
+    They execute the copies that the run keeps. UsageError when the function cannot be loaded.
+    """
+    section = OmegaConf.to_container(config.reward.custom_reward_function, resolve=True)
+    function = RewardFunction.of_section(section)  # type: ignore[arg-type]
+    if function is None:
+        return None
+    attempt = os.environ.get(ATTEMPT_DIR_VARIABLE)
+    copies = RunDir(Path(attempt).parent).code if attempt else None
+    return RewardProcesses(source_of(function, copies), float(config.grubrics.reward_timeout_s))
 
 
 def _position(row: Mapping[str, Any], rollout: Rollout) -> Position:

@@ -25,8 +25,12 @@ from engine.train import environment
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
-from engine.train.sft_compose import read_conversations, write_parquet
-from engine.train.sft_resume import saved_step, starting_checkpoint
+from engine.train.sft_inputs import (
+    read_conversations,
+    saved_step,
+    starting_checkpoint,
+    write_parquet,
+)
 
 
 def main(arguments: Sequence[str]) -> int:

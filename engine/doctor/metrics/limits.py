@@ -29,7 +29,7 @@ def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _overlong(recipe: Mapping[str, Any], tokens: float) -> float:
-    """What the longest response loses by its length (see ``engine.train.overlong``)."""
+    """What the longest response loses by its length (see ``engine.train.reward_entry``)."""
     section = "reward.reward_kwargs.overlong_buffer_cfg"
     names = (f"{section}.len", f"{section}.penalty_factor", "reward.reward_kwargs.max_resp_len")
     values = [recipe.get(name) for name in names]

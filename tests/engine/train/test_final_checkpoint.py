@@ -14,8 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from engine.base.errors import UsageError
-from engine.train.final_checkpoint import merged_state
-from engine.train.safe_load import allow_checkpoint_classes
+from engine.train.final_checkpoint import allow_checkpoint_classes, merged_state
 
 
 class Command:
