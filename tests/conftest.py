@@ -4,6 +4,7 @@ user's shell or home: no runs folder, key, token, cache or settings. No hub is a
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,11 @@ for _name in [name for name in os.environ if name not in _OWN]:
     del os.environ[_name]
 os.environ.update(_OWN)
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
+
+# Rewriting the assertions of 300 files takes longer than a third of the tests, and the tests start
+# hundreds of programs: byte code is written even where the user's environment says not to.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")

@@ -1,6 +1,6 @@
 """Every screen of the package, and how a person comes to it: for tests that go through all.
 
-A new screen has a ``Way`` here, or ``test_every_screen.py`` fails.
+A new screen has a ``Way`` here, or ``test_snapshots.py`` fails.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from textual.screen import Screen
 
@@ -74,11 +75,11 @@ _BASES = (
 class Way:
     """``go`` leads from the first screen to ``screen`` and returns when all of it is there."""
 
-    screen: type[Screen[object]]
+    screen: type[Screen[Any]]
     go: Callable[[Driver, World], Awaitable[None]]
 
 
-def package_screens() -> set[type[Screen[object]]]:
+def package_screens() -> set[type[Screen[Any]]]:
     """Every screen that the package defines, the bases of others left out."""
     modules = pkgutil.walk_packages(grubrics_tui.__path__, "grubrics_tui.")
     members = [
@@ -97,7 +98,7 @@ def package_screens() -> set[type[Screen[object]]]:
     }
 
 
-async def arrive(driver: Driver, screen: type[Screen[object]], *texts: str) -> None:
+async def arrive(driver: Driver, screen: type[Screen[Any]], *texts: str) -> None:
     """Wait until ``screen`` is in front and shows the texts."""
     await driver.until(lambda: type(driver.app.screen) is screen, screen.__name__)
     await driver.shows(*texts)

@@ -1,4 +1,8 @@
-"""Every screen looks as it did when a person last looked at it: large, small, without colour.
+"""Every screen: it looks as it did when a person last looked at it, large and small, in color and
+without; no size makes it crash; and with ``ascii: true`` it needs no more than ASCII.
+
+One app in color and one without take each screen through all of that. ``test_hostile_text.py``
+walks through the same screens with hostile data.
 
 ``UPDATE_SNAPSHOTS=1 python -m pytest tests/grubrics_tui/screens/test_snapshots.py`` writes what the
 screens show; read the diff before you commit it.
@@ -6,13 +10,15 @@ screens show; read the diff before you commit it.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from textual.widgets import Input, TextArea
 
-from tests.grubrics_tui.every_screen import WAYS, settled
+from grubrics_tui.settings.ascii_text import AsciiFilter
+from tests.grubrics_tui.every_screen import WAYS, package_screens, settled
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.snapshots import FOLDER, must_update, snapshot
 from tests.grubrics_tui.world import RUNS, World, make_world, standing_clock
@@ -20,6 +26,8 @@ from tests.grubrics_tui.world import RUNS, World, make_world, standing_clock
 pytestmark = pytest.mark.waits
 
 SIZES = (LARGE, SMALL)
+NARROWEST, WIDEST, LOWEST, HIGHEST = 40, 300, 10, 100
+CORNERS = ((40, 10), (300, 100), (300, 10), (40, 100))
 
 
 @pytest.fixture
@@ -33,6 +41,10 @@ def path_of(name: str, size: tuple[int, int], *, colours: bool) -> Path:
     return FOLDER / f"{name}-{size[0]}x{size[1]}-{kind}.txt"
 
 
+def test_no_screen_is_left_out() -> None:
+    assert package_screens() == {way.screen for way in WAYS.values()}
+
+
 @pytest.mark.skipif(must_update(), reason="they are being written")
 def test_no_snapshot_is_missing_or_left_over() -> None:
     wanted = {
@@ -44,19 +56,47 @@ def test_no_snapshot_is_missing_or_left_over() -> None:
     assert set(FOLDER.iterdir()) == wanted
 
 
-@pytest.mark.parametrize("colours", [True, False], ids=["colour", "mono"])
 @pytest.mark.parametrize("name", WAYS)
-async def test_a_screen_looks_as_it_did(
-    name: str, colours: bool, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not colours:
-        monkeypatch.setenv("NO_COLOR", "1")
+async def test_a_screen_looks_as_it_did_and_survives_every_size(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config) as driver:
         await WAYS[name].go(driver, world)
+        await _compare_sizes(driver, name, colours=True)
+        noise = random.Random(name)
+        storm = [
+            (noise.randint(NARROWEST, WIDEST), noise.randint(LOWEST, HIGHEST)) for _ in range(2)
+        ]
+        for size in (*CORNERS, *storm, LARGE):
+            await driver.resize(size)
+            assert type(driver.app.screen) is WAYS[name].screen
+        assert driver.screen.strip()
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
+    name: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(RUNS, LARGE, world.config) as driver:
+        await WAYS[name].go(driver, world)
+        await _compare_sizes(driver, name, colours=False)
+        await _switch_to_ascii(driver)
         for size in SIZES:
             await driver.resize(size)
-            _hold_cursors(driver)
-            await _compare(driver, path_of(name, size, colours=colours), colours)
+            screen = await settled(driver)
+            assert [line for line in screen.splitlines() if not line.isascii()] == []
+
+
+async def _switch_to_ascii(driver: Driver) -> None:
+    """As if the app had been started with ``ascii: true``; a new size draws everything again."""
+    driver.app.ascii_only, driver.app._ascii_filters = True, [AsciiFilter()]
+    await driver.resize((LARGE[0] - 1, LARGE[1] - 1))
+
+
+async def _compare_sizes(driver: Driver, name: str, *, colours: bool) -> None:
+    for size in SIZES:
+        await driver.resize(size)
+        _hold_cursors(driver)
+        await _compare(driver, path_of(name, size, colours=colours), colours)
 
 
 def _hold_cursors(driver: Driver) -> None:
