@@ -1,4 +1,4 @@
-"""Named compositions of training data, read from ``configs/training_presets.yaml``."""
+"""Named compositions of training data, read from ``training_presets.yaml``, where configs are."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from engine.base.errors import UsageError, unknown_name
 from engine.data.adapters import get_adapter
+from engine.recipe.config_files import CONFIG_DIR, packaged_configs
 
-DEFAULT_PRESETS = Path("configs/training_presets.yaml")
+DEFAULT_PRESETS = CONFIG_DIR / "training_presets.yaml"
+"""Where there is none, the packaged one is read."""
 
 Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -76,6 +78,8 @@ class PresetFile(BaseModel):
 
 def load_presets(path: Path = DEFAULT_PRESETS) -> PresetFile:
     """Read and check a presets file; UsageError in one line when it cannot be used."""
+    if path == DEFAULT_PRESETS and not path.is_file():
+        path = packaged_configs() / path.name
     if not path.is_file():
         raise UsageError(f"{path} does not exist")
     try:

@@ -15,6 +15,7 @@ from engine.own_reward.code_fingerprints import code_values, data_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe import hub
+from engine.recipe.config_files import config_names
 from engine.recipe.frozen import (
     code_hashes,
     training_data_hashes,
@@ -22,7 +23,7 @@ from engine.recipe.frozen import (
     training_values,
 )
 from engine.recipe.places import checkpoint_dir, is_hub_name, local_folder, model_name
-from engine.recipe.recipe import CONFIG_DIR, Recipe, load_recipe
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.columns import RunInfo
 from engine.runs.kinds import KINDS, SFT
@@ -146,9 +147,9 @@ def _making(folder: Path, recipe: Recipe) -> str | None:
         return MAKE_TINY_WORLD
     if folder.name != "final":
         return None
-    for path in sorted(CONFIG_DIR.glob("*.yaml")):
+    for name in config_names():
         try:
-            other = load_recipe(str(path), env={})
+            other = load_recipe(name, env={})
         except UsageError:
             continue
         if other.kind == SFT and Path(checkpoint_dir(other)) == folder.parent:

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from yaml import YAMLError
 
 from engine.base import files
-from engine.base.errors import UsageError, nearest, unknown_name
+from engine.base.errors import UsageError
 from engine.recipe import allowed
+from engine.recipe.config_files import find_config
 from engine.recipe.keys import (
     flatten,
     is_open,
@@ -38,7 +39,6 @@ Origin = Literal["default", "file", "cli", "environment", "implied"]
 CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 """The origins of values that a person set."""
 
-CONFIG_DIR = Path("configs")
 _LARGEST = 1 << 20
 """Bytes of a recipe; one with every key of verl written out has some 40,000."""
 
@@ -107,43 +107,11 @@ class Recipe:
         return cast(dict[str, Any], found)
 
 
-def find_config(name_or_path: str) -> Path:
-    """The file of a recipe: a path, or a bare name in ``configs/``."""
-    direct = Path(name_or_path)
-    if direct.is_file():
-        return direct
-    named = CONFIG_DIR / f"{direct.name.removesuffix('.yaml')}.yaml"
-    if direct.parent == Path() and named.is_file():
-        return named
-    raise _unknown_config(direct)
-
-
 _PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
 _FROM_PROGRAM = (
     "For a script of verl: write a YAML file with 'grubrics: {kind: grpo}' and give the script's "
     "key=value arguments after it. A job that was started otherwise: grubrics-tui watch ITS_LOG"
 )
-
-
-def _unknown_config(given: Path) -> UsageError:
-    """An error that names the nearest recipe, of the same folder or by its bare name."""
-    beside = sorted(given.parent.glob("*.y*ml")) if given.parent.is_dir() else []
-    known = {path.stem: str(path) for path in beside if _is_recipe(path)}
-    by_name = given.parent == Path()
-    if by_name:
-        known |= {name: name for name in recipe_names()}
-    close = nearest(given.stem, known)
-    if close is not None:
-        return UsageError(f"config '{given}' does not exist; did you mean '{known[close]}'?")
-    if known:
-        return unknown_name("config", str(given), known.values())
-    folders = f"in this folder and in {CONFIG_DIR}/" if by_name else f"in {given.parent}/"
-    return UsageError(f"config '{given}' does not exist; there is no recipe {folders}")
-
-
-def recipe_names() -> list[str]:
-    """Those that a bare name can be, in ``configs/``."""
-    return sorted(path.stem for path in CONFIG_DIR.glob("*.yaml") if _is_recipe(path))
 
 
 def load_recipe(
@@ -252,10 +220,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     if twice is not None:
         raise UsageError(f"{path}: {twice} is set twice, below its section and by its dotted name")
     return values
-
-
-def _is_recipe(path: Path) -> bool:
-    return path.is_file() and "grubrics:" in path.read_text(encoding="utf-8", errors="replace")
 
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:

@@ -59,8 +59,9 @@ def _read(
     name: str, overrides: list[str], root: Path
 ) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
     """Return a config with the values of a launch from here, or a run's with those it had."""
+    from engine.recipe.config_files import find_config
     from engine.recipe.frozen import config_of
-    from engine.recipe.recipe import find_config, load_recipe
+    from engine.recipe.recipe import load_recipe
 
     try:
         find_config(name)

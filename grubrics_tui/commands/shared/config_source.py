@@ -19,7 +19,8 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
     run keeps the values in effect at its launch, so today's environment does not change them.
     """
     from engine.launch.child import recipe_of
-    from engine.recipe.recipe import find_config, load_recipe, recipe_names
+    from engine.recipe.config_files import config_names, find_config
+    from engine.recipe.recipe import load_recipe
 
     try:
         find_config(source)
@@ -28,7 +29,7 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
             raise no_config
         source = run_id_of(root, source)
         if not any(name.startswith(source) for name in names):
-            known = [*recipe_names(), *names]
+            known = [*config_names(), *names]
             raise unknown_name("run or config", source, known) from no_config
         run = find_run(root, source)
         kept = recipe_of(run)

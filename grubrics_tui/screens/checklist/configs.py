@@ -8,14 +8,14 @@ from textual.message import Message
 from textual.widgets.option_list import Option
 
 from engine.base.jsonl import line
+from engine.recipe.config_files import ConfigFile, list_configs
 from grubrics_tui.screens.dialogs.pick_one import PickOne
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.configs import ConfigFile, list_configs
 from grubrics_tui.widgets.choices import Choices
 
 
 class ConfigsScreen(PickOne):
-    """Answers the name of a file in ``configs/`` or the path of one in this folder, or None."""
+    """Answers the name of a config, or the path of one in this folder, or None."""
 
     BINDINGS = bindings("configs")
 
@@ -47,7 +47,7 @@ class ConfigsScreen(PickOne):
         options.add_options([Option(_line(c, width), id=c.name) for c in message.configs])
         options.highlighted = names.index(self._current) if self._current in names else None
         if not names:
-            options.border_subtitle = "no recipe in this folder or in configs/"
+            options.border_subtitle = "no configs found"
 
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from engine.recipe import recipe
+from engine.recipe.config_files import config_names
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.references import resolve
 
@@ -19,7 +20,7 @@ def as_omegaconf_does(values: dict[str, Any]) -> list[tuple[str, Any]]:
     return list(flatten({str(key): value for key, value in tree.items()}))
 
 
-@pytest.mark.parametrize("name", recipe.recipe_names())
+@pytest.mark.parametrize("name", config_names())
 def test_every_recipe(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[dict[str, Any]] = []
     monkeypatch.setattr(recipe, "resolve", lambda values: merged.append(values) or resolve(values))

@@ -1,0 +1,27 @@
+"""Package the folder ``configs/`` as ``engine/configs``; all else is in pyproject.toml.
+
+An editable install copies nothing: there the configs are read from the checkout.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+
+class BuildWithConfigs(build_py):
+    """Build the packages, and copy the configs into ``engine``."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        target = Path(self.build_lib) / "engine" / "configs"
+        self.mkpath(str(target))
+        for config in sorted(Path("configs").glob("*.yaml")):
+            self.copy_file(str(config), str(target / config.name))
+
+
+setup(cmdclass={"build_py": BuildWithConfigs})
