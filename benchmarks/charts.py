@@ -53,7 +53,7 @@ async def ours(smoothing: float) -> dict[int, float]:
     from textual.app import App, ComposeResult
 
     from engine.history.train_log import Step
-    from grubrics_tui.drawing.values import Plot
+    from grubrics_tui.drawing.chart_data import Plot
     from grubrics_tui.model.history import History
     from grubrics_tui.widgets.chart import Chart, line_of
 

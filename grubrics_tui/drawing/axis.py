@@ -1,15 +1,182 @@
-"""What is written beside and below a picture: round values, and where they stand."""
+"""Axes of a chart: ranges of values, round ticks, their labels, and steps as times."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
-from grubrics_tui.drawing.scale import Range, tick_labels, tick_room, tick_step, ticks
-from grubrics_tui.drawing.timeline import told
-from grubrics_tui.drawing.view import XAxis
+import numpy as np
+
+from engine.history.clock import Clock
+from engine.history.columns import Column, Floats
+
+XAxis = Literal["step", "elapsed", "clock"]
+X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")
+
+_UNITS = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e3, "k", 1e4))
+"""What a unit is worth, its sign, and the least value that is written in it."""
+_PLAIN = 1e12
+"""From here on powers of ten say more."""
+
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed interval of values, ``low < high``."""
+
+    low: float
+    high: float
+
+    @property
+    def size(self) -> float:
+        return self.high - self.low
+
+    def place(self, value: float, size: int) -> int:
+        """Where ``value`` falls among ``size`` places, clamped to 0 ... size - 1."""
+        return round(min(1.0, max(0.0, self.share(value))) * (size - 1))
+
+    def share(self, value: float) -> float:
+        """0 at ``low``, 1 at ``high``."""
+        return (value - self.low) / (self.high - self.low)
+
+
+def around(values: Iterable[float], pad: float = 0.06) -> Range:
+    """The range of ``values`` with a little air; a flat or empty one still has height: what is
+    0 throughout lies at the foot of 0 to 1."""
+    found = list(values)
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    if low == high == 0:
+        high = 1.0
+    air = (high - low) * pad or max(abs(high) * pad, 1e-6)
+    return Range(low - air, high + air)
+
+
+def steady(span: Range) -> Range:
+    """``span`` with a little room at its ends, the same while the data grow into it.
+
+    A line that gains a point a second is then drawn on as it stands, instead of being squeezed
+    anew each time.
+    """
+    if span.size <= 32:
+        return span
+    room = 2.0 ** (math.floor(math.log2(span.size)) - 4)
+    return Range(math.floor(span.low / room) * room, math.ceil(span.high / room) * room)
+
+
+def ticks(span: Range, at_most: int) -> list[float]:
+    """Round values inside ``span``: at most ``at_most`` of them, at least one when any is round."""
+    step = tick_step(span, at_most)
+    first = math.ceil(span.low / step - 1e-9)
+    last = math.floor(span.high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)][: max(1, at_most)]
+
+
+def tick_room(rows: int) -> int:
+    """How many ticks ``rows`` lines of text can hold with a free line between two."""
+    return max(2, min(5, (rows + 1) // 2))
+
+
+def tick_step(span: Range, at_most: int) -> float:
+    """The smallest round step that gives no more than ``at_most`` ticks."""
+    rough = (span.high - span.low) / max(1, at_most)
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * magnitude for factor in _ROUND if factor * magnitude >= rough * 0.999)
+
+
+def tick_labels(span: Range, values: list[float], at_most: int) -> list[str]:
+    """All labels in one unit with the same number of decimals, just enough to tell them apart."""
+    largest = max(map(abs, values), default=0)
+    unit, name = next(((u, n) for u, n, least in _UNITS if largest >= least), (1.0, ""))
+    step = tick_step(span, at_most) / unit
+    decimals = next((d for d in range(5) if math.isclose(round(step, d), step, rel_tol=1e-6)), None)
+    if decimals is None or largest >= _PLAIN:
+        return [_compact(value) for value in values]
+    return [f"{value / unit:.{decimals}f}{name if value else ''}" for value in values]
+
+
+def _compact(value: float) -> str:
+    """``2e-7``, ``1.5e20``."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}" if value else "0"
+
+
+def has_times(clock: Column | None) -> bool:
+    """Whether the steps' times say anything: some logs carry none."""
+    return clock is not None and len(clock) > 0 and clock.values[-1] > 0
+
+
+def elapsed(moments: Floats, clock: Column) -> Floats:
+    """Seconds of training up to ``moments``; of steps alone, seconds since the first of them."""
+    return clock.elapsed(moments) if isinstance(clock, Clock) else moments - clock.values[0]
+
+
+def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
+    """Where ``steps`` stand on an x axis: as they are, seconds of training, unix seconds.
+
+    A clock that was set back stands still meanwhile; a step that was not timed stands between its
+    neighbours.
+    """
+    if axis == "step" or clock is None or not has_times(clock):
+        return steps
+    moments = np.maximum.accumulate(clock.values)
+    if axis == "elapsed":
+        moments = elapsed(moments, clock)
+    if steps is clock.steps or np.array_equal(steps, clock.steps):
+        return moments
+    return np.interp(steps, clock.steps, moments)
+
+
+def steps_at(places: Floats, clock: Column | None, axis: XAxis) -> Floats:
+    """The steps, fractions of them included, at places on an x axis."""
+    if axis == "step" or clock is None or not has_times(clock):
+        return places
+    moments = np.maximum.accumulate(clock.values)
+    if axis == "elapsed":
+        moments = elapsed(moments, clock)
+    steps: Floats = np.interp(places, moments, clock.steps)
+    return steps
+
+
+def moments(seconds: Floats, clock: Column | None, axis: XAxis) -> Floats:
+    """Unix ``seconds`` as places on a time axis; of the axis of steps, the elapsed ones."""
+    if axis == "clock":
+        return seconds
+    begun = isinstance(clock, Clock) and clock.begins is not None
+    if clock is not None and (begun or has_times(clock)):
+        return elapsed(seconds, clock)
+    origin = float(seconds[:1].sum())
+    return seconds - origin
+
+
+def format_place(place: float, axis: XAxis, span: float) -> str:
+    """A place in words, as exact as a range of ``span`` asks for."""
+    if axis == "step":
+        return f"{place:.6g}" if abs(place) < 1e6 else f"{place:.0f}"
+    if axis == "elapsed":
+        return _format_elapsed(place, span)
+    return time.strftime(_clock_format(span), time.localtime(place))
+
+
+def _format_elapsed(seconds: float, span: float) -> str:
+    sign = "-" if seconds < -0.5 else ""
+    minutes, rest = divmod(round(abs(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if span >= 36 * 3600:
+        return f"{sign}{hours}h"
+    long = span >= 3600 or hours
+    return sign + (f"{hours}:{minutes:02}:{rest:02}" if long else f"{minutes}:{rest:02}")
+
+
+def _clock_format(span: float) -> str:
+    if span >= 3 * 86400:
+        return "%m-%d"
+    return "%m-%d %H:%M" if span >= 86400 else "%H:%M" if span >= 600 else "%H:%M:%S"
+
 
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAY = 86400
@@ -81,7 +248,7 @@ def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:
     found = _x_ticks(x, axis, max(2, width // 9))
     exactness = max(x.size, _MINUTES) if all(place % 60 == 0 for place in found) else x.size
     for place in found:
-        text = told(place, axis, exactness)
+        text = format_place(place, axis, exactness)
         column = min(x.place(place, width) - len(text) // 2, width - len(text))
         if column >= free or not labels:
             labels.append((max(0, column), text))

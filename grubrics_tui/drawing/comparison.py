@@ -13,9 +13,9 @@ from engine.reports.differences import SHELL, Cell, Difference, short_text
 from engine.reports.kinds import told as kinds_told
 from engine.reports.measures import Measure, Value
 from engine.reports.reward_scale import told as scale_told
+from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.drawing.values import short
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING, duration, seconds
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from grubrics_tui.drawing.axis import format_place
+from grubrics_tui.drawing.chart_data import Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range
 from grubrics_tui.drawing.prepare import without_logarithm
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.drawing.timeline import told
-from grubrics_tui.drawing.values import Line, Plot, Values
-from grubrics_tui.drawing.view import View
 
 _GAP = 2
 
@@ -61,7 +60,7 @@ def _place(plot: Plot, view: View, look: Look) -> Iterator[Row]:
     if view.cursor is None or x is None:
         return
     name = "step " if view.axis == "step" else ""
-    yield [Span(f"{name}{told(view.cursor, view.axis, x.size)}", "cursor", bold=True)]
+    yield [Span(f"{name}{format_place(view.cursor, view.axis, x.size)}", "cursor", bold=True)]
     reach = x.size / 400
     for flags in plot.flags:
         for text in flags.near(view.cursor - reach, view.cursor + reach):

@@ -1,4 +1,4 @@
-"""The output of every drawing: rows of text runs that name their colours by role."""
+"""The output of every drawing: rows of text runs that name their colors by role."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ def justify(left: Row, right: Row, width: int) -> Row:
 def plain(rows: Iterable[Row]) -> str:
     """The picture without its colours."""
     return "\n".join("".join(span.text for span in row).rstrip() for row in rows)
+
+
+def bar(share: float, width: int, ink: str, *, ascii_only: bool = False) -> Row:
+    """``share`` (0 ... 1) of ``width`` cells, to half a cell, on a quiet track."""
+    share = min(1.0, max(0.0, share))
+    if ascii_only:
+        full = round(share * width)
+        return [Span("#" * full, ink), Span("." * (width - full), "grid")]
+    full, half = divmod(round(share * width * 2), 2)
+    head = "━" * full + "╸" * half
+    return [Span(head, ink), Span("─" * (width - len(head)), "track")]

@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.columns import Floats
-from grubrics_tui.drawing.axis import UNITS, axis_of, step_between
+from grubrics_tui.drawing.axis import UNITS, Range, XAxis, axis_of, format_place, step_between
 from grubrics_tui.drawing.picture import Picture
-from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.plot import Ints
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.drawing.timeline import told
-from grubrics_tui.drawing.trace import Ints
-from grubrics_tui.drawing.view import XAxis
 
 _EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
 _WIDEST = 7
@@ -218,7 +215,7 @@ def _draw_x_axis(
     for place in _labelled(stacks.x, axis, max(2, column.size // 9), folded=folded):
         index = int(np.searchsorted(stacks.x, place, side="right")) - 1
         cells = np.flatnonzero(column == index)
-        text = told(place, axis, span)
+        text = format_place(place, axis, span)
         start = max(gutter, gutter + round(cells.mean()) - len(text) // 2)
         if start >= free and start + len(text) <= picture.width:
             picture.write(row, start, text, "axis")

@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 
 from engine.history.columns import Floats
+from grubrics_tui.drawing.axis import format_place, has_times, places
+from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.timeline import has_times, places, told
-from grubrics_tui.drawing.values import Plot, Values
 
 _GAP = 2
 _NARROWEST = 6
@@ -42,7 +42,7 @@ def table(plot: Plot, cursor: float | None, width: int, height: int) -> list[Row
     heads, body = [values.label for values in columns], texts
     if plot.timed or (plot.clock is not None and has_times(plot.clock)):
         heads.insert(0, "time")
-        body.insert(0, [told(moment, "clock", 60) for moment in _times(plot, steps)])
+        body.insert(0, [format_place(moment, "clock", 60) for moment in _times(plot, steps)])
     if not plot.timed:
         heads.insert(0, "step")
         body.insert(0, [f"{step:.0f}" for step in steps])

@@ -10,7 +10,7 @@ import numpy as np
 from engine.base import jsonl
 from engine.history import metrics
 from engine.history.columns import Column, Columns, Floats
-from grubrics_tui.drawing.values import FlagKind, Flags
+from grubrics_tui.drawing.chart_data import FlagKind, Flags
 from grubrics_tui.text.terminal_text import clean_line
 
 SAVE_TIME = "timing_s/save_checkpoint"

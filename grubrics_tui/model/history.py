@@ -15,7 +15,7 @@ from engine.history.columns import Column, Columns, Floats
 from engine.history.live import Update
 from engine.history.train_log import Step
 from engine.runs.state import RunState
-from grubrics_tui.drawing.values import Flags
+from grubrics_tui.drawing.chart_data import Flags
 from grubrics_tui.model.flags import flags_of
 from grubrics_tui.model.system_history import Machine
 from grubrics_tui.text.terminal_text import clean_line

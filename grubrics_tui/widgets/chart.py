@@ -7,16 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.history.columns import Column, Floats
-from grubrics_tui.drawing.kept import Kept, can_be_kept
+from grubrics_tui.drawing.axis import Range, steps_at
+from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer, short
 from grubrics_tui.drawing.legend import legend
 from grubrics_tui.drawing.plot import framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
-from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.table import neighbour, table
-from grubrics_tui.drawing.timeline import steps_at
-from grubrics_tui.drawing.values import Band, Line, Plot, Writer, short
-from grubrics_tui.drawing.view import View
 from grubrics_tui.model.history import History
 from grubrics_tui.widgets.chart_base import Viewed
 
@@ -47,7 +45,7 @@ class Chart(Viewed):
         self._built: Plot | None = None
         self._smoother = Smoother()
         self._picture_of: tuple[object, ...] = ()
-        self._kept: Kept | None = None
+        self._kept: RedrawCheck | None = None
         self._body: list[Row] = []
         self._grows_since: object = None
         self._y: Range | None = None
@@ -119,8 +117,8 @@ class Chart(Viewed):
         self._last_y = given or y_range(plot, view)
         self._body, frame = framed(plot, view, width, height, y=self._last_y, ascii_only=in_ascii)
         self._kept = None
-        if frame is not None and self._grows_since is not None and can_be_kept(view):
-            self._kept = Kept(plot, view, frame, y_follows=given is None)
+        if frame is not None and self._grows_since is not None and can_be_reused(view):
+            self._kept = RedrawCheck(plot, view, frame, y_follows=given is None)
         self._picture_of = what
         return self._body
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.message import Message
 
 from engine.history.columns import Column
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.legend import Look
-from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.drawing.view import View
 from grubrics_tui.widgets.span_widget import Drawn
 
 

@@ -14,7 +14,7 @@ from textual.containers import Grid
 
 from engine.history import metrics
 from engine.history.columns import Floats
-from grubrics_tui.drawing.values import Band, Fact, Line, Marks, Plot, Values, Writer, short
+from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer, short
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.text.formats import (

@@ -9,10 +9,10 @@ import numpy as np
 from rich.cells import cell_len, set_cell_size
 
 from engine.history.columns import Column
-from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import short
+from grubrics_tui.drawing.plot import means
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.trace import means
-from grubrics_tui.drawing.values import short
 from grubrics_tui.text.formats import thousands
 from grubrics_tui.widgets.span_widget import Drawn
 

@@ -19,7 +19,7 @@ from engine.history.columns import Column
 from engine.reports.compare import Comparer, Comparison, metric_names
 from engine.reports.run_record import Look, RunReader, RunRecord
 from engine.runs.rundir import RunDir
-from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.compare.table import CompareTable

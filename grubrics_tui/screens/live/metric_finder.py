@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from grubrics_tui.drawing.values import Plot
+from grubrics_tui.drawing.chart_data import Plot
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.actions import bindings

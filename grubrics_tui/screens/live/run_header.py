@@ -8,9 +8,8 @@ from engine.history import metrics
 from engine.runs.columns import format_step
 from engine.runs.kinds import SFT
 from engine.runs.state import GROWING, RunState, describe
-from grubrics_tui.drawing.gauge import bar
 from grubrics_tui.drawing.looks import look_of
-from grubrics_tui.drawing.spans import Row, Span, justify
+from grubrics_tui.drawing.spans import Row, Span, bar, justify
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 from grubrics_tui.widgets.chart_panels import VALIDATION_LOSS

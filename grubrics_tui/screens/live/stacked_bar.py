@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 
 from engine.history.columns import Column
-from grubrics_tui.drawing.kept import can_be_kept
+from grubrics_tui.drawing.axis import Range, format_place, places, steps_at
+from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
-from grubrics_tui.drawing.scale import Range
+from grubrics_tui.drawing.redraw_cache import can_be_reused
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
 from grubrics_tui.drawing.table import neighbour, table
-from grubrics_tui.drawing.timeline import places, steps_at, told
-from grubrics_tui.drawing.values import Line, Plot
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.widgets.chart_base import Viewed
 
@@ -97,7 +96,7 @@ class StackedBar(Viewed):
         self._body, kept = drawn(
             shown, width, height, axis=view.axis, cursor=view.cursor, letters=letters
         )
-        self._kept = kept if self._grows_since is not None and can_be_kept(view) else None
+        self._kept = kept if self._grows_since is not None and can_be_reused(view) else None
         self._picture_of = what
         return self._body
 
@@ -124,7 +123,7 @@ class StackedBar(Viewed):
         if cursor is not None:
             index = max(0, int(np.searchsorted(whole.x, cursor, side="right")) - 1)
             name = "step " if self.view.axis == "step" else ""
-            place = told(float(whole.x[index]), self.view.axis, float(np.ptp(whole.x)))
+            place = format_place(float(whole.x[index]), self.view.axis, float(np.ptp(whole.x)))
             entries.append([Span(f"{name}{place}", "cursor", bold=True)])
         for part, size in zip(whole.parts, whole.sizes[index].tolist(), strict=True):
             if size > 0:

@@ -13,10 +13,9 @@ from textual.app import ComposeResult
 from engine.base.jsonl import integer, line, moment, number
 from engine.history.columns import Column
 from engine.runs.state import RunState
-from grubrics_tui.drawing.gauge import bar
-from grubrics_tui.drawing.scale import Range
-from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.values import Line, Plot
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import Line, Plot
+from grubrics_tui.drawing.spans import Row, Span, bar
 from grubrics_tui.model.history import History
 from grubrics_tui.model.system_history import Machine, Sample, gpus_of, ratio
 from grubrics_tui.text.formats import MISSING, memory, percent

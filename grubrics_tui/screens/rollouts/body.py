@@ -11,12 +11,11 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
 from engine.history.rollouts import Answer, Visit
+from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.rollout_layout import Shown, answer_rows
 from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, widest
 from grubrics_tui.drawing.spans import Row, Span, justify, width_of
-from grubrics_tui.drawing.values import Line, Marks, Plot
-from grubrics_tui.drawing.view import View
 from grubrics_tui.drawing.wrap import clipped, wrapped
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.formats import fixed

@@ -7,13 +7,22 @@ import math
 import numpy as np
 
 from engine.history.columns import Column
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import (
+    Band,
+    Fact,
+    FlagKind,
+    Flags,
+    Line,
+    Marks,
+    Plot,
+    Values,
+    View,
+)
 from grubrics_tui.drawing.legend import Look, legend
 from grubrics_tui.drawing.prepare import on_axis
-from grubrics_tui.drawing.scale import Range
 from grubrics_tui.drawing.spans import plain
 from grubrics_tui.drawing.table import neighbour, table
-from grubrics_tui.drawing.values import Band, Fact, FlagKind, Flags, Line, Marks, Plot, Values
-from grubrics_tui.drawing.view import View
 
 STEPS = np.arange(1.0, 6.0)
 SPREAD = Values(STEPS, np.full(5, 0.25), "std")

@@ -11,13 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.axis import x_labels
+from grubrics_tui.drawing.axis import (
+    X_AXES,
+    Range,
+    XAxis,
+    around,
+    steady,
+    tick_labels,
+    ticks,
+    x_labels,
+)
+from grubrics_tui.drawing.chart_data import Band, FlagKind, Flags, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import Smoother
-from grubrics_tui.drawing.scale import Range, around, steady, tick_labels, ticks
 from grubrics_tui.drawing.spans import Row, plain, width_of
-from grubrics_tui.drawing.values import Band, FlagKind, Flags, Line, Marks, Plot
-from grubrics_tui.drawing.view import X_AXES, View, XAxis
 
 
 def line(

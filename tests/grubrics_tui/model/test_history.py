@@ -13,7 +13,7 @@ from engine.history.live import RunWatch, Update
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.drawing.timeline import moments, places, steps_at
+from grubrics_tui.drawing.axis import moments, places, steps_at
 from grubrics_tui.model.history import History
 
 

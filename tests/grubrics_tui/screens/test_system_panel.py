@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.history.columns import Column
 from engine.runs.state import RunState
+from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
-from grubrics_tui.drawing.view import View
 from grubrics_tui.model.system_history import Machine, Sample
 from grubrics_tui.screens.live.system_panel import gauges, headline, system_plot
 

@@ -14,8 +14,8 @@ from textual.app import App, ComposeResult
 from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.drawing.scale import around
-from grubrics_tui.drawing.values import Plot, Values
+from grubrics_tui.drawing.axis import around
+from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import PARTS, StepSplit
 from grubrics_tui.settings.settings import JudgePrice

@@ -1,7 +1,7 @@
-"""Whether a chart that was drawn is still right after steps were added to its data.
+"""Tell whether a drawn chart is still right after steps were added to its data.
 
-Of a long run a column of dots stands for hundreds of steps, so most new ones change no dot: then
-the picture is kept, and only the numbers in the legend are written anew.
+In a long run a column of dots stands for hundreds of steps, so most new steps change no dot: then
+the picture is reused, and only the numbers in the legend are written again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from engine.history.columns import Floats
-from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, extremes, x_range
-from grubrics_tui.drawing.scale import Range
-from grubrics_tui.drawing.trace import edges_of, mean_of
-from grubrics_tui.drawing.values import Plot, Values
-from grubrics_tui.drawing.view import View
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import Plot, Values, View
+from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, edges_of, extremes, mean_of, x_range
 
 
-class Kept:
+class RedrawCheck:
     """What must hold of the steps that were added for the picture of ``plot`` to stay as it is.
 
     Only for data that grew at their end, an axis that is not logarithmic, and a view of everything
@@ -44,7 +42,7 @@ class Kept:
         )
 
 
-def can_be_kept(view: View) -> bool:
+def can_be_reused(view: View) -> bool:
     """Whether new steps leave the rest of a picture as it is."""
     return not (view.is_zoomed or view.log_y or view.table or view.cursor is not None)
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.scale import Range
-from grubrics_tui.drawing.trace import braille, dots, gather, mean_of, means
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.plot import braille, dots, gather, mean_of, means
 
 VALUES = st.lists(st.one_of(st.just(float("nan")), st.floats(-5, 5)), min_size=1, max_size=200)
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.kept import Kept, can_be_kept
+from grubrics_tui.drawing.axis import Range
+from grubrics_tui.drawing.chart_data import Band, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import framed, render, y_range
-from grubrics_tui.drawing.scale import Range
-from grubrics_tui.drawing.values import Band, Line, Marks, Plot
-from grubrics_tui.drawing.view import View
+from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 
 WIDTH, HEIGHT = 40, 9
 VIEW = View()
@@ -25,11 +24,11 @@ def plot_of(y: np.ndarray, spread: np.ndarray) -> Plot:
     return Plot((Line(x, y, bands=(Band("spread", y - spread, y + spread),)),))
 
 
-def kept(plot: Plot, view: View = VIEW) -> Kept:
+def kept(plot: Plot, view: View = VIEW) -> RedrawCheck:
     y = y_range(plot, view)
     frame = framed(plot, view, WIDTH, HEIGHT, y=y)[1]
     assert frame is not None
-    return Kept(plot, view, frame, y_follows=True)
+    return RedrawCheck(plot, view, frame, y_follows=True)
 
 
 def rows(plot: Plot, view: View = VIEW) -> object:
@@ -89,5 +88,5 @@ def test_a_new_mark_is_drawn() -> None:
 
 def test_only_a_view_of_everything_is_kept() -> None:
     zoomed = View(window=Range(1.0, 5.0))
-    assert can_be_kept(VIEW) and can_be_kept(View(smoothing=0.9))
-    assert not any(map(can_be_kept, (zoomed, View(log_y=True), View(cursor=3.0))))
+    assert can_be_reused(VIEW) and can_be_reused(View(smoothing=0.9))
+    assert not any(map(can_be_reused, (zoomed, View(log_y=True), View(cursor=3.0))))
