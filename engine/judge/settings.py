@@ -60,6 +60,9 @@ def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str
     module, _, function = path.partition(":")
     try:
         make = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        what = f"judge.provider={settings.provider} needs the package {error.name}"
+        raise UsageError(f"{what}. Install it: pip install {error.name}") from error
     except (ImportError, AttributeError) as error:
         what = f"judge.provider={settings.provider}: {path} cannot be loaded"
         raise UsageError(f"{what}: {type(error).__name__}: {error}") from error

@@ -67,10 +67,13 @@ def read_template(folder: Path, source: str | None = None) -> ChatTemplate | Non
 
 
 def read_encoder(folder: Path) -> Callable[[Sequence[str]], list[list[int]]] | None:
-    """Turns texts into token ids; None without a fast tokenizer's file."""
+    """Turns texts into token ids; None without a fast tokenizer's file or its package."""
     if not (folder / "tokenizer.json").is_file():
         return None
-    from tokenizers import Tokenizer
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:  # the base install leaves the trainer's packages alone
+        return None
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_truncation()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,10 @@ def test_an_address_without_a_key_is_enough_only_where_keys_are_optional(
 def test_the_documented_table_is_the_present_one() -> None:
     assert format_table() in DOCS.read_text(), "renew it: make generated"
     assert [name for name in provider_names() if f"| {name} |" not in DOCS.read_text()] == []
+
+
+def test_a_judge_names_the_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "engine.judge.api")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UsageError, match="needs the package openai"):
+        make_judge(JudgeSettings(provider="openai"), None, {"OPENAI_API_KEY": KEY})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def answer_of_plain_rows(project: Project, *contents: str) -> Check:
         entry["extra_info"]["question"] = None
     project.write("data/train.parquet", rows)
     return prompt.check(Subject(project.recipe("grpo"), {}, project.root / "runs"))
+
+
+def test_rows_are_rendered_without_the_tokenizers_package(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    check = answer(project)
+    assert check.status == "ok"
+    assert check.message == "all 15 rows rendered with models/base: tokens not counted"
 
 
 def test_a_question_of_a_few_tokens_is_a_question(project: Project) -> None:
