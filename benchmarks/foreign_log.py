@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.formats.watch import open_foreign
+from engine.formats.foreign_run import open_foreign
 from engine.history.columns import Columns
 
 MB = 1_000_000

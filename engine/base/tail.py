@@ -23,21 +23,27 @@ class Tail:
     writer still holds it. What cannot be read has no lines yet.
     """
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
+    def __init__(self, path: Path, offset: int = 0, *, ends_at_return: bool = False) -> None:
+        """With ``ends_at_return`` a carriage return ends a line too, as a progress bar's does."""
         self.path = path
+        self._ends = (b"\n", b"\r") if ends_at_return else (b"\n",)
         self._start = offset
         self._files: list[_OpenFile] = []
         """The file of that name, after the one that had it before, if any."""
         self._replaced = 0
 
     def lines(self, at_most: int | None = None) -> list[bytes]:
-        """The new complete lines, without their line ends.
+        """The new complete lines, without their line ends."""
+        return self.block(at_most).split(b"\n")[:-1]
+
+    def block(self, at_most: int | None = None) -> bytes:
+        """The new complete lines with their line ends.
 
         ``at_most`` bytes are read of a file at a time, rounded up to whole mebibytes and lines;
         ``behind`` then says what is left for the next look.
         """
         self._look()
-        return [line for file in self._files for line in file.lines(at_most)]
+        return b"".join([file.block(at_most) for file in self._files])
 
     def behind(self) -> int:
         """Bytes written that were not read yet, a torn last line included."""
@@ -63,14 +69,14 @@ class Tail:
             return
         offset = 0 if self._files else self._start
         self._replaced = self.restarts + 1 if self._files else 0
-        self._files = [*self._files[-1:], _OpenFile(descriptor, offset)]
+        self._files = [*self._files[-1:], _OpenFile(descriptor, offset, self._ends)]
 
 
 class _OpenFile:
     """A file that stays readable whatever becomes of its name."""
 
-    def __init__(self, descriptor: int, offset: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, offset: int, ends: tuple[bytes, ...]) -> None:
+        self._descriptor, self._ends = descriptor, ends
         self._offset = offset
         self._last_read = b""
         self.restarts = 0
@@ -88,22 +94,22 @@ class _OpenFile:
         except OSError:
             return 0
 
-    def lines(self, at_most: int | None = None) -> list[bytes]:
+    def block(self, at_most: int | None = None) -> bytes:
         try:
             return self._read(at_most)
         except OSError:
-            return []
+            return b""
 
-    def _read(self, at_most: int | None) -> list[bytes]:
+    def _read(self, at_most: int | None) -> bytes:
         if self._was_rewritten():
             self._offset, self._last_read = 0, b""
             self.restarts += 1
-        lines: list[bytes] = []
+        blocks: list[bytes] = []
         parts: list[bytes] = []
         position = self._offset
         while True:
             if (resumed := after_hole(self._descriptor, position)) > position:
-                lines += b"".join(parts).split(b"\n")[:-1]
+                blocks.append(self._whole(b"".join(parts)))
                 self._offset = position = resumed
                 parts, self._last_read = [], b""
             if not (chunk := os.pread(self._descriptor, _CHUNK, position)):
@@ -111,17 +117,22 @@ class _OpenFile:
             parts.append(chunk)
             position += len(chunk)
             # A line longer than the limit is read to its end: else it would never be whole.
-            if at_most is not None and position - self._offset >= at_most and b"\n" in chunk:
+            if at_most is not None and position - self._offset >= at_most and self._whole(chunk):
                 break
-            if position - self._offset >= _LONGEST_LINE and b"\n" not in parts[0]:
+            if position - self._offset >= _LONGEST_LINE and not self._whole(parts[0]):
                 break
         data = b"".join(parts)
-        whole = data[: data.rfind(b"\n") + 1]
+        whole = self._whole(data)
+        blocks.append(whole)
         if not whole and len(data) >= _LONGEST_LINE:
             whole = data  # Dropped: without an end in sight it would be read again and again.
         self._offset += len(whole)
         self._last_read = whole[-_FINGERPRINT:] or self._last_read
-        return [*lines, *whole.split(b"\n")[:-1]]
+        return b"".join(blocks)
+
+    def _whole(self, data: bytes) -> bytes:
+        """The data up to its last line end."""
+        return data[: max(map(data.rfind, self._ends)) + 1]
 
     def _was_rewritten(self) -> bool:
         """Whether what was read last is gone, even if the file has grown longer since."""

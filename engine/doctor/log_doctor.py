@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, with_meanings
+from engine.doctor.excerpts.reading import size
 from engine.doctor.merge import joined
-from engine.doctor.text.findings import findings
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
 from engine.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from engine.formats.detect import Found
-    from engine.formats.watch import ForeignRun
+    from engine.formats.detect import Detected
+    from engine.formats.foreign_run import ForeignRun
     from engine.history.columns import Columns
     from engine.history.train_log import Step
 
@@ -32,19 +32,24 @@ _OVER_S = 600.0
 
 @dataclass(frozen=True)
 class LogSource:
-    """What there is to read. ``path`` is what a person named, or the file that was found there."""
+    """``path`` is what a person named, or the file that was found there; ``console`` is the text.
+
+    ``numbers`` are the logs whose steps are read: of a text in no known format, the text as each of
+    the console formats.
+    """
 
     path: Path
     console: Path | None
-    numbers: Found | None = None
+    numbers: tuple[Detected, ...]
 
 
 def source_of(path: Path) -> LogSource:
-    """Of a file of any kind, or of a folder with one known run in it.
+    """The source in a file of any kind, or in a folder with one known run in it.
 
-    Raises OSError, or UsageError for what is no file and for a folder that tells of no run.
+    Raises OSError, or UsageError for what is no file and for a folder that holds no run.
     """
-    from engine.formats.watch import open_foreign
+    from engine.formats.detect import Detected, formats
+    from engine.formats.foreign_run import open_foreign
 
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -53,16 +58,15 @@ def source_of(path: Path) -> LogSource:
         raise UsageError(f"{path}: not a regular file")
     try:
         return source_of_foreign(open_foreign(path))
-    except UsageError:
-        return LogSource(path, path)  # No trainer's log, or of several: its text is still read.
+    except UsageError:  # No trainer's log, or of several.
+        consoles = (Detected(path, each) for each in formats() if each.is_console)
+        return LogSource(path, path, tuple(consoles))
 
 
 def source_of_foreign(run: ForeignRun) -> LogSource:
-    """A console holds its own numbers."""
-    from engine.formats.detect import Found
+    from engine.formats.detect import Detected
 
-    numbers = None if run.format.is_console else Found(run.path, run.format)
-    return LogSource(run.path, run.console, numbers)
+    return LogSource(run.path, run.console, (Detected(run.path, run.format),))
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,18 @@ class LogDoctor:
     def __init__(self, source: LogSource) -> None:
         self._source = source
         self._console = ConsoleDiagnosis(source.console) if source.console else None
-        self._numbers = _Numbers(source.numbers) if source.numbers else None
+        self._numbers = [_Numbers(log) for log in source.numbers]
         self._rest = _Rest()
         self._found: list[Finding] = []
+
+    @property
+    def columns(self) -> Columns | None:
+        """Every metric until the last look; None before the first step."""
+        return self._most.columns
+
+    @property
+    def _most(self) -> _Numbers:
+        return max(self._numbers, key=_Numbers.count)
 
     def look(self, stopped: Stopped = never, *, whole: bool = False) -> list[Finding]:
         """The findings now, root causes first; OSError when nothing can be read.
@@ -111,19 +124,14 @@ class LogDoctor:
 
     def _look(self, stopped: Stopped, rest: _Rest) -> list[Finding]:
         text: list[Finding] = []
-        columns, total, reader = None, None, None
-        if self._numbers is not None:
-            columns = self._numbers.read(ended=rest.is_settled, stopped=stopped)
-            total = self._numbers.total_steps
         if self._console is not None:
-            reader = self._console.read(ended=rest.is_settled, stopped=stopped)
-        if reader is not None:
-            text = findings(reader, str(self._source.console), ended=rest.is_settled)
-            columns = columns or reader.series.columns()
-            total = total or reader.series.total_steps
-        found = joined(text, self._of_series(columns, total, rest.is_over))
+            text = self._console.look(ended=rest.is_settled, stopped=stopped)
+        for numbers in self._numbers:
+            numbers.read(ended=rest.is_settled, stopped=stopped)
+        series = self._of_series(self._most.columns, self._most.total_steps, rest.is_over)
+        findings = joined(text, series)
         files = [path for path in (self._source.console, self._source.path) if path]
-        return in_terms_of(framework_of(files, found), found)
+        return in_terms_of(framework_of(files, findings), findings)
 
     def _of_series(self, columns: Columns | None, total: int | None, over: bool) -> list[Finding]:
         path, console = self._source.path, self._source.console
@@ -147,50 +155,56 @@ class LogDoctor:
 
 
 class _Numbers:
-    """Follows a file of numbers, or a folder in which the newest of them counts."""
+    """Follows the steps of a log, or of a folder in which the newest file of them counts."""
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    def __init__(self, log: Detected) -> None:
+        self._log = log
         self._seen = (0, 0)
         self._begin()
 
     def _begin(self) -> None:
-        self._reader = self._found.open()
-        self._columns: Columns | None = None
+        self._reader = self._log.open()
+        self._history: Columns | None = None
+        self.columns: Columns | None = None
+        """Every metric until now; None before the first step."""
 
     @property
     def total_steps(self) -> int | None:
         return self._reader.about().total_steps
 
-    def read(self, *, ended: bool, stopped: Stopped) -> Columns | None:
-        """Every metric until now; None before the first step."""
-        from engine.formats.lines import LineReader
+    def count(self) -> int:
+        """How many numbers were read."""
+        return 0 if self.columns is None else size(self.columns)
 
-        self._begin_anew_unless_same()
+    def read(self, *, ended: bool, stopped: Stopped) -> None:
+        """Read what is new; with ``ended`` a last line without an end too."""
+        self._begin_again_unless_same()
         while not stopped():
             news = self._reader.poll(_AT_ONCE)
-            self._take(news.steps)
+            self._history = _with_steps(self._history, news.steps)
             if news.read_share >= 1 and not news.steps:
                 break
-        if ended and isinstance(self._reader, LineReader):
-            self._take(self._reader.rest())
-        return self._columns
+        rest = self._reader.rest() if ended else []
+        frozen = self._history.frozen() if self._history is not None and rest else self._history
+        self.columns = _with_steps(frozen, rest)
 
-    def _begin_anew_unless_same(self) -> None:
-        """A file that was cut or replaced tells of nothing that it told before."""
-        now = self._found.path.stat()
+    def _begin_again_unless_same(self) -> None:
+        """A file that was cut or replaced says nothing that it said before."""
+        now = self._log.path.stat()
         node, size = self._seen
         if node and (now.st_ino != node or now.st_size < size):
             self._begin()
         self._seen = (now.st_ino, now.st_size)
 
-    def _take(self, steps: list[Step]) -> None:
-        if not steps:
-            return
-        # numpy: a log without numbers is diagnosed without it.
-        from engine.history.batch import Batch
-        from engine.history.columns import Columns
 
-        self._columns = self._columns or Columns()
-        self._columns.merge(Batch.from_steps(steps))
-        self._columns.thin()
+def _with_steps(columns: Columns | None, steps: list[Step]) -> Columns | None:
+    if not steps:
+        return columns
+    # numpy: a log without numbers is diagnosed without it.
+    from engine.history.batch import Batch
+    from engine.history.columns import Columns
+
+    columns = columns or Columns()
+    columns.merge(Batch.from_steps(steps))
+    columns.thin()
+    return columns

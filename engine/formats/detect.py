@@ -1,101 +1,51 @@
-"""Telling what a path holds, by its first and last bytes rather than by its name."""
+"""Detects which format a path holds, by its first and last bytes rather than by its name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from engine.base import files
+from engine.base import files, plugins
 from engine.base.errors import UsageError, unknown_name
-from engine.formats import (
-    hf_console,
-    hf_state,
-    llama_factory,
-    own,
-    slo,
-    step_timing,
-    verl_console,
-    verl_jsonl,
-    wandb_run,
-)
-from engine.formats.lines import LineReader
-from engine.formats.source import Reader, Sample
+from engine.formats.format import Format, Reader, Sample
+from engine.formats.hf import HfConsoleFormat, HfStateFormat
+from engine.formats.json_lines import OwnLogFormat
+from engine.formats.llama_factory import LlamaFactoryFormat
+from engine.formats.slo import SloFormat
+from engine.formats.step_timing import StepTimingFormat
+from engine.formats.verl import VerlConsoleFormat, VerlJsonlFormat
+from engine.formats.wandb import WandbFormat
 
 _END = 1024 * 1024
-"""Bytes of either end that are looked at: verl prints some 100 KB before its first step."""
+"""Bytes of either end that are read: verl prints some 100 KB before its first step."""
 _FILES_TRIED = 400
 _END_IN_FOLDER = 128 * 1024
 _DEPTH = 3
 
-
-@dataclass(frozen=True)
-class Format:
-    """``name`` is how a person calls it, ``key`` what ``--as`` takes."""
-
-    key: str
-    name: str
-    is_it: Callable[[Sample], bool]
-    open: Callable[[Path], Reader]
-    is_console: bool = False
-
-
-FORMATS = (
-    Format("wandb", "offline W&B run", wandb_run.is_it, wandb_run.WandbRun),
-    Format("hf-state", "trainer_state.json of HF's Trainer", hf_state.is_it, hf_state.HfState),
-    Format(
-        "verl-jsonl",
-        "verl file logger",
-        verl_jsonl.is_it,
-        lambda path: LineReader(path, verl_jsonl.VerlJsonl),
-    ),
-    Format(
-        "llama-factory",
-        "trainer_log.jsonl of LLaMA-Factory",
-        llama_factory.is_it,
-        lambda path: LineReader(path, llama_factory.LlamaFactoryLog),
-    ),
-    Format(
-        "slo",
-        "agent_stable_slo train_log.jsonl",
-        slo.is_it,
-        lambda path: LineReader(path, partial(slo.SloLog, path)),
-    ),
-    Format(
-        "own",
-        "train_log.jsonl of grubrics-tui",
-        own.is_it,
-        lambda path: LineReader(path, own.OwnLog),
-    ),
-    Format(
-        "verl",
-        "verl console log",
-        verl_console.is_it,
-        lambda path: LineReader(path, verl_console.VerlConsole, is_console=True),
-        is_console=True,
-    ),
-    Format(
-        "hf",
-        "console of HF's Trainer or TRL",
-        hf_console.is_it,
-        lambda path: LineReader(path, hf_console.HfConsole, is_console=True),
-        is_console=True,
-    ),
-    Format(
-        "step-timing",
-        "STEP_TIMING lines of GRubrics",
-        step_timing.is_it,
-        lambda path: LineReader(path, step_timing.StepTiming, is_console=True),
-        is_console=True,
-    ),
+FORMATS: tuple[Format, ...] = (
+    WandbFormat(),
+    HfStateFormat(),
+    VerlJsonlFormat(),
+    LlamaFactoryFormat(),
+    SloFormat(),
+    OwnLogFormat(),
+    VerlConsoleFormat(),
+    HfConsoleFormat(),
+    StepTimingFormat(),
 )
+"""The built-in ones. The first that matches counts, unless it is a console."""
+
+PLUGINS = "grubrics.log_formats"
+"""The group of entry points by which other packages add formats."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What ``path`` holds; a folder is followed through the file that was found in it."""
+class Detected:
+    """The file at ``path`` and its format; a folder is followed through the file that holds its
+    run."""
 
     path: Path
     format: Format
@@ -104,48 +54,88 @@ class Found:
         return self.format.open(self.path)
 
 
-def detect(path: Path, as_format: str | None = None) -> Found:
-    """What a file or a folder holds; UsageError when that cannot be told."""
-    if as_format is not None and as_format not in {one.key for one in FORMATS}:
-        raise unknown_name("format", as_format, [one.key for one in FORMATS])
+class Formats(NamedTuple):
+    """All formats in the order of detection, and one line for each plugin that is skipped."""
+
+    all: tuple[Format, ...]
+    problems: tuple[str, ...]
+
+
+@cache
+def load_formats() -> Formats:
+    """The built-in formats, and those of other packages under keys that are still free."""
+    loaded = plugins.load(PLUGINS, Format)  # type: ignore[type-abstract]
+    by_key = {each.key: each for each in FORMATS}
+    problems = list(loaded.problems)
+    for plugin in loaded.found:
+        each = plugin.value
+        problem = f"plugin {plugin.name} of {plugin.source} is skipped: "
+        if not (hasattr(each, "key") and hasattr(each, "name")):
+            problems.append(problem + "its format needs a key and a name")
+        elif by_key.setdefault(each.key, each) is not each:
+            problems.append(problem + f"there is a format {each.key!r} already")
+    return Formats(tuple(by_key.values()), tuple(problems))
+
+
+def formats() -> tuple[Format, ...]:
+    return load_formats().all
+
+
+def detect(path: Path, as_format: str | None = None) -> Detected:
+    """The format of a file or of the run in a folder; UsageError when it cannot be determined."""
+    if as_format is not None and as_format not in {each.key for each in formats()}:
+        raise unknown_name("format", as_format, [each.key for each in formats()])
     if path.is_dir():
         return _detect_folder(path, as_format)
     return _detect_file(path, as_format, _END)
 
 
-def _detect_file(path: Path, as_format: str | None, end: int) -> Found:
+def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
     sample = _sample(path, end)
-    chosen = _formats_of(sample) if as_format is None else [_format(as_format)]
-    if len(chosen) == 1:
-        return Found(path, chosen[0])
-    if not chosen:
-        raise UsageError(f"{path}: {_nothing(sample)}")
-    keys = ", ".join(f"--as {one.key} ({one.name})" for one in chosen)
-    raise UsageError(f"{path}: may be one of several formats; choose {keys}")
+    candidates = _formats_of(sample) if as_format is None else [_format(as_format)]
+    if len(candidates) == 1:
+        return Detected(path, candidates[0])
+    if not candidates:
+        reason = (
+            f"no known format in it; looked for {format_names()}" if sample.head else "is empty"
+        )
+        raise UsageError("; ".join((f"{path}: {reason}", *load_formats().problems)))
+    keys = ", ".join(f"--as {each.key} ({each.name})" for each in candidates)
+    raise UsageError(f"{path}: matches several formats; choose one: {keys}")
 
 
 def _format(key: str) -> Format:
-    return next(one for one in FORMATS if one.key == key)
+    return next(each for each in formats() if each.key == key)
+
+
+def format_names(as_format: str | None = None) -> str:
+    """The names of all formats, or of the one that was asked for, as a list in a sentence."""
+    return ", ".join(each.name for each in formats() if as_format in (None, each.key))
 
 
 def _formats_of(sample: Sample) -> list[Format]:
-    """One for a file that says what it is; none when nothing fits, several when more do."""
-    first = next((one for one in FORMATS if not one.is_console and one.is_it(sample)), None)
-    if first is not None:
-        return [first]
-    found = [one for one in FORMATS if one.is_console and one.is_it(sample)]
-    if found and found[0].key == "verl":
-        # Its reader takes the judge's lines too, and rollouts may print anything.
-        return [one for one in found if one.key != "step-timing"]
-    if not found and verl_console.may_become(sample):
-        return [_format("verl")]
-    return found
+    """One for a file that identifies itself; none when nothing fits, several when more do."""
+    exact = next(
+        (each for each in formats() if not each.is_console and _matches(each, sample)), None
+    )
+    if exact is not None:
+        return [exact]
+    consoles = [each for each in formats() if each.is_console]
+    matching = [each for each in consoles if _matches(each, sample)]
+    covered = {key for each in matching for key in each.covers}
+    beginning = [] if matching else [each for each in consoles if each.may_become(sample)]
+    return [each for each in matching if each.key not in covered] or beginning[:1]
 
 
-def _nothing(sample: Sample) -> str:
-    if not sample.head:
-        return "is empty: nothing tells yet what it will be"
-    return f"nothing known in it; looked for {', '.join(one.name for one in FORMATS)}"
+def _matches(log_format: Format, sample: Sample) -> bool:
+    try:
+        return log_format.matches(sample)
+    except UsageError:
+        raise
+    except Exception:
+        if log_format in FORMATS:
+            raise
+        return False  # Another package's mistake is no reason to read nothing.
 
 
 def _sample(path: Path, end: int) -> Sample:
@@ -163,28 +153,28 @@ def _sample(path: Path, end: int) -> Sample:
     return Sample(path, head, tail)
 
 
-def _detect_folder(folder: Path, as_format: str | None) -> Found:
-    """The one file of a known format in a folder; a Trainer's checkpoints count as one."""
-    if hf_state.newest_state(folder) is not None and as_format in (None, "hf-state"):
-        return Found(folder, _format("hf-state"))
-    found = [
-        one
+def _detect_folder(folder: Path, as_format: str | None) -> Detected:
+    """The one file of a known format in a folder, or the folder itself."""
+    for each in formats():
+        if as_format in (None, each.key) and each.matches_folder(folder):
+            return Detected(folder, each)
+    logs = [
+        log
         for path in _candidates(folder)
-        if (one := _quietly(path)) is not None and as_format in (None, one.format.key)
+        if (log := _detect_quietly(path)) is not None and as_format in (None, log.format.key)
     ]
-    # The number files tell all that the console of the same run does, and more exactly.
-    exact = [one for one in found if not one.format.is_console] or found
+    # A file of numbers holds all that the console of the same run does, and more exactly.
+    exact = [log for log in logs if not log.format.is_console] or logs
     if len(exact) == 1:
         return exact[0]
     if not exact:
-        looked_for = ", ".join(one.name for one in FORMATS)
-        raise UsageError(f"{folder}: no file of a known format in it; looked for {looked_for}")
-    names = ", ".join(str(one.path) for one in exact[:6])
+        raise UsageError(f"{folder}: no file of a known format in it; looked for {format_names()}")
+    names = ", ".join(str(log.path) for log in exact[:6])
     more = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
     raise UsageError(f"{folder}: holds several runs; name one of {names}{more}")
 
 
-def _quietly(path: Path) -> Found | None:
+def _detect_quietly(path: Path) -> Detected | None:
     try:
         return _detect_file(path, None, _END_IN_FOLDER)
     except (OSError, UsageError):
@@ -193,17 +183,16 @@ def _quietly(path: Path) -> Found | None:
 
 def _candidates(folder: Path) -> list[Path]:
     """Files that may hold steps, not deep and not many; links to folders are not followed."""
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        depth = len(Path(place).relative_to(folder).parts)
+    paths: list[Path] = []
+    for parent, folders, names in os.walk(folder):
+        depth = len(Path(parent).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and depth < _DEPTH)
-        telling = (name for name in sorted(names) if _may_hold_steps(name))
-        found.extend(Path(place) / name for name in telling)
-        if len(found) > _FILES_TRIED:
+        paths.extend(Path(parent) / name for name in sorted(names) if _may_hold_steps(name))
+        if len(paths) > _FILES_TRIED:
             break
-    return found[:_FILES_TRIED]
+    return paths[:_FILES_TRIED]
 
 
 def _may_hold_steps(name: str) -> bool:
-    ends = name.endswith((".wandb", ".jsonl", ".log", ".out", ".txt"))
-    return ends and not name.startswith(("debug", "eval"))
+    has_suffix = name.endswith((".wandb", ".jsonl", ".log", ".out", ".txt"))
+    return has_suffix and not name.startswith(("debug", "eval"))

@@ -1,20 +1,35 @@
 """LLaMA-Factory's ``trainer_log.jsonl``: one flat JSON object per logging step or evaluation.
 
-The object tells its step as ``current_steps``, of ``total_steps``; times are texts such as
+The object has its step in ``current_steps``, of ``total_steps``; times are texts such as
 ``0:02:55`` and are left out.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from engine.base import jsonl
-from engine.formats.hf_names import HfNames
+from engine.formats.format import About, LineFormat, Parser, Sample
 from engine.formats.json_lines import JsonLines, Record, records
-from engine.formats.source import About, Sample
+from engine.formats.names import HfNames
 from engine.history.train_log import Metrics
 
 _STEP, _TOTAL = "current_steps", "total_steps"
 _NO_METRICS = frozenset({_STEP, _TOTAL, "percentage", "elapsed_time", "remaining_time"})
 _NAMES = {"lr": "learning_rate"}
+
+
+class LlamaFactoryFormat(LineFormat):
+    key, name = "llama-factory", "trainer_log.jsonl of LLaMA-Factory"
+
+    def matches(self, sample: Sample) -> bool:
+        return any(
+            jsonl.integer(record.get(_STEP)) is not None and "percentage" in record
+            for record in records(sample)
+        )
+
+    def parser(self, path: Path) -> Parser:
+        return LlamaFactoryLog()
 
 
 class LlamaFactoryLog(JsonLines):
@@ -30,12 +45,5 @@ class LlamaFactoryLog(JsonLines):
 
     def values(self, record: Record) -> Metrics | None:
         self._about = About(total_steps=jsonl.integer(record.get(_TOTAL)))
-        told = ((name, value) for name, value in record.items() if name not in _NO_METRICS)
-        return self._names.metrics((_NAMES.get(name, name), value) for name, value in told)
-
-
-def is_it(sample: Sample) -> bool:
-    return any(
-        jsonl.integer(record.get(_STEP)) is not None and "percentage" in record
-        for record in records(sample)
-    )
+        pairs = (pair for pair in record.items() if pair[0] not in _NO_METRICS)
+        return self._names.metrics({_NAMES.get(name, name): value for name, value in pairs})

@@ -1,33 +1,33 @@
-"""Numbers of other writers under canonical names."""
+"""Numbers of other writers under canonical names, and the attempts their steps belong to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from engine.base import jsonl
 from engine.history import metrics
-from engine.history.train_log import Metrics
+from engine.history.train_log import Metrics, Step
 from engine.runs.kinds import GRPO, SFT, Kind
 
 _VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
 _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
-_Value = TypeVar("_Value")
 _REWARD = {metrics.REWARD_MEAN: "mean", metrics.REWARD_MIN: "min", metrics.REWARD_MAX: "max"}
 
 
 def all_bounded(values: list[Any]) -> bool:
-    """Whether what JSON gave are all numbers, and such as metrics hold."""
+    """Whether these values of JSON are all numbers, and such as metrics hold."""
     return (
         set(map(type, values)) <= _NUMBERS and -_LARGEST <= min(values) <= max(values) <= _LARGEST
     )
 
 
 def bounded(value: float) -> float | None:
-    """A number as metrics hold it: None for a NaN, an infinity and what is as good as one."""
+    """A number as metrics hold it: None for NaN, an infinity and what is as good as one."""
     return value if -_LARGEST <= value <= _LARGEST else None
 
 
@@ -35,7 +35,7 @@ def number(value: Any) -> float | None:
     """A number or the text of one, as HF's Trainer prints them; ValueError for anything else."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | str | bytes):
+    if type(value) not in (float, str, int, bytes):
         raise ValueError("not a number")
     try:
         return bounded(float(value))
@@ -43,6 +43,7 @@ def number(value: Any) -> float | None:
         return None
 
 
+@lru_cache(maxsize=4096)
 def clean_name(raw: bytes | str) -> str:
     """A metric's name as one harmless line of text, under its canonical name."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
@@ -54,7 +55,7 @@ def with_rewards(values: Metrics) -> Metrics:
     return with_validation(with_scores(values))
 
 
-def with_scores(values: dict[str, _Value]) -> dict[str, _Value]:
+def with_scores(values: Metrics) -> Metrics:
     """verl's score is our reward; its ``critic/rewards`` is the score less a KL penalty, if any."""
     for name, part in _REWARD.items():
         for source in (f"critic/score/{part}", f"critic/rewards/{part}"):
@@ -65,10 +66,9 @@ def with_scores(values: dict[str, _Value]) -> dict[str, _Value]:
 
 def with_validation(values: Metrics) -> Metrics:
     """verl's validation rewards are one mean over its data sources."""
-    validated = [name for name in values if name.startswith("val-")]
-    found = [values[name] for name in validated if _VALIDATION.fullmatch(name)]
-    if found:
-        known = [value for value in found if value is not None]
+    rewards = [values[name] for name in values if _VALIDATION.fullmatch(name)]
+    if rewards:
+        known = [value for value in rewards if value is not None]
         values.setdefault(metrics.VALIDATION_REWARD, fmean(known) if known else None)
     return values
 
@@ -83,9 +83,60 @@ def kind_of(names: Iterable[str]) -> Kind:
 def find_setting(config: Mapping[str, Any], *paths: str) -> Any:
     """The first of the dotted ``paths`` that a nested ``config`` has; None when it has none."""
     for path in paths:
-        found: Any = config
+        value: Any = config
         for key in path.split("."):
-            found = found.get(key) if isinstance(found, dict) else None
-        if found is not None:
-            return found
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            return value
     return None
+
+
+class HfNames:
+    """Names of HF's Trainer and TRL. A run is known to learn from rewards once it logs one."""
+
+    def __init__(self) -> None:
+        self._is_rewarded = False
+        self._keys: tuple[str, ...] = ()
+        self._names: list[str] = []
+
+    def metrics(self, values: Mapping[str, object]) -> Metrics:
+        """Canonical names and numbers; what is no number is left out."""
+        if (keys := tuple(values)) != self._keys:  # Most steps log what the one before did.
+            self._keys, self._names = keys, self._canonical(keys)
+        numbers: Metrics = {}
+        for name, value in zip(self._names, values.values(), strict=True):
+            try:
+                numbers[name] = number(value)
+            except ValueError:
+                continue
+        return numbers
+
+    def _canonical(self, keys: Sequence[str]) -> list[str]:
+        """W&B's callback puts ``train/`` before the names; a name without it means the same."""
+        names = [key.removeprefix("train/") for key in keys]
+        self._is_rewarded = self._is_rewarded or "reward" in names
+        table = metrics.HF_REWARDED if self._is_rewarded else metrics.HF
+        return [table.get(name) or clean_name(name) for name in names]
+
+
+class Numbering:
+    """Which attempt a step belongs to, in a log that a resumed run was appended to.
+
+    A step below the one before it begins a new attempt; steps seen before are redone.
+    """
+
+    def __init__(self) -> None:
+        self._attempt = 1
+        self._last = -1
+        self._highest = -1
+        self._highest_before = -1
+        """The highest step of the attempts before this one."""
+
+    def step(self, number: int, metrics: Metrics, time: float = 0.0) -> Step:
+        if number < self._last:
+            self._attempt += 1
+            self._highest_before = self._highest
+        self._last = number
+        self._highest = max(self._highest, number)
+        redone = number <= self._highest_before
+        return Step(number, self._attempt, time, metrics, redone)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
-from engine.formats import watch as foreign
+from engine.formats.foreign_run import require_steps
 from engine.history.metrics import SIBLINGS, canonical
 from engine.history.train_log import Step, history, read_steps
 from engine.runs.rundir import RunDir, find_run
@@ -62,7 +62,7 @@ def _meanings(metric: str) -> tuple[str, ...]:
 def _steps(run_or_path: str, root: Path, as_format: str | None) -> Iterator[Step]:
     path = Path(run_or_path)
     if is_foreign(run_or_path):
-        yield from foreign.require_steps(path, as_format)
+        yield from require_steps(path, as_format)
     elif path.is_dir():
         yield from read_steps(RunDir(path).train_log)
     else:

@@ -11,14 +11,24 @@ from statistics import stdev
 from typing import Any
 
 from engine.base import jsonl
+from engine.formats.format import About, LineFormat, Parser, Sample
 from engine.formats.json_lines import JsonLines, Record, records
 from engine.formats.names import clean_name, find_setting
-from engine.formats.source import About, Sample
 from engine.history import metrics
 from engine.history.train_log import Metrics, numbers
 
 _MARKS = frozenset({"advantage", "json_valid", "latency_ms", "tokens_out", "schema_path"})
 _ENOUGH_MARKS = 3
+
+
+class SloFormat(LineFormat):
+    key, name = "slo", "agent_stable_slo train_log.jsonl"
+
+    def matches(self, sample: Sample) -> bool:
+        return any(_is_step(record) for record in records(sample))
+
+    def parser(self, path: Path) -> Parser:
+        return SloLog(path)
 
 
 class SloLog(JsonLines):
@@ -36,14 +46,13 @@ class SloLog(JsonLines):
             return None
         plain = numbers(record)
         del plain["step"]
-        found = {**_seconds(plain), **_rewards(plain, record.get("group_rewards"))}
+        values = _rewards(plain, record.get("group_rewards"))
+        if "step_ms" in plain:
+            took = plain.pop("step_ms")
+            values[metrics.STEP_TIME] = None if took is None else took / 1000
         for name, value in plain.items():
-            found.setdefault("actor/loss" if name == "loss" else clean_name(name), value)
-        return found
-
-
-def is_it(sample: Sample) -> bool:
-    return any(_is_step(record) for record in records(sample))
+            values.setdefault("actor/loss" if name == "loss" else clean_name(name), value)
+        return values
 
 
 def _is_step(record: Record) -> bool:
@@ -51,26 +60,19 @@ def _is_step(record: Record) -> bool:
     return known and len(_MARKS & record.keys()) >= _ENOUGH_MARKS
 
 
-def _seconds(plain: Metrics) -> Metrics:
-    if "step_ms" not in plain:
-        return {}
-    took = plain.pop("step_ms")
-    return {metrics.STEP_TIME: None if took is None else took / 1000}
-
-
 def _rewards(plain: Metrics, group: Any) -> Metrics:
     """The reward's mean and, of a group, its spread."""
     reward = plain.pop("reward", None)
     if "mean_reward" not in plain:
         return {metrics.REWARD_MEAN: reward}
-    found = {metrics.REWARD_MEAN: plain.pop("mean_reward"), metrics.REWARD_MAX: reward}
+    values = {metrics.REWARD_MEAN: plain.pop("mean_reward"), metrics.REWARD_MAX: reward}
     scores = group if isinstance(group, list) else []
     known = [score for raw in scores if (score := jsonl.number(raw)) is not None]
     if len(known) > 1 and len(known) == len(scores):
-        found[metrics.REWARD_MIN] = min(known)
-        found[metrics.REWARD_STD] = stdev(known)
-        found[metrics.ZERO_STD_SHARE] = float(found[metrics.REWARD_STD] == 0)
-    return found
+        values[metrics.REWARD_MIN] = min(known)
+        values[metrics.REWARD_STD] = stdev(known)
+        values[metrics.ZERO_STD_SHARE] = float(values[metrics.REWARD_STD] == 0)
+    return values
 
 
 def _about(manifest: Path) -> About:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 
+from engine.formats.format import LineFormat, Parser, Sample
 from engine.formats.names import bounded
-from engine.formats.source import LONGEST_LINE, About, Sample
 from engine.history import metrics
 from engine.history.train_log import Metrics, Step
 
@@ -29,7 +30,7 @@ _OPEN_STEPS = 64
 
 
 @dataclass(frozen=True)
-class Said:
+class TimingLine:
     """One line. Seconds; None where the line does not say it."""
 
     step: int
@@ -40,12 +41,12 @@ class Said:
     api: float | None = None
 
 
-def parse(line: bytes) -> Said | None:
+def parse(line: bytes) -> TimingLine | None:
     step = _STEP.search(line)
     if step is None:
         return None
     reward = _REWARD.search(line)
-    said = Said(
+    timing = TimingLine(
         int(step[1]),
         _seconds(_GPU.search(line)),
         int(reward[1]) if reward else None,
@@ -53,7 +54,7 @@ def parse(line: bytes) -> Said | None:
         _seconds(_WAIT.search(line)),
         _seconds(_API.search(line)),
     )
-    return said if reward or said.gpu is not None else None
+    return timing if reward or timing.gpu is not None else None
 
 
 class Timing:
@@ -69,27 +70,39 @@ class Timing:
         self._wait = _Mean()
         self._api = _Mean()
 
-    def add(self, said: Said) -> None:
-        self._gpu = _longest(self._gpu, said.gpu)
-        self._wall = _longest(self._wall, said.wall)
-        self._calls += said.calls or 0
-        self._wait.add(said.wait, said.calls or 0)
-        self._api.add(said.api, said.calls or 0)
+    def add(self, line: TimingLine) -> None:
+        self._gpu = _longest(self._gpu, line.gpu)
+        self._wall = _longest(self._wall, line.wall)
+        self._calls += line.calls or 0
+        self._wait.add(line.wait, line.calls or 0)
+        self._api.add(line.api, line.calls or 0)
 
     def metrics(self) -> Metrics:
-        """What was said so far; what was not said is missing."""
-        found = {
+        """What the lines said so far; what they did not say is missing."""
+        values = {
             metrics.GPU_PHASE: self._gpu,
             metrics.REWARD_DURATION: self._wall,
             metrics.SEMAPHORE_WAIT: self._wait.value,
             metrics.JUDGE_LATENCY: self._api.value,
             metrics.JUDGE_CALLS: float(self._calls) if self._wall is not None else None,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-class StepTiming:
-    """``Parser`` of a log whose only numbers are ``STEP_TIMING`` lines.
+class StepTimingFormat(LineFormat):
+    key, name = "step-timing", "STEP_TIMING lines of GRubrics"
+    is_console = True
+    marks = (MARK,)
+
+    def matches(self, sample: Sample) -> bool:
+        return any(MARK in line and parse(line) is not None for line in sample.lines())
+
+    def parser(self, path: Path) -> Parser:
+        return StepTiming()
+
+
+class StepTiming(Parser):
+    """Parses a log whose only numbers are ``STEP_TIMING`` lines.
 
     A worker's step comes again with more numbers when another worker prints the same step.
     """
@@ -98,22 +111,15 @@ class StepTiming:
         self._timings: OrderedDict[int, Timing] = OrderedDict()
 
     def feed(self, lines: list[bytes]) -> list[Step]:
-        found: dict[int, Step] = {}
-        for line in lines:
-            if MARK in line and (said := parse(line[-LONGEST_LINE:])) is not None:
-                timing = self._timings.setdefault(said.step, Timing())
-                timing.add(said)
-                found[said.step] = Step(said.step, 1, 0.0, timing.metrics())
+        steps: dict[int, Step] = {}
+        for text in lines:
+            if (line := parse(text)) is not None:
+                timing = self._timings.setdefault(line.step, Timing())
+                timing.add(line)
+                steps[line.step] = Step(line.step, 1, 0.0, timing.metrics())
                 if len(self._timings) > _OPEN_STEPS:
                     self._timings.popitem(last=False)
-        return list(found.values())
-
-    def about(self) -> About:
-        return About()
-
-
-def is_it(sample: Sample) -> bool:
-    return any(MARK in line and parse(line) is not None for line in sample.lines())
+        return list(steps.values())
 
 
 class _Mean:

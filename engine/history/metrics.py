@@ -90,6 +90,23 @@ ALIASES = {
     "mean_reward": REWARD_MEAN,
 }
 
+# What HF's Trainer and TRL call by a name that means another quantity in another trainer.
+HF = {
+    "loss": TRAIN_LOSS,
+    "grad_norm": "train/grad_norm",
+    "learning_rate": "train/lr",
+    "entropy": "train/entropy",
+}
+HF_REWARDED = {
+    "loss": "actor/loss",
+    "grad_norm": "actor/grad_norm",
+    "learning_rate": "actor/lr",
+    "entropy": "actor/entropy",
+    "kl": "actor/kl_loss",
+    "clip_ratio": "actor/pg_clipfrac",
+    "clip_ratio/region_mean": "actor/pg_clipfrac",
+}
+"""The same of a run that learns from rewards."""
 
 # One quantity that trainers of different kinds log under names of their own.
 SIBLINGS = {

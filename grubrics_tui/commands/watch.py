@@ -18,7 +18,7 @@ from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsO
 from grubrics_tui.commands.shared.output import on_terminal, print_json
 
 if TYPE_CHECKING:
-    from engine.formats.watch import ForeignRun
+    from engine.formats.foreign_run import ForeignRun
     from engine.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
 
@@ -79,7 +79,7 @@ def _show_foreign(path: Path, as_format: str | None, root: Path) -> None:
 
 def _foreign(path: Path, as_format: str | None) -> ForeignRun:
     """Return the external log. UsageError if it has no metrics, with what can open it as text."""
-    from engine.formats.watch import open_foreign
+    from engine.formats.foreign_run import open_foreign
 
     try:
         return open_foreign(path, as_format)
@@ -107,7 +107,7 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
 
 
 def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
-    from engine.formats.watch import require_steps
+    from engine.formats.foreign_run import require_steps
 
     watched = _foreign(path, as_format).watch()
     if not follow:

@@ -11,7 +11,7 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
 
 if TYPE_CHECKING:  # Half of what the screen imports, and of no use to a run of our own.
-    from engine.formats.watch import ForeignRun, ForeignWatch
+    from engine.formats.foreign_run import ForeignRun, ForeignWatch
 
 Watched: TypeAlias = "RunDir | ForeignRun"
 

@@ -14,7 +14,6 @@ from engine.doctor.text.progress import SIGNS, Mark, Progress, advanced
 from engine.doctor.text.records import spoken
 from engine.doctor.text.samples import is_inside_sample
 from engine.doctor.text.scanner import Scanner
-from engine.doctor.text.series import ConsoleSeries
 from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, lone
 from engine.doctor.text.unknown import is_noise
 from engine.doctor.text.wording import is_code, is_handled, is_raise, is_retry
@@ -50,7 +49,6 @@ class LogReader:
         self._matcher = Matcher(rules)
         self._tracebacks = Tracebacks()
         self.events = Events()
-        self.series = ConsoleSeries()
         self.progress = Progress()
         self._scanner = Scanner(self._needles, self._line, self._is_inside_traceback, self._passed)
         self._lines_before = 1
@@ -68,7 +66,7 @@ class LogReader:
             return self
         other = copy(self)
         other._matcher, other.events = self._matcher.copied(), self.events.copied()
-        other._tracebacks, other.series = deepcopy(self._tracebacks), deepcopy(self.series)
+        other._tracebacks = deepcopy(self._tracebacks)
         other.progress, other._shapes = copy(self.progress), Counter(self._shapes)
         other._scanner = self._scanner.calling(
             other._line, other._is_inside_traceback, other._passed
@@ -97,7 +95,6 @@ class LogReader:
 
     def _passed(self, block: bytes, offset: int) -> None:
         self.progress.read(block, offset)
-        self.series.read(block)
         self._lines_before += block.count(b"\n")
 
     def _line(self, raw: bytes, offset: int, needles: Sequence[int]) -> None:

@@ -41,18 +41,13 @@ def unusable(path: Path) -> str:
 def of_path(path: Path) -> str:
     """Return the format of a file and its last step. Raises OSError."""
     from engine.formats.detect import detect
-    from engine.formats.lines import LineReader
-    from engine.formats.watch import read_steps
+    from engine.formats.foreign_run import read_steps
 
     kind = _kind(path)
     if not kind:
         lines = _lines(path)
         return f"{lines:,} line{'' if lines == 1 else 's'} of text in no known log format"
-    reader = detect(path).open()
-    if isinstance(reader, LineReader):
-        last = reader.last_step()
-    else:
-        last = next(iter(deque(read_steps(path), maxlen=1)), None)
+    last = detect(path).open().last_step() or next(iter(deque(read_steps(path), maxlen=1)), None)
     return f"{kind}, " + ("no step yet" if last is None else f"up to step {last.step}")
 
 
@@ -67,7 +62,7 @@ def of_run(run: RunDir) -> str:
 
 def _kind(path: Path) -> str:
     """Return the name of the file's format; empty if it is not known."""
-    from engine.formats.watch import open_foreign
+    from engine.formats.foreign_run import open_foreign
 
     try:
         return open_foreign(path).format.name

@@ -27,7 +27,7 @@ from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 
 if TYPE_CHECKING:
-    from engine.formats.watch import ForeignRun
+    from engine.formats.foreign_run import ForeignRun
 
 _INDENT = 4
 """Cells: a panel is narrow, and verl prints its configuration far to the right."""

@@ -70,7 +70,7 @@ def test_steps_far_behind_a_long_start_are_found(tmp_path: Path) -> None:
 
 def test_two_trainers_in_one_log_need_a_choice(tmp_path: Path) -> None:
     path = write(tmp_path / "x", VERL, *DICTS)
-    with pytest.raises(UsageError, match=r"choose --as verl \(.*\), --as hf \("):
+    with pytest.raises(UsageError, match=r"choose one: --as verl \(.*\), --as hf \("):
         detect(path)
     assert detect(path, "hf").format.key == "hf"
     with pytest.raises(UsageError, match="format 'verk' does not exist; did you mean 'verl'"):
@@ -81,7 +81,7 @@ def test_nothing_known_names_what_was_looked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "x", "hello")
     with pytest.raises(UsageError) as refused:
         detect(path)
-    assert all(one.name in str(refused.value) for one in FORMATS)
+    assert all(each.name in str(refused.value) for each in FORMATS)
     with pytest.raises(UsageError, match="is empty"):
         detect(write(tmp_path / "y"))
 

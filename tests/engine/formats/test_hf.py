@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.formats.hf_console import HfConsole
-from engine.formats.hf_state import HfState, newest_state
+from engine.formats.hf import HfConsole, HfState, newest_state
 from engine.history.train_log import Step, history
 from tests.engine.formats.samples import DICTS, trainer_state
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from engine.formats.foreign_run import open_foreign
 from engine.formats.series import load_steps, series
-from engine.formats.watch import open_foreign
 from tests.paths import SHARED
 
 LOGS = SHARED / "logs"

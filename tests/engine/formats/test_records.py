@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.formats.format import Parser
+from engine.formats.json_lines import OwnLog
 from engine.formats.llama_factory import LlamaFactoryLog
-from engine.formats.own import OwnLog
 from engine.formats.slo import SloLog
-from engine.formats.source import Parser
 from engine.formats.step_timing import StepTiming
-from engine.formats.verl_jsonl import VerlJsonl
+from engine.formats.verl import VerlJsonl
 from engine.history.train_log import Step, history
 from tests.engine.formats.samples import FACTORY, SLO, TIMINGS
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.formats.detect import detect
+from engine.formats.foreign_run import open_foreign, read_steps
+from engine.formats.wandb import WandbRun
 from engine.formats.wandb_log import WandbLog, fields, integer, text
-from engine.formats.wandb_run import WandbRun
-from engine.formats.watch import open_foreign, read_steps
 from tests.engine.formats.samples import history, message, wandb_log
 
 SETTING = message((1, "max_steps"), (16, "40"))
@@ -124,7 +124,7 @@ def test_any_message_is_read_or_refused(data: bytes) -> None:
 def test_another_version_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.wandb"
     path.write_bytes(b":W&B\xe1\xbe\x07rest")
-    with pytest.raises(UsageError, match="a W&B log of version 7; only 0 can be read"):
+    with pytest.raises(UsageError, match="a W&B log of version 7; only version 0 can be read"):
         detect(path)
 
 

@@ -276,7 +276,7 @@ def test_a_step_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -
 
 def test_supervised_training_has_no_rollouts_and_says_so(tmp_path: Path) -> None:
     jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": "sft"})
-    with pytest.raises(UsageError, match="supervised training generates none"):
+    with pytest.raises(UsageError, match="no rollouts: SFT"):
         require_step((), None, tmp_path)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.findings.finding import Finding, Severity
-from engine.formats.watch import open_foreign
+from engine.formats.foreign_run import open_foreign
 from engine.history.columns import Columns
 from engine.runs.state import RunState
 from grubrics_tui.model import run_doctor

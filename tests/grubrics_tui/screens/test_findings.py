@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
-from engine.formats.watch import open_foreign
+from engine.formats.foreign_run import open_foreign
 from engine.launch.child import launch_child, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.formats.watch import open_foreign
+from engine.formats.foreign_run import open_foreign
 from grubrics_tui.cli import app
 from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -150,7 +150,7 @@ def test_text_of_no_trainer_is_offered_as_a_log_and_to_the_doctor(
     text = tmp_path / "my notes.txt"
     text.write_text("all is well\n")
     code, said = call("watch", str(text))
-    assert code == 2 and "nothing known in it" in said
+    assert code == 2 and "no known format in it" in said
     assert f"watch --log '{text}', or grubrics-tui diagnose '{text}'" in said
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.segment import Segment
 from textual.widget import Widget
 
-from engine.formats.watch import open_foreign
+from engine.formats.foreign_run import open_foreign
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import Tell
 from grubrics_tui.settings.layout import default_panels

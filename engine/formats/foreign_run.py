@@ -1,4 +1,4 @@
-"""A run that was not launched here, as the live screen looks at one."""
+"""A run that was not launched here, as the live screen follows it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.formats.detect import FORMATS, Format, Found, detect
-from engine.formats.lines import LineReader
+from engine.formats.detect import Detected, detect, format_names
+from engine.formats.format import About, Format
 from engine.formats.names import kind_of
-from engine.formats.source import About, Reader
 from engine.history.live import Update
 from engine.history.train_log import Step
 from engine.runs.kinds import Kind
@@ -29,7 +28,7 @@ _QUIET_S = 60.0
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """Files that somebody else's run writes. They are only read."""
+    """Files that another program's run writes. They are only read."""
 
     given: Path
     """The path a person named."""
@@ -43,65 +42,58 @@ class ForeignRun:
 
     @property
     def id(self) -> str:
-        """A name that is safe to show: of the folder for W&B, which names it after the run."""
-        name = self.path.parent.name if self.format.key == "wandb" else self.given.name
-        return jsonl.line(name) or "."
+        """A name that is safe to show."""
+        return jsonl.line(self.format.run_name(self.given, self.path)) or "."
 
     @property
     def console(self) -> Path | None:
-        """The file whose lines a person may read; W&B keeps what was printed beside its log."""
-        if self.format.key == "wandb":
-            output = self.path.parent / "files" / "output.log"
-            return output if output.is_file() else None
-        return None if self.format.key == "hf-state" else self.path
+        """The file whose lines a person may read."""
+        return self.format.console_of(self.path)
 
     def watch(self, *, columns: bool = False) -> ForeignWatch:
         return ForeignWatch(self, columns=columns)
 
 
 def open_foreign(path: Path, as_format: str | None = None) -> ForeignRun:
-    """The run that a file or folder tells of; UsageError when nothing known is in it."""
-    found = detect(path, as_format)
-    names = frozenset(_peek(found))
-    return ForeignRun(path, found.path, found.format, kind_of(names), names)
+    """The run in a file or folder; UsageError when nothing known is in it."""
+    log = detect(path, as_format)
+    names = frozenset(_first_metrics(log))
+    return ForeignRun(path, log.path, log.format, kind_of(names), names)
 
 
 def read_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
     """Every step there is now, in the order they were written. Memory stays bounded."""
-    found = detect(path, as_format)
-    reader = found.open()
+    log = detect(path, as_format)
+    reader = log.open()
     while (news := reader.poll(_AT_ONCE)).read_share < 1.0:
         yield from news.steps
     yield from news.steps
-    yield from reader.poll(_AT_ONCE).steps  # The last part is smaller than a look.
-    if isinstance(reader, LineReader) and not found.format.is_console:
+    yield from reader.poll(_AT_ONCE).steps  # The last part is smaller than a poll.
+    if not log.format.is_console:  # Its last line shows whether it is torn.
         yield from reader.rest()
 
 
 def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
-    """``read_steps`` for who asked for numbers: UsageError when there are none."""
+    """``read_steps``, with a UsageError when there are none."""
     step = None
     for step in read_steps(path, as_format):
         yield step
     if step is None:
-        chosen = [one for one in FORMATS if as_format in (None, one.key)]
-        raise UsageError(
-            f"{path}: holds no step yet; looked for {', '.join(one.name for one in chosen)}"
-        )
+        raise UsageError(f"{path}: holds no step yet; looked for {format_names(as_format)}")
 
 
 class ForeignWatch:
     """Polls the source as ``RunWatch`` polls a run directory.
 
-    Nothing can tell whether the run still goes on: its state says only whether the source grows.
+    Nothing shows whether the run is still running: its state says only whether the log grows.
     """
 
     def __init__(self, run: ForeignRun, *, columns: bool = False) -> None:
         self.run = run
         self._columns = columns
-        self._reader: Reader = run.format.open(run.path)
+        self._reader = run.format.open(run.path)
         self._pulse = Pulse(run.path)
-        self._newest = self._newest_step()
+        self._newest = self._reader.last_step()
         self._step = None if self._newest is None else self._newest.step
         self._caught_up = False
 
@@ -132,7 +124,7 @@ class ForeignWatch:
         reason = about.ended or self._pulse.feel()
         total = about.total_steps
         if total is not None and self._step is not None and self._step > total:
-            total = None  # Said of an earlier start, or of something else.
+            total = None  # It was of an earlier start, or of something else.
         return RunState(
             "foreign",
             reason=reason,
@@ -140,9 +132,6 @@ class ForeignWatch:
             step=self._step,
             total_steps=total,
         )
-
-    def _newest_step(self) -> Step | None:
-        return self._reader.last_step() if isinstance(self._reader, LineReader) else None
 
     def _batch(self, steps: list[Step]) -> Batch:
         from engine.history.batch import Batch  # numpy: of no use to a pipe
@@ -183,10 +172,10 @@ def _span(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
-def _peek(found: Found) -> set[str]:
-    """The metrics of the first steps, and of the last ones when those are far away."""
-    reader = found.open()
+def _first_metrics(log: Detected) -> set[str]:
+    """The metrics of the first steps, or of the last one when the first are far away."""
+    reader = log.open()
     steps = reader.poll(_PEEK).steps
-    if not steps and isinstance(reader, LineReader) and (last := reader.last_step()):
+    if not steps and (last := reader.last_step()) is not None:
         steps = [last]
     return {name for step in steps for name in step.metrics}

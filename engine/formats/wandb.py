@@ -10,10 +10,8 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.formats.hf_names import HfNames
-from engine.formats.names import clean_name, find_setting, with_rewards
-from engine.formats.numbering import Numbering
-from engine.formats.source import CONSOLE_LINES, About, News, Sample
+from engine.formats.format import CONSOLE_LINES, About, Format, News, Reader, Sample
+from engine.formats.names import HfNames, Numbering, clean_name, find_setting, with_rewards
 from engine.formats.wandb_log import (
     HEADER,
     VERSION,
@@ -44,8 +42,34 @@ _HF_STEP = "train/global_step"
 _TORN_LINE = 64 * 1024
 
 
-class WandbRun:
-    """``Reader`` of the log.
+class WandbFormat(Format):
+    key, name = "wandb", "offline W&B run"
+
+    def matches(self, sample: Sample) -> bool:
+        """UsageError for a log of a version that is not known here."""
+        if not sample.head.startswith(HEADER):
+            return False
+        version = sample.head[len(HEADER) : len(HEADER) + 1]
+        if version != bytes([VERSION]):
+            number = version[0] if version else "unknown"
+            raise UsageError(
+                f"{sample.path}: a W&B log of version {number}; only version {VERSION} can be read"
+            )
+        return True
+
+    def open(self, path: Path) -> Reader:
+        return WandbRun(path)
+
+    def run_name(self, given: Path, path: Path) -> str:
+        return path.parent.name  # W&B names the folder after the run.
+
+    def console_of(self, path: Path) -> Path | None:
+        output = path.parent / "files" / "output.log"  # W&B keeps beside its log what was printed.
+        return output if output.is_file() else None
+
+
+class WandbRun(Reader):
+    """Follows the log.
 
     Steps are W&B's own, or the Trainer's where its callback logs ``train/global_step``: W&B then
     counts log calls.
@@ -102,7 +126,7 @@ class WandbRun:
             self._hf_names = HfNames()
         if self._hf_names is not None:
             plain.pop(_HF_STEP, None)
-            return self._hf_names.metrics(plain.items())
+            return self._hf_names.metrics(plain)
         return with_rewards({clean_name(name): value for name, value in plain.items()})
 
     def _learn(self, run: bytes) -> None:
@@ -132,17 +156,6 @@ class WandbRun:
         *whole, rest = (self._line + said).split("\n")
         self._line = rest[-_TORN_LINE:]
         return [line.encode() for line in whole]
-
-
-def is_it(sample: Sample) -> bool:
-    """Whether it is such a log; UsageError for one of a version that is not known here."""
-    if not sample.head.startswith(HEADER):
-        return False
-    version = sample.head[len(HEADER) : len(HEADER) + 1]
-    if version != bytes([VERSION]):
-        said = version[0] if version else "unknown"
-        raise UsageError(f"{sample.path}: a W&B log of version {said}; only {VERSION} can be read")
-    return True
 
 
 def _item(item: bytes) -> tuple[str, float | None] | None:

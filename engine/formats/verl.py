@@ -1,7 +1,9 @@
-"""A verl console: ``step:7 - actor/pg_loss:0.1 - ...``, by whatever prefixes and bars it is led.
+"""verl: its console and its file logger.
 
+A console's steps read ``step:7 - actor/pg_loss:0.1 - ...``, behind prefixes and bars of any kind.
 The judge's ``STEP_TIMING`` lines of GRubrics between them belong to the step that verl logged
-last: a step's summary is printed when the next one's rewards begin.
+last: a step's summary is printed when the next one's rewards begin. The file logger writes
+``{"step": 7, "data": {"actor/pg_loss": 0.1, ...}}``; null is NaN.
 """
 
 from __future__ import annotations
@@ -9,74 +11,64 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import orjson
 
-from engine.formats.layout import NUMBER, Layout
+from engine.base import jsonl
+from engine.formats.format import About, LineFormat, Parser, Sample
+from engine.formats.json_lines import JsonLines, Record, records
 from engine.formats.names import (
+    Numbering,
     all_bounded,
     bounded,
     clean_name,
+    with_rewards,
     with_scores,
     with_validation,
 )
-from engine.formats.numbering import Numbering
-from engine.formats.source import LONGEST_LINE, About, Sample
 from engine.formats.step_timing import MARK, Timing, parse
-from engine.history.train_log import Metrics, Step
+from engine.history.train_log import Metrics, Step, verl_metrics
 
 _STEP = re.compile(rb"(?:^|[\s\r\])>:|]|\x1b\[[0-9;]*m)step:(\d{1,15}) - (?=[^\s:]+:\S)")
 # ``name:np.float64(0.5)`` and ``name:tensor(0.5, device='cuda:0')``
 _WRAPPED = re.compile(rb":(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\(([^(),]{1,40})[^()]{0,80}\)")
 _NUMPY = (b":np.float64(", b":np.float32(", b":np.int64(", b":np.int32(")
-_SLOT = re.compile(
-    rb"(?P<before>(?P<name>.+):(?P<wrapping>(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\()?)"
-    + NUMBER
-    + rb"(?P<after>(?(wrapping)\)))"
-)
 _COLOURS, _COLOUR_REACH = 4, 12
 _REPEATED_REACH = 100
 _TOTAL = re.compile(rb"(?:Total training steps|'total_training_steps'): ([1-9]\d{0,14})")
 _BAR = re.compile(rb"Training Progress:[^|\r\n]{0,20}\|[^|\r\n]{0,200}\| *\d{1,15}/(\d{1,15}) \[")
 _MODEL = re.compile(rb"'path': '([^'\r\n]{1,400})'")
+_TOTALS = (b"otal_training_steps", b"Total training")
+_PATH = b"'path': '"
 _BEGINNING = (b"verl.trainer", b"(TaskRunner", b"Training Progress:", b"actor_rollout_ref")
 
 
-def is_it(sample: Sample) -> bool:
-    return any(_STEP.search(line) for line in sample.lines())
-
-
-def may_become(sample: Sample) -> bool:
-    """Whether a log without any step looks like one that verl has begun to write."""
-    return any(mark in sample.head for mark in _BEGINNING)
-
-
-def layout_of(line: bytes) -> Layout | None:
-    """The layout of a step's line; None unless all of it are plain numbers of training."""
-    match = _STEP.search(line)
-    if match is None or b"val-" in line:
-        return None
-    lead, text = match[0].partition(b"step:")[0], line[match.end() :].rstrip(b"\r\n")
-    said = _trimmed(text)
-    parts = [_SLOT.fullmatch(part) for part in said.split(b" - ")]
-    if None in parts:
-        return None
-    names = tuple(clean_name(part["name"]) for part in parts if part)
-    slots = (
-        re.escape(part["before"]) + NUMBER + re.escape(part["after"]) for part in parts if part
+class VerlConsoleFormat(LineFormat):
+    key, name = "verl", "verl console log"
+    is_console = True
+    covers = frozenset({"step-timing"})
+    marks = (
+        rb"step:\d",
+        MARK,
+        b"Training Progress:",
+        b"otal_training_steps",
+        b"Total training",
+        _PATH,
     )
-    before = rb"(?<=%bstep:)" % re.escape(lead) if lead else rb"(?<![^\r\n]step:)"
-    pattern = b"".join(
-        (
-            *(b"step:", before, rb"(\d{1,15}+) - ", b" - ".join(slots)),
-            *(re.escape(text[len(said) :]), rb"(?=[\r\n]|\Z)"),
-        )
-    )
-    return Layout(names, re.compile(pattern))
+
+    def matches(self, sample: Sample) -> bool:
+        return any(_STEP.search(line) for line in sample.lines())
+
+    def may_become(self, sample: Sample) -> bool:
+        return any(mark in sample.head for mark in _BEGINNING)
+
+    def parser(self, path: Path) -> Parser:
+        return VerlConsole()
 
 
-class VerlConsole:
-    """``Parser`` of a verl console, GRPO or SFT."""
+class VerlConsole(Parser):
+    """Parses a verl console, GRPO or SFT."""
 
     def __init__(self) -> None:
         self._numbering = Numbering()
@@ -86,9 +78,8 @@ class VerlConsole:
         self._last: Step | None = None
 
     def feed(self, lines: list[bytes]) -> list[Step]:
-        found = []
+        steps = []
         for line in lines:
-            line = line[-LONGEST_LINE:]
             if b"step:" in line and (match := _STEP.search(line)):
                 step = self._step(int(match[1]), line[match.end() :])
             elif MARK in line:
@@ -97,8 +88,8 @@ class VerlConsole:
                 self._learn(line)
                 continue
             if step is not None:
-                found.append(step)
-        return found
+                steps.append(step)
+        return steps
 
     def about(self) -> About:
         return self._about
@@ -117,20 +108,16 @@ class VerlConsole:
 
     def _timed(self, line: bytes) -> Step | None:
         """The judge's numbers of the step that was logged last; before the first there is none."""
-        if self._last is None or (said := parse(line)) is None:
+        if self._last is None or (timing := parse(line)) is None:
             return None
-        self._timing.add(said)
+        self._timing.add(timing)
         return replace(self._last, metrics=self._timing.metrics())
 
     def _learn(self, line: bytes) -> None:
-        if (
-            b"Training Progress:" in line
-            or b"otal_training_steps" in line
-            or b"Total training" in line
-        ):
+        if b"Training Progress:" in line or any(mark in line for mark in _TOTALS):
             if total := _BAR.search(line) or _TOTAL.search(line):
                 self._about = replace(self._about, total_steps=int(total[1]))
-        elif self._about.model is None and b"'path': '" in line and (path := _MODEL.search(line)):
+        elif self._about.model is None and _PATH in line and (path := _MODEL.search(line)):
             model = path[1].decode("utf-8", errors="replace")
             self._about = replace(self._about, model=model)
 
@@ -190,3 +177,22 @@ def _plain(text: bytes) -> bytes:
             text = text.replace(wrapping, b":")
         text = text.removesuffix(b")").replace(b") - ", b" - ")
     return text
+
+
+class VerlJsonlFormat(LineFormat):
+    key, name = "verl-jsonl", "verl file logger"
+
+    def matches(self, sample: Sample) -> bool:
+        return any(
+            isinstance(record.get("data"), dict) and jsonl.integer(record.get("step")) is not None
+            for record in records(sample)
+        )
+
+    def parser(self, path: Path) -> Parser:
+        return VerlJsonl()
+
+
+class VerlJsonl(JsonLines):
+    def values(self, record: Record) -> Metrics | None:
+        data = record.get("data")
+        return with_rewards(verl_metrics(data)) if isinstance(data, dict) else None

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.formats.foreign_run import open_foreign
 from engine.formats.series import load_steps, names, series
-from engine.formats.watch import open_foreign
 from engine.runs.kinds import GRPO, SFT
 from engine.runs.state import describe, state_from_json
 from tests.engine.formats.samples import DICTS, SLO, verl_line, write

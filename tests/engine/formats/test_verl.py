@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.formats.verl_console import VerlConsole
+from engine.formats.verl import VerlConsole
 from engine.history.train_log import Step, history
 from tests.engine.formats.samples import TIMINGS, verl_line
 

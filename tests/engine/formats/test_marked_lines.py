@@ -1,4 +1,4 @@
-"""Numbers of a console read block by block are those that its parsers find line by line."""
+"""The steps of a console are those of its marked lines, in blocks of any size."""
 
 from __future__ import annotations
 
@@ -6,41 +6,17 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.text.steps import HfSteps, StepReader, VerlSteps
-from engine.formats.hf_console import HfConsole
-from engine.formats.source import Parser
-from engine.formats.verl_console import VerlConsole
-from engine.history.batch import Batch
-from engine.history.columns import Columns
+from engine.formats.format import LineFormat, Parser, lines_with
+from engine.formats.hf import HfConsole, HfConsoleFormat
+from engine.formats.verl import VerlConsole, VerlConsoleFormat
 from engine.history.train_log import Step
 
-Series = dict[str, list[tuple[float, float | None]]]
 
-
-def series(batches: Iterable[Batch]) -> Series:
-    columns = Columns()
-    for batch in batches:
-        columns.merge(batch)
-    return {name: _pairs(columns, name) for name in columns.names}
-
-
-def _pairs(columns: Columns, name: str) -> list[tuple[float, float | None]]:
-    column = columns.get(name)
-    values = [None if np.isnan(value) else value for value in column.values.tolist()]
-    return list(zip(column.steps.tolist(), values, strict=True))
-
-
-def by_blocks(reader: StepReader, blocks: Iterable[bytes]) -> Series:
-    return series(batch for block in blocks for batch in reader.read(block))
-
-
-def by_lines(parser: Parser, data: bytes) -> Series:
-    steps: list[Step] = parser.feed(lines_of(data))
-    return series([Batch.from_steps(steps)] if steps else [])
+def by_blocks(log_format: LineFormat, parser: Parser, blocks: Iterable[bytes]) -> list[Step]:
+    return [step for block in blocks for step in parser.feed(lines_with(block, log_format.marks))]
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -100,8 +76,9 @@ def verl_logs(draw: st.DrawFn) -> bytes:
 
 
 @given(verl_logs(), st.lists(st.integers(0, 100), max_size=4))
-def test_verl_lines_in_blocks_are_verl_lines(log: bytes, places: list[int]) -> None:
-    assert by_blocks(VerlSteps(), cut(log, places)) == by_lines(VerlConsole(), log)
+def test_marked_lines_of_verl_are_all_its_steps(log: bytes, places: list[int]) -> None:
+    steps = by_blocks(VerlConsoleFormat(), VerlConsole(), cut(log, places))
+    assert steps == VerlConsole().feed(lines_of(log))
 
 
 KEYS = st.sampled_from(
@@ -130,11 +107,13 @@ def hf_logs(draw: st.DrawFn) -> bytes:
 
 
 @given(hf_logs(), st.lists(st.integers(0, 100), max_size=4))
-def test_dicts_in_blocks_are_dicts(log: bytes, places: list[int]) -> None:
-    assert by_blocks(HfSteps(), cut(log, places)) == by_lines(HfConsole(), log)
+def test_marked_lines_of_a_trainer_are_all_its_steps(log: bytes, places: list[int]) -> None:
+    steps = by_blocks(HfConsoleFormat(), HfConsole(), cut(log, places))
+    assert steps == HfConsole().feed(lines_of(log))
 
 
-def test_only_the_last_bar_above_a_dict_counts() -> None:
+def test_the_last_bar_above_a_dict_counts() -> None:
     """Other bars of a log have totals of their own."""
     log = b" 10%|#  | 5/50 [00:01<00:02, 1s/it]\n  8%|#  | 7/90 [00:01<00:02, 1s/it]\r{'loss': 1}\n"
-    assert by_blocks(HfSteps(), [log]) == {"train/loss": [(7.0, 1.0)]}
+    (step,) = by_blocks(HfConsoleFormat(), HfConsole(), [log])
+    assert (step.step, step.metrics) == (7, {"train/loss": 1.0})

@@ -1,0 +1,222 @@
+"""What a log format is: how a file of it is recognized, and how its steps are read.
+
+A format is one class in one file. Whoever shows a log's numbers or judges them (``watch``,
+``series``, the doctor) reads them through it. A package of somebody else's adds a format by an
+entry point of the group ``grubrics.log_formats``.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.base.tail import Tail, last_lines, near_end
+from engine.history.train_log import Step
+
+CONSOLE_LINES = 2000
+"""Lines of a console that is already long which are worth showing."""
+
+LONGEST_LINE = 1024 * 1024
+"""Bytes at the end of a console line that may hold a step; bars can precede it."""
+
+_END = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first and the last bytes of a file: enough to tell its format."""
+
+    path: Path
+    head: bytes
+    tail: bytes = b""
+
+    def lines(self) -> list[bytes]:
+        """Lines of both ends; the first of the tail and the last of either may be torn."""
+        return [*self.head.split(b"\n"), *self.tail.split(b"\n")]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a log says about its run. Everything may be unknown.
+
+    ``started`` is Unix seconds; ``ended`` only where the log itself says so, in its own words.
+    """
+
+    total_steps: int | None = None
+    model: str | None = None
+    started: float | None = None
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
+class News:
+    """What a log gained between two polls.
+
+    ``read_share`` below 1 means that the next poll continues with a history that is still coming.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    console: list[bytes] = field(default_factory=list)
+    read_share: float = 1.0
+
+
+class Reader(ABC):
+    """Follows one log. Memory is bounded by ``at_most``, whatever the size of the log."""
+
+    @abstractmethod
+    def poll(self, at_most: int) -> News:
+        """What is new, reading about ``at_most`` bytes; empty where nothing can be read."""
+
+    @abstractmethod
+    def about(self) -> About:
+        """What has been read about the run so far."""
+
+    def last_step(self) -> Step | None:
+        """The newest step, where it can be found before the history is read."""
+        return None
+
+    def rest(self) -> list[Step]:
+        """The steps of a last line without an end, as if nothing more came. It may be torn."""
+        return []
+
+
+class Parser(ABC):
+    """Makes steps of lines. Remembers what it must to number them, and no more."""
+
+    @abstractmethod
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        """The steps that these lines complete. Any bytes are valid input."""
+
+    def about(self) -> About:
+        """What the lines said about the run so far."""
+        return About()
+
+
+class Format(ABC):
+    """``key`` is what ``--as`` takes, ``name`` is how a person calls it."""
+
+    key: str
+    name: str
+    is_console = False
+    """Whether it is printed text that may hold anything between the steps, other formats too."""
+    covers: frozenset[str] = frozenset()
+    """Keys of console formats whose lines it reads as well."""
+
+    @abstractmethod
+    def matches(self, sample: Sample) -> bool:
+        """Whether a file with these ends is of this format."""
+
+    @abstractmethod
+    def open(self, path: Path) -> Reader:
+        """Follows the log at ``path``."""
+
+    def may_become(self, sample: Sample) -> bool:
+        """Whether a log without any step looks like the beginning of one of this format."""
+        return False
+
+    def matches_folder(self, folder: Path) -> bool:
+        """Whether a folder as a whole is one run of this format."""
+        return False
+
+    def run_name(self, given: Path, path: Path) -> str:
+        """What to call the run in ``path``, which was found by the path that a person ``given``."""
+        return given.name
+
+    def console_of(self, path: Path) -> Path | None:
+        """The file whose lines a person may read; None when there is none."""
+        return path
+
+
+class LineFormat(Format):
+    """A format whose files are lines of text."""
+
+    marks: tuple[bytes, ...] = ()
+    """Patterns; only lines that match one of them are parsed, or all lines where there is none.
+
+    Each begins with two or more plain characters: a block is searched for these in no time.
+    """
+    has_bars = False
+    """Whether a step may be told on a progress bar, so that a line may end with ``\\r`` alone."""
+
+    @abstractmethod
+    def parser(self, path: Path) -> Parser:
+        """A parser of this file's lines, from the first one on."""
+
+    def open(self, path: Path) -> Reader:
+        return LineReader(path, self)
+
+
+class LineReader(Reader):
+    """Feeds whole lines to a parser, in parts when the file is long.
+
+    The console's last lines come with the first poll, and after that what is new: a long history
+    is for the charts. A torn last line waits for its end.
+    """
+
+    def __init__(self, path: Path, log_format: LineFormat) -> None:
+        self._path, self._format = path, log_format
+        self._tail = Tail(path, ends_at_return=log_format.has_bars)
+        self._parser = log_format.parser(path)
+        self._has_begun = self._has_caught_up = False
+
+    def poll(self, at_most: int) -> News:
+        block = self._tail.block(at_most)
+        steps = self._parser.feed(self._lines(block))
+        behind = self._tail.behind()
+        share = 1.0 if behind < at_most // 2 or not block else 1 - behind / self._tail.size()
+        return News(steps, self._console(block, share), share)
+
+    def about(self) -> About:
+        return self._parser.about()
+
+    def last_step(self) -> Step | None:
+        end = Tail(self._path, near_end(self._path, _END)).block(_END)
+        steps = self._format.parser(self._path).feed(self._lines(end))
+        return steps[-1] if steps else None
+
+    def rest(self) -> list[Step]:
+        last = last_lines(self._path, 1) if self._tail.behind() else []
+        return copy.deepcopy(self._parser).feed(last)
+
+    def _lines(self, block: bytes) -> list[bytes]:
+        if self._format.marks:
+            return lines_with(block, self._format.marks)
+        return block.split(b"\n")[:-1]
+
+    def _console(self, block: bytes, share: float) -> list[bytes]:
+        if not self._format.is_console:
+            return []
+        if self._has_caught_up:
+            return (
+                block.removesuffix(b"\n").rsplit(b"\n", CONSOLE_LINES)[-CONSOLE_LINES:]
+                if block
+                else []
+            )
+        self._has_caught_up = share == 1.0
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        return last_lines(self._path, CONSOLE_LINES)
+
+
+def lines_with(block: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
+    """The lines that match one of ``marks``; they end with ``\\n`` or ``\\r``.
+
+    Searching a block for a few patterns is many times as fast as looking at each of its lines.
+    """
+    ends: dict[int, int] = {}
+    for mark in map(re.compile, marks):
+        match = mark.search(block)
+        while match is not None:
+            at = match.start()
+            start = block.rfind(b"\n", 0, at) + 1
+            start = max(start, block.rfind(b"\r", start, at) + 1)
+            end = block.find(b"\n", at)
+            end = len(block) if end < 0 else end
+            inner = block.find(b"\r", at, end)
+            ends[start] = end = end if inner < 0 else inner
+            match = mark.search(block, end)
+    return [block[start : ends[start]][-LONGEST_LINE:] for start in sorted(ends)]

@@ -1,0 +1,217 @@
+"""HF's Trainer and TRL: their console, and ``trainer_state.json``.
+
+The console has a dict per logging step, whose values may be strings. The dicts name no step. A
+progress bar in the same log does; without one they are counted. The state file is in a checkpoint
+or in the output folder; it is written again with every checkpoint, each in its own folder.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from engine.base import jsonl
+from engine.formats.format import About, Format, LineFormat, News, Parser, Reader, Sample
+from engine.formats.names import HfNames, Numbering
+from engine.history.train_log import Step
+
+_DICT = re.compile(rb"\{'[^{}]{1,20000}\}")
+_PAIR = re.compile(rb"'([^'{}]{1,200})': (?:'([^'{}]{0,100})'|([^',{}]{1,100}))")
+# The Trainer's own bar has no words in front of it, unlike those that load or map something.
+_BAR = re.compile(rb"(?:^|[\r\n]|\x1b\[A) *\d{1,3}%\|[^|\r\n]{0,200}\| *(\d{1,12})/(\d{1,12}) \[")
+_MARKS = frozenset({"loss", "eval_loss", "learning_rate", "grad_norm", "train_runtime"})
+_SUMMARIES = ("train_runtime", "eval_runtime", "eval_loss")
+_PLAIN = frozenset({str, int, float})
+_STATE = "trainer_state.json"
+_CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
+_LARGEST_STATE = 512 * 1024 * 1024
+
+
+class HfConsoleFormat(LineFormat):
+    key, name = "hf", "console of HF's Trainer or TRL"
+    is_console = True
+    marks = (rb"\{'", rb"%\|")
+
+    def matches(self, sample: Sample) -> bool:
+        return any(
+            _MARKS & _pairs(match[0]).keys()
+            for line in sample.lines()
+            if b"{'" in line
+            for match in _DICT.finditer(line)
+        )
+
+    def parser(self, path: Path) -> Parser:
+        return HfConsole()
+
+
+class HfConsole(Parser):
+    def __init__(self) -> None:
+        self._names = HfNames()
+        self._numbering = Numbering()
+        self._step = 0
+        self._bar = self._total = 0
+        """The last bar of as many steps as the Trainer's; until a dict shows which, of any."""
+        self._about = About()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        return [step for line in lines for step in self._line(line)]
+
+    def about(self) -> About:
+        return self._about
+
+    def _line(self, line: bytes) -> list[Step]:
+        steps, end = [], 0
+        if b"{'" in line:
+            for match in _DICT.finditer(line):
+                if match.start() > end:
+                    self._read_bars(line[end : match.start()])
+                end = match.end()
+                if (step := self._entry(_pairs(match[0]))) is not None:
+                    steps.append(step)
+        if end < len(line):
+            self._read_bars(line[end:])
+        return steps
+
+    def _entry(self, pairs: dict[str, Any]) -> Step | None:
+        if not _MARKS & pairs.keys():
+            return None
+        if self._total:
+            self._about = About(total_steps=self._total)
+        if not any(name in pairs for name in _SUMMARIES):
+            self._step = self._next(pairs)
+        values = self._names.metrics(pairs)
+        values.pop("step", None)
+        return self._numbering.step(self._step, values) if values else None
+
+    def _next(self, pairs: dict[str, Any]) -> int:
+        named = str(pairs.get("step", pairs.get("global_step", "")))
+        if named.isdecimal() and len(named) <= 15:
+            return int(named)
+        # A bar is drawn ten times a second at most: it may be behind, never ahead.
+        return max(self._step + 1, self._bar)
+
+    def _read_bars(self, text: bytes) -> None:
+        """Learn from the Trainer's bars how many steps there are and which one is under way."""
+        for match in _BAR.finditer(text):
+            step, total = int(match[1]), int(match[2])
+            if self._about.total_steps in (None, total):
+                self._bar, self._total = step, total
+
+
+def _pairs(text: bytes) -> dict[str, Any]:
+    """``{'loss': '0.5', 'epoch': 1.0}`` as names and values; NaN may stand bare."""
+    try:
+        # Most dicts are JSON but for the quotes.
+        values: dict[str, Any] = orjson.loads(text.replace(b"'", b'"'))
+        if _PLAIN.issuperset(map(type, values.values())):
+            return values
+    except orjson.JSONDecodeError:
+        pass
+    return {
+        match[1].decode("utf-8", errors="replace"): _text(match).decode("utf-8", errors="replace")
+        for match in _PAIR.finditer(text)
+    }
+
+
+def _text(match: re.Match[bytes]) -> bytes:
+    return next((group for group in match.groups()[1:] if group is not None), b"")
+
+
+class HfStateFormat(Format):
+    key, name = "hf-state", "trainer_state.json of HF's Trainer"
+
+    def matches(self, sample: Sample) -> bool:
+        head, ends = sample.head.lstrip(), sample.head + sample.tail
+        return head.startswith(b"{") and b'"log_history"' in ends and b'"global_step"' in ends
+
+    def matches_folder(self, folder: Path) -> bool:
+        return newest_state(folder) is not None
+
+    def open(self, path: Path) -> Reader:
+        return HfState(path)
+
+    def console_of(self, path: Path) -> Path | None:
+        return None
+
+
+def newest_state(folder: Path) -> Path | None:
+    """The newest ``trainer_state.json`` of an output folder: its own, or the last checkpoint's."""
+    if (folder / _STATE).is_file():
+        return folder / _STATE
+    states = [
+        (int(match[1]), path / _STATE)
+        for path in folder.glob("checkpoint-*")
+        if (match := _CHECKPOINT.fullmatch(path.name)) and (path / _STATE).is_file()
+    ]
+    return max(states)[1] if states else None
+
+
+class HfState(Reader):
+    """Follows a state file, or of an output folder whose newest state counts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[str, int, int, int] | None = None
+        self._entries: list[Any] = []
+        self._names = HfNames()
+        self._numbering = Numbering()
+        self._about = About()
+
+    def poll(self, at_most: int) -> News:
+        """The entries that are new. The file is one JSON object: it is read whole."""
+        path = newest_state(self._path) if self._path.is_dir() else self._path
+        if path is None or not self._changed(path):
+            return News()
+        raw = jsonl.read_json(path)
+        if raw is None or not isinstance(raw.get("log_history"), list):
+            self._seen = None  # Half written: the next poll finds it whole.
+            return News()
+        self._about = _about(path, raw)
+        # Two NaNs are not equal, two nulls are.
+        return News(self._new_steps(jsonl.finite(raw["log_history"])))
+
+    def about(self) -> About:
+        return self._about
+
+    def _changed(self, path: Path) -> bool:
+        try:
+            status = path.stat()
+        except OSError:
+            return False
+        seen = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+        if seen == self._seen or status.st_size > _LARGEST_STATE:
+            return False
+        self._seen = seen
+        return True
+
+    def _new_steps(self, entries: list[Any]) -> list[Step]:
+        same = 0
+        for before, now in zip(self._entries, entries, strict=False):
+            if before != now:
+                break
+            same += 1
+        self._entries = entries
+        return [step for entry in entries[same:] if (step := self._step(entry)) is not None]
+
+    def _step(self, entry: Any) -> Step | None:
+        number = jsonl.integer(entry.get("step")) if isinstance(entry, dict) else None
+        if number is None or number < 0:
+            return None
+        pairs = {
+            str(name): value
+            for name, value in entry.items()
+            if name != "step" and not isinstance(value, str)
+        }
+        return self._numbering.step(number, self._names.metrics(pairs))
+
+
+def _about(path: Path, raw: dict[str, Any]) -> About:
+    config = jsonl.read_json(path.with_name("config.json")) or {}
+    total = jsonl.integer(raw.get("max_steps"))
+    return About(
+        total if total and total > 0 else None,
+        jsonl.line(config.get("_name_or_path")) or None,
+    )

@@ -1,0 +1,208 @@
+"""One reader for each format: ``watch``, ``series`` and the doctor see the same numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base import plugins
+from engine.base.errors import UsageError
+from engine.doctor.diagnose import diagnose_file
+from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+from engine.formats import detect
+from engine.formats.detect import FORMATS, load_formats
+from engine.formats.foreign_run import open_foreign
+from engine.formats.format import LineFormat, Parser, Sample
+from engine.formats.names import Numbering, number
+from engine.formats.series import load_steps
+from engine.history.columns import Columns
+from engine.history.train_log import Step
+from tests.engine.doctor.metrics.curves import alarms, healthy
+from tests.engine.formats.samples import (
+    FACTORY,
+    SLO,
+    history,
+    trainer_state,
+    verl_line,
+    wandb_log,
+    write,
+)
+
+STEPS, BROKEN_FROM = 60, 40
+NAN = float("nan")
+
+
+def losses() -> list[float]:
+    curve = healthy(2, STEPS)["actor/pg_loss"]
+    return [NAN if step >= BROKEN_FROM else float(curve[step]) for step in range(STEPS)]
+
+
+def norms() -> list[float]:
+    return [float(value) for value in healthy(2, STEPS)["actor/grad_norm"]]
+
+
+def hf_dicts() -> list[dict[str, float]]:
+    return [
+        {"loss": loss, "grad_norm": norm, "learning_rate": 1e-5}
+        for loss, norm in zip(losses(), norms(), strict=True)
+    ]
+
+
+def own(n: int, loss: float) -> str:
+    return json.dumps(Step(n, 1, 0.0, {"train/loss": None if loss != loss else loss}).to_json())
+
+
+def wandb(path: Path) -> Path:
+    records = [history(_step=n, **values) for n, values in enumerate(hf_dicts(), start=1)]
+    path.write_bytes(wandb_log(records))
+    return path
+
+
+class Bars(LineFormat):
+    """As torchtune prints: a bar that says its loss, and no line feed before the epoch ends."""
+
+    key, name = "bars", "bars"
+    is_console, has_bars = True, True
+    marks = (b"Loss: ",)
+
+    def matches(self, sample: Sample) -> bool:
+        return b"|Loss: " in sample.head
+
+    def parser(self, path: Path) -> Parser:
+        return BarParser()
+
+
+class BarParser(Parser):
+    def __init__(self) -> None:
+        self._numbering = Numbering()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        parts = [line.split(b"|") for line in lines]
+        return [
+            self._numbering.step(int(step), {"train/loss": number(loss.split()[1][:-1])})
+            for _, step, loss, *_ in parts
+        ]
+
+
+def bars(path: Path) -> Path:
+    lines = [f"\r1|{n}|Loss: {loss!r}:  5%|#   |" for n, loss in enumerate(losses(), start=1)]
+    path.write_text("".join(lines) + "\r")
+    return path
+
+
+BROKEN: dict[str, Callable[[Path], Path]] = {
+    "wandb": wandb,
+    "hf-state": lambda path: trainer_state(
+        path, [{"step": n, **values} for n, values in enumerate(hf_dicts(), start=1)]
+    ),
+    "verl-jsonl": lambda path: write(
+        path,
+        *(
+            json.dumps({"step": n, "data": {"actor/pg_loss": loss, "actor/grad_norm": norm}})
+            for n, (loss, norm) in enumerate(zip(losses(), norms(), strict=True), start=1)
+        ),
+    ),
+    "llama-factory": lambda path: write(
+        path,
+        *(
+            json.dumps({**FACTORY, "current_steps": n, "loss": loss})
+            for n, loss in enumerate(losses(), start=1)
+        ),
+    ),
+    "slo": lambda path: write(
+        path,
+        *(
+            json.dumps({**SLO, "step": n, "loss": loss, "tokens_out": 5 + n % 3})
+            for n, loss in enumerate(losses())
+        ),
+    ),
+    "own": lambda path: write(path, *(own(n, loss) for n, loss in enumerate(losses(), start=1))),
+    "verl": lambda path: write(
+        path,
+        *(
+            verl_line(n, {"actor/pg_loss": loss, "actor/grad_norm": norm}, "(TaskRunner pid=1) ")
+            for n, (loss, norm) in enumerate(zip(losses(), norms(), strict=True), start=1)
+        ),
+    ),
+    "hf": lambda path: write(path, *(str(values) for values in hf_dicts())),
+    "bars": bars,
+}
+WITHOUT_LOSS = {"step-timing"}
+"""Formats that hold times and nothing else."""
+
+
+@pytest.fixture(autouse=True)
+def _one_more_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = plugins.Plugins((plugins.Plugin("bars", "elsewhere 1.0", Bars()),), ())
+    monkeypatch.setattr(plugins, "load", lambda group, kind: added)
+    load_formats.cache_clear()
+    monkeypatch.setattr(detect, "load_formats", load_formats.__wrapped__)
+
+
+def columns(steps: Sequence[Step]) -> Columns:
+    told = Columns()
+    for step in steps:
+        told.add(step)
+    return told
+
+
+def test_every_format_has_a_log_here_whose_loss_breaks() -> None:
+    assert {each.key for each in FORMATS} | {"bars"} == {*BROKEN} | WITHOUT_LOSS
+
+
+@pytest.mark.parametrize("key", BROKEN)
+def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> None:
+    path = BROKEN[key](tmp_path / "night.log")
+    run = open_foreign(path)
+    assert run.format.key == key
+    watch = run.watch(columns=True)
+    watched = Columns()
+    batch = watch.poll().batch
+    assert batch is not None
+    watched.merge(batch)
+    printed = columns(load_steps(str(path), tmp_path))
+    doctor = LogDoctor(source_of_foreign(run))
+    doctor.look()
+    seen = doctor.columns
+    assert seen is not None
+    assert watched.names == printed.names == seen.names
+    for name in watched.names:
+        for other in (printed, seen):
+            np.testing.assert_array_equal(watched.get(name).steps, other.get(name).steps)
+            np.testing.assert_array_equal(watched.get(name).values, other.get(name).values)
+    assert any(np.isnan(watched.get(name).values).sum() >= 20 for name in watched.names)
+
+
+@pytest.mark.parametrize("key", BROKEN)
+def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key: str) -> None:
+    path = BROKEN[key](tmp_path / "night.log")
+    live = LogDoctor(source_of_foreign(open_foreign(path))).look()
+    assert "loss_nan" in alarms(live)
+    assert alarms(diagnose_file(path)) == alarms(live)
+
+
+def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:
+    path = bars(tmp_path / "night.log")
+    watch = open_foreign(path).watch()
+    assert len(watch.poll().steps) == STEPS
+    with path.open("a") as log:
+        log.write("1|61|Loss: 0.5:  9%|##  |\r1|62|Loss:")
+    assert [step.step for step in watch.poll().steps] == [61]
+
+
+def test_a_broken_plugin_is_named_where_nothing_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nameless(Bars):
+        key = "verl"
+
+    broken = plugins.Plugins(
+        (plugins.Plugin("twin", "elsewhere 1.0", Nameless()),), ("plugin x of y 2 is skipped",)
+    )
+    monkeypatch.setattr(plugins, "load", lambda group, kind: broken)
+    with pytest.raises(UsageError, match=r"plugin x of y 2 is skipped.*twin of elsewhere 1.0"):
+        detect.detect(write(tmp_path / "x", "hello"))
