@@ -23,7 +23,7 @@ from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError
 from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
-from engine.judge.trial import Probe, Trial, Verdicts, try_judge
+from engine.judge.trial import Probe, ScoreMargins, Trial, try_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
 
@@ -143,19 +143,19 @@ def _is_this_test(remedy: Remedy) -> bool:
 
 def _misjudged(trial: Trial) -> list[Finding]:
     """A right answer must be scored above a wrong one, in every call and in any order."""
-    verdicts = trial.verdicts
-    if not verdicts.wrong:
+    margins = trial.margins
+    if not margins.wrong:
         return []
     right, *_, wrong = trial.first.scores or (0.0, 0.0)
     evidence = (Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),)
-    if not any(verdicts.all):
+    if not any(margins.all):
         found = _constant(right, evidence)
-    elif all(margin < 0 for margin in verdicts.all):
+    elif all(margin < 0 for margin in margins.all):
         found = _inverted(right, wrong, evidence)
-    elif verdicts.follows_order:
+    elif margins.follows_order:
         found = _by_order(evidence)
     else:
-        found = _unstable(verdicts, evidence)
+        found = _unstable(margins, evidence)
     return [found]
 
 
@@ -204,11 +204,11 @@ def _by_order(evidence: tuple[Evidence, ...]) -> Finding:
     )
 
 
-def _unstable(verdicts: Verdicts, evidence: tuple[Evidence, ...]) -> Finding:
+def _unstable(margins: ScoreMargins, evidence: tuple[Evidence, ...]) -> Finding:
     return Finding(
         "judge_parse_failure.unstable",
         Severity.WARNING,
-        f"In {percent(verdicts.wrong)} of {len(verdicts.all)} calls the judge does not score the "
+        f"In {percent(margins.wrong)} of {len(margins.all)} calls the judge does not score the "
         "right answer higher",
         "The same question and answers are scored this way and that: rewards would be noise.",
         evidence,

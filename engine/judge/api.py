@@ -68,7 +68,7 @@ class _Try:
 
 
 class ApiJudge:
-    """Grades all answers of a question in one chat completion, with retries of its own."""
+    """Grade all answers to a question in one chat completion; retry failed calls."""
 
     def __init__(
         self,
@@ -86,14 +86,15 @@ class ApiJudge:
     async def evaluate_answers_batched(
         self, question: str, answers: Sequence[str], rubric: str
     ) -> JudgeResult:
-        """Try up to ``max_attempts`` times. A reply that cannot be read is a failed attempt and
-        never becomes zeros. The slot is free during the waits between attempts.
+        """Try up to ``max_attempts`` times; an unreadable reply is a failed attempt, never zeros.
+
+        The slot is free during the waits between attempts.
         """
         messages = judge_messages(question, answers, rubric)
         so_far = JudgeResult(None, None, None, 0.0, 0)
         while True:
             tried = await self._try(messages, len(answers))
-            so_far = _counted(so_far, tried)
+            so_far = _add_attempt(so_far, tried)
             if not isinstance(tried.outcome, _Failure):
                 return replace(so_far, scores=tried.outcome, latency_s=tried.latency_s)
             error, attempt = self._safe(tried.outcome.error), so_far.attempts
@@ -119,10 +120,10 @@ class ApiJudge:
     async def _call(
         self, messages: list[dict[str, str]], n_answers: int
     ) -> tuple[tuple[float, ...] | _Failure, Tokens | None]:
-        """Scores or the failure, and the tokens of the reply, which an unreadable one costs too."""
+        """Scores or the failure, and the tokens, which an unreadable reply costs too."""
         tokens: Tokens | None = None
         try:
-            # The client's own limit counts silence between bytes; this one counts the whole call.
+            # The client's limit counts silence between bytes; this one counts the whole call.
             async with asyncio.timeout(self._settings.timeout_s):
                 completions = self._client.chat.completions.with_raw_response
                 raw = await completions.create(**self._request(messages))
@@ -138,12 +139,12 @@ class ApiJudge:
             return _classified(problem, self._settings.model), tokens
         except ValueError as problem:
             error = ScoringError("parse", f"{problem}")
-        except Exception as problem:  # whatever the client meets must cost one sample, not a run
+        except Exception as problem:  # an unforeseen error must cost one sample, not the run
             error = ScoringError("other", f"{type(problem).__name__}: {problem}")
         return _Failure(error), tokens
 
     def _safe(self, error: ScoringError) -> ScoringError:
-        """The error as it may be logged and kept."""
+        """The error with secrets masked, for logs and records."""
         return replace(error, message=mask_text(error.message, self._client.api_key))
 
     def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
@@ -152,19 +153,21 @@ class ApiJudge:
             "messages": messages,
             self._token_parameter: self._settings.max_tokens,
         }
-        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter altogether
+        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter
             request["temperature"] = self._settings.temperature
         return request
 
     def _log(self, error: ScoringError, attempt: int, last: bool) -> None:
-        what = "judge: parse failure" if error.kind == "parse" else f"judge: {error.kind}"
-        then = "giving up" if last else "retrying"
+        kind = "parse failure" if error.kind == "parse" else error.kind
+        next_step = "giving up" if last else "retrying"
         limit = self._settings.max_attempts
-        log.warning("%s (attempt %d/%d, %s): %s", what, attempt, limit, then, error.message)
+        log.warning(
+            "judge: %s (attempt %d/%d, %s): %s", kind, attempt, limit, next_step, error.message
+        )
 
 
-def _counted(so_far: JudgeResult, tried: _Try) -> JudgeResult:
-    """With one more attempt: what it waited and cost, and why it failed."""
+def _add_attempt(so_far: JudgeResult, tried: _Try) -> JudgeResult:
+    """Add an attempt to the result: its wait, its tokens, and why it failed."""
     failed = (tried.outcome.error.kind,) if isinstance(tried.outcome, _Failure) else ()
     tokens = so_far.tokens
     if tried.tokens is not None:
@@ -225,12 +228,12 @@ def _http_client() -> openai.DefaultAsyncHttpxClient:
 
 
 def _completion(raw: Any) -> Any:
-    """The completion of a response; ReplyError quotes what is none."""
+    """The completion of a response; ReplyError quotes anything else."""
     text = raw.http_response.text
     try:
         reply = raw.parse()
-    except ValueError as error:  # a body that is no JSON, which the client lets through
-        raise ReplyError(f"the reply is no JSON: {shortened(text)}") from error
+    except ValueError as error:  # the client accepts bodies that are not JSON
+        raise ReplyError(f"the reply is not JSON: {shortened(text)}") from error
     if not getattr(reply, "choices", None):
         raise ReplyError(f"the reply has no choices: {shortened(text)}")
     return reply
@@ -247,21 +250,21 @@ def _content(reply: Any) -> str:
 
 
 def _page(response: Any) -> ScoringError | None:
-    """The error of a web page that answers in place of an API; None for anything else.
+    """The error of a web page where an API was expected; None for anything else.
 
-    Of the address only the host is shown: a path may hold a key. Servers that fail or limit calls
-    answer with pages too, and are asked again.
+    Only the host of the address is shown, because a path may contain a key. Servers that fail or
+    limit calls also answer with pages; those calls are retried.
     """
     is_html = response.headers.get("content-type", "").lower().startswith("text/html")
     if response.status_code == 429 or response.status_code >= 500:
         return None
     if not is_html and not response.text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
-    where = response.url.netloc.decode(errors="replace").rpartition("@")[2]
+    host = response.url.netloc.decode(errors="replace").rpartition("@")[2]
     status = response.status_code
-    # A page of a proxy that starts up may pass; a page for what does not exist will not.
+    # The page of a proxy that is starting may go away; the page for a wrong address will not.
     kind: ErrorKind = "parse" if status < 400 else "other"
-    return ScoringError(kind, f"{where} answers with a web page, no API (status {status})")
+    return ScoringError(kind, f"{host} answers with a web page, not an API (status {status})")
 
 
 def _classified(error: openai.OpenAIError, model: str) -> _Failure:
@@ -269,7 +272,7 @@ def _classified(error: openai.OpenAIError, model: str) -> _Failure:
         return _Failure(page)
     message = " ".join(str(error).split())
     code = error.code if isinstance(error, openai.APIError) else None
-    if code and code not in message:  # insufficient_quota, content_filter, ...: it tells most
+    if code and code not in message:  # e.g. insufficient_quota or content_filter
         message = f"{message} ({code})"
     if (target := _redirects_to(error)) is not None:
         message = f"{message}: the address redirects to {target}"
@@ -279,7 +282,7 @@ def _classified(error: openai.OpenAIError, model: str) -> _Failure:
 
 
 def _redirects_to(error: openai.OpenAIError) -> str | None:
-    """The host alone: the rest of an address may hold a key."""
+    """The host alone, because the rest of an address may contain a key."""
     if not isinstance(error, openai.APIStatusError) or not error.response.is_redirect:
         return None
     try:
@@ -295,7 +298,7 @@ def _kind(error: openai.OpenAIError) -> ErrorKind:
     if isinstance(error, openai.APIResponseValidationError):
         return "parse"
     status = error.status_code if isinstance(error, openai.APIStatusError) else 0
-    named: dict[int, ErrorKind] = {
+    kinds: dict[int, ErrorKind] = {
         401: "auth",
         402: "auth",
         403: "auth",
@@ -303,7 +306,7 @@ def _kind(error: openai.OpenAIError) -> ErrorKind:
         408: "timeout",
         429: "rate_limit",
     }
-    return named.get(status, "server" if status >= 500 else "other")
+    return kinds.get(status, "server" if status >= 500 else "other")
 
 
 def _retry_after(error: openai.OpenAIError) -> float | None:

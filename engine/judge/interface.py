@@ -1,4 +1,4 @@
-"""The one interface of every judge, and what it returns."""
+"""The interface of every judge, its results and its errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True)
 class ScoringError:
-    """Why a sample has no score. ``message`` is one line and never holds a credential."""
+    """Why a sample has no score. ``message`` is one line and never contains a credential."""
 
     kind: ErrorKind
     message: str
@@ -22,7 +22,7 @@ class ScoringError:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What was sent to a judge and what came back, as the server counts."""
+    """Input and output tokens of a judge's calls, as the server counts them."""
 
     input: int
     output: int
@@ -33,8 +33,8 @@ class JudgeResult:
     """Scores in answer order, each in [0, 1], or the error that prevented them; never both.
 
     ``latency_s`` is the successful call alone; ``semaphore_wait_s`` sums the waits for a free
-    slot over all ``attempts``. Both are seconds. ``failed_attempts`` says of every attempt that
-    did not help why; ``tokens`` sums what the replies said of themselves, None when none did.
+    slot over all ``attempts``. Both are in seconds. ``failed_attempts`` has the reason of each
+    failed attempt; ``tokens`` sums the usage that replies report, None if none does.
     """
 
     scores: tuple[float, ...] | None

@@ -1,4 +1,4 @@
-"""A deterministic stand-in for a judge model, for wiring, tests and the tiny world."""
+"""The offline judge: deterministic, for wiring, tests and the tiny demo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HALF_SHARE = 0.5
 
 
 class OfflineKeywordJudge:
-    """Counts which rubric items an answer satisfies by the words they share.
+    """Count the rubric items that an answer satisfies by the words they share.
 
     Not a model of quality: an item is met when the answer contains its content words. Items of
     negative points lower the score when met. The same input always gives the same scores.
@@ -35,7 +35,7 @@ class OfflineKeywordJudge:
     async def evaluate_answers_batched(
         self, question: str, answers: Sequence[str], rubric: str
     ) -> JudgeResult:
-        """Queues for a slot like every judge, so that limits can be tried without a server."""
+        """Wait for a slot like every judge, so that limits can be tried without a server."""
         queued = time.perf_counter()
         async with self._slots.held():
             started = time.perf_counter()
@@ -60,17 +60,17 @@ def answer_score(answer: str, items: Sequence[RubricItem]) -> float:
     available = sum(item.points for item in items if item.points > 0)
     if available <= 0:
         return 0.0
-    said = content_words(answer)
-    earned = sum(item.points * satisfaction(item.criterion, said) for item in items)
+    words = content_words(answer)
+    earned = sum(item.points * satisfaction(item.criterion, words) for item in items)
     return min(1.0, max(0.0, earned / available))
 
 
-def satisfaction(criterion: str, said: frozenset[str]) -> float:
-    """0, 0.5 or 1 by the share of the criterion's content words that were ``said``."""
+def satisfaction(criterion: str, words: frozenset[str]) -> float:
+    """0, 0.5 or 1 by the share of the criterion's content words that are in ``words``."""
     wanted = content_words(criterion)
     if not wanted:
         return 0.0
-    share = len(wanted & said) / len(wanted)
+    share = len(wanted & words) / len(wanted)
     return 1.0 if share >= _FULL_SHARE else 0.5 if share >= _HALF_SHARE else 0.0
 
 

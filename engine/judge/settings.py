@@ -27,9 +27,9 @@ Provider = Annotated[str, AfterValidator(_known)]
 
 
 class JudgeSettings(BaseModel):
-    """Who scores the answers, and how patiently.
+    """The judge that scores the answers, and the limits of its calls.
 
-    ``max_concurrent`` bounds the calls in flight of all reward workers together. ``timeout_s`` is
+    ``max_concurrent`` limits the concurrent calls of all reward workers together. ``timeout_s`` is
     the limit of one call; reasoning models need about 300.
     """
 
@@ -44,16 +44,16 @@ class JudgeSettings(BaseModel):
     max_tokens: int = Field(4000, ge=1)
     temperature: float = Field(1.0, ge=0)
     usd_per_million_in: float | None = Field(None, ge=0)
-    """Price of a million tokens that the judge reads; null: unknown, so no cost is estimated."""
+    """Price of a million input tokens; null: unknown, so no cost is estimated."""
     usd_per_million_out: float | None = Field(None, ge=0)
-    """... and that it writes, a reasoning model's thoughts included."""
+    """Price of a million output tokens, including those of reasoning."""
 
 
 def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str, str]) -> Judge:
     """The judge that ``settings`` names; raises UsageError when credentials are missing.
 
-    All processes that pass the same ``slots_dir`` share ``settings.max_concurrent`` calls in
-    flight; None bounds this process alone.
+    All processes that pass the same ``slots_dir`` share ``settings.max_concurrent``
+    concurrent calls; None limits this process alone.
     """
     slots = make_slots(slots_dir, settings.max_concurrent)
     path = get_provider(settings.provider).judge

@@ -1,7 +1,7 @@
-"""A limit on calls in flight that holds across processes.
+"""A limit on concurrent calls that holds across processes.
 
 Each slot is an empty file under an exclusive ``flock``. The kernel frees the lock when its
-process ends in any way, so a crash never leaks a slot.
+process ends in any way, so a crash never leaves a slot occupied.
 """
 
 from __future__ import annotations

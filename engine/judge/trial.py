@@ -1,8 +1,8 @@
-"""A judge tried by hand: one call with a question of its own, then several at once.
+"""Try a judge: one call with a question whose right answer is known, then several concurrent ones.
 
-Every second of the several gives the wrong answer first, and in every second pair of them the wrong
-answer is the longer one: a judge that goes by the order or the length of the answers, and not by
-what they say, then contradicts itself.
+Every second of these calls lists the wrong answer first, and in every second pair of them the wrong
+answer is the longer one. A judge that goes by the order or the length of the answers, not by their
+content, then contradicts itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from engine.judge.settings import JudgeSettings, make_judge
 
 @dataclass(frozen=True)
 class Probe:
-    """What a judge is asked. ``answers`` go from the best to the worst; nothing is expected of one
-    alone."""
+    """A question for the judge. ``answers`` are ordered from best to worst; a single one may get
+    any score."""
 
     question: str
     answers: tuple[str, ...]
@@ -50,13 +50,15 @@ LONG_WRONG = replace(
 
 
 _SAME = 0.01
-"""Scores that are closer than that tell nothing apart."""
+"""Scores that differ by less count as equal."""
 
 
 @dataclass(frozen=True)
-class Verdicts:
-    """By how much the right answer was scored above the wrong one, in each call that asked for the
-    right one first (``straight``) or last (``swapped``)."""
+class ScoreMargins:
+    """Score of the right answer minus that of the wrong one, per call.
+
+    The right one was listed first in calls of ``straight`` and last in those of ``swapped``.
+    """
 
     straight: tuple[float, ...]
     swapped: tuple[float, ...] = ()
@@ -72,17 +74,17 @@ class Verdicts:
 
     @property
     def follows_order(self) -> bool:
-        """Whether the answer that stands first, or last, is always the better one."""
+        """Whether the answer listed first, or the one listed last, always gets the higher score."""
         signs = {margin > 0 for margin in self.straight}, {margin < 0 for margin in self.swapped}
         return 0 not in self.all and signs[0] == signs[1] and len(signs[0]) == 1
 
 
 @dataclass(frozen=True)
 class Trial:
-    """``first`` alone, then ``more`` with ``at_once`` calls in flight. No call was repeated.
+    """The ``first`` call, then ``more`` at a concurrency of ``at_once``. No call was repeated.
 
-    The scores of every call are those of the right answer and of the wrong one, whatever order they
-    were asked in. ``seconds`` is how long all of ``more`` took together.
+    The scores of every call are those of the right answer and of the wrong one, in this order.
+    ``seconds`` is the duration of all of ``more`` together.
     """
 
     first: JudgeResult
@@ -92,28 +94,28 @@ class Trial:
 
     @property
     def failed(self) -> tuple[JudgeResult, ...]:
-        return tuple(one for one in (self.first, *self.more) if one.error is not None)
+        return tuple(call for call in (self.first, *self.more) if call.error is not None)
 
     @property
-    def verdicts(self) -> Verdicts:
-        """What the calls that were scored said."""
+    def margins(self) -> ScoreMargins:
+        """The margins of the calls that were scored."""
         straight = [self.first, *self.more[1::2]]
         margins = [_margins(straight), _margins(self.more[::2])]
-        return Verdicts(*margins)
+        return ScoreMargins(*margins)
 
     @property
     def kinds(self) -> Counter[str]:
-        """How often each kind of error ended one of ``more``."""
-        return Counter(one.error.kind for one in self.more if one.error is not None)
+        """How many of ``more`` ended with each kind of error."""
+        return Counter(call.error.kind for call in self.more if call.error is not None)
 
     @property
     def refused(self) -> float:
-        """The share of the calls in flight that the server's rate limit refused."""
+        """The share of ``more`` that the server's rate limit refused."""
         return self.kinds["rate_limit"] / len(self.more) if self.more else 0.0
 
     @property
     def p50(self) -> float | None:
-        """Seconds of a call that was answered; without ``more`` that of the first."""
+        """Median seconds of an answered call of ``more``, or of the first call without any."""
         return percentile(self._latencies(), 0.5)
 
     @property
@@ -121,19 +123,22 @@ class Trial:
         return percentile(self._latencies(), 0.95)
 
     def _latencies(self) -> list[float]:
-        known = (one.latency_s for one in self.more or (self.first,))
-        return sorted(one for one in known if one is not None)
+        latencies = (call.latency_s for call in self.more or (self.first,))
+        return sorted(latency for latency in latencies if latency is not None)
 
 
 def try_judge(
     settings: JudgeSettings, env: Mapping[str, str], calls: int, own: Probe | None = None
 ) -> Trial:
-    """Ask once and, where that was answered, ``calls`` times more as a run would: at most
-    ``judge.max_concurrent`` at once. ``own`` takes the place of the built-in question. Raises
-    UsageError without credentials."""
-    once = settings.model_copy(update={"max_attempts": 1})
+    """Ask once; if that succeeds, make ``calls`` more at the run's concurrency.
+
+    ``own`` replaces the built-in question. UsageError without credentials.
+    """
+    without_retries = settings.model_copy(update={"max_attempts": 1})
     probes = (LONG_RIGHT, LONG_WRONG) if own is None else (own,)
-    return asyncio.run(_try(make_judge(once, None, env), settings.max_concurrent, calls, probes))
+    return asyncio.run(
+        _try(make_judge(without_retries, None, env), settings.max_concurrent, calls, probes)
+    )
 
 
 async def _try(judge: Judge, limit: int, calls: int, probes: Sequence[Probe]) -> Trial:

@@ -1,4 +1,4 @@
-"""What is sent to a judge model, and how its reply is read."""
+"""The messages of a judge call, and the scores in its reply."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ SYSTEM = (
     '{"evaluations": [{"answer_id": "a1", "total_score": 0.65}, ...]} with one entry per answer.'
 )
 _BRACKET = re.compile(r"(?<![{\[][{\[])[{\[]")
-"""A third bracket in a row begins nothing that the first two do not."""
+"""A third bracket in a row begins no value that the first two do not begin."""
 _GRADING = re.compile(r'\{\s*"evaluations"|\[\s*\{\s*"answer_id"')
 _MOST_STARTS, _MOST_CUT = 200, 5
-"""Every bracket may cost a scan of the rest of the reply."""
+"""Limits, because each bracket may take a scan of the rest of the reply."""
 _DECODER = json.JSONDecoder(strict=False)
-"""Models break lines inside of strings."""
+"""Not strict, because models write line breaks inside strings."""
 _DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _SLACK = 1e-3
-"""What arithmetic of a model may miss the ends of the scale by."""
+"""How far a model's arithmetic may overshoot the scale."""
 
 
 class ReplyError(ValueError):
-    """The reply holds no usable score for some answer; the message says what is missing."""
+    """The reply has no usable score for some answer; the message says what is missing."""
 
 
 def judge_messages(question: str, answers: Sequence[str], rubric: str) -> list[dict[str, str]]:
@@ -49,8 +49,8 @@ def judge_messages(question: str, answers: Sequence[str], rubric: str) -> list[d
 def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
     """Scores in answer order, in [0, 1]; raises ReplyError when any is missing or on another scale.
 
-    Thoughts are no part of a reply. Of several complete gradings the last one counts: what comes
-    before it is a draft, or an example of the format. Totals below 0 become 0.
+    Reasoning is not part of a reply. Of several complete gradings the last one counts: earlier ones
+    are drafts, or examples of the format. Totals below 0 become 0.
     """
     wanted = [f"a{number}" for number in range(1, n_answers + 1)]
     best = _most_complete(_json_values(_without_thoughts(reply)), wanted)
@@ -63,7 +63,7 @@ def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
 
 
 def _on_scale(scores: list[float]) -> tuple[float, ...]:
-    """A clamp would turn points out of 10 or 100 into equal scores without a word."""
+    """Refuse other scales: clipping would silently make points out of 10 or 100 equal."""
     if any(not -1 - _SLACK <= score <= 1 + _SLACK for score in scores):
         given = ", ".join(f"{score:g}" for score in scores)
         raise ReplyError(f"scores on another scale than 0 to 1: {given}")
@@ -71,7 +71,7 @@ def _on_scale(scores: list[float]) -> tuple[float, ...]:
 
 
 def _most_complete(values: Iterable[Any], wanted: Sequence[str]) -> dict[str, float]:
-    """The scores of the value that has most of the ``wanted``; of several the last one's."""
+    """The scores of the value with most of the ``wanted`` IDs; of several, the last."""
     best: dict[str, float] = {}
     for scores in map(_scores_by_id, values):
         if sum(name in scores for name in wanted) >= sum(name in best for name in wanted):
@@ -80,7 +80,7 @@ def _most_complete(values: Iterable[Any], wanted: Sequence[str]) -> dict[str, fl
 
 
 def _without_thoughts(reply: str) -> str:
-    """Tags that a text inside the JSON quotes begin and end no thoughts."""
+    """The reply without reasoning; tags quoted inside its JSON do not count."""
     parts, end = [], 0
     for _, start, stop in _json_parts(reply):
         parts += [reply[end:start], without_tags(reply[start:stop])]
@@ -89,15 +89,15 @@ def _without_thoughts(reply: str) -> str:
 
 
 def _json_values(reply: str) -> Iterator[Any]:
-    """JSON objects and lists found in the reply, in order, but none inside of another.
+    """The outermost JSON objects and lists in the reply, in order.
 
-    A grading that was cut short is what it would hold if it had ended with its last whole element.
+    A grading that was cut off ends with its last complete element.
     """
     return (value for value, _, _ in _json_parts(reply, with_cut=True))
 
 
 def _json_parts(reply: str, with_cut: bool = False) -> Iterator[tuple[Any, int, int]]:
-    """Each value with its start and end; brackets of the text around them are passed over."""
+    """Each value with its start and end; brackets in the surrounding text are skipped."""
     end, cut = 0, 0
     for match in islice(_BRACKET.finditer(reply), _MOST_STARTS):
         start = match.start()
@@ -123,10 +123,10 @@ def _decoded(text: str, start: int) -> tuple[Any, int]:
 def _closed(text: str) -> str:
     """``text`` cut after its last complete element, with the open brackets closed."""
     last = text.rfind("}")
-    kept = text[: last + 1]
+    complete = text[: last + 1]
     open_brackets: list[str] = []
     in_string = escaped = False
-    for character in kept:
+    for character in complete:
         if in_string:
             in_string = escaped or character != '"'
             escaped = character == "\\" and not escaped
@@ -136,7 +136,7 @@ def _closed(text: str) -> str:
             open_brackets.append("}" if character == "{" else "]")
         elif character in "}]" and open_brackets:
             open_brackets.pop()
-    return kept + "".join(reversed(open_brackets))
+    return complete + "".join(reversed(open_brackets))
 
 
 def _scores_by_id(value: Any) -> dict[str, float]:
@@ -162,6 +162,6 @@ def _number(value: Any) -> float | None:
 
 
 def shortened(reply: str) -> str:
-    """A reply as errors quote it."""
+    """A reply in the form that errors quote."""
     text = " ".join(reply.split())
     return repr(text if len(text) <= 200 else f"{text[:200]}...")

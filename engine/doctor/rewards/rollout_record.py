@@ -18,7 +18,7 @@ _FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management pol
 _BALANCE = re.compile(r"^Error code: 402\b|insufficient.balance", re.IGNORECASE)
 _CONTEXT = re.compile(r"context_length_exceeded|maximum context length", re.IGNORECASE)
 _SCALE = re.compile(r"scores on another scale")
-_PAGE = re.compile(r"answers with a web page, no API")
+_PAGE = re.compile(r"answers with a web page, (?:not an|no) API")
 _REQUEST = re.compile(r"^Error code: [34]\d\d\b")
 _FINER: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_FILTER, "content_filter", ()),

@@ -179,8 +179,8 @@ def test_advice_and_remedy_name_the_same_number_of_calls() -> None:
     ("reply", "says"),
     [
         (Reply(body={"error": {"message": "model overloaded"}}), 'no choices: \'{"error"'),
-        (Reply(raw=b" "), "the reply is no JSON: ''"),
-        (Reply(raw=b"hello"), "the reply is no JSON: 'hello'"),
+        (Reply(raw=b" "), "the reply is not JSON: ''"),
+        (Reply(raw=b"hello"), "the reply is not JSON: 'hello'"),
     ],
 )
 def test_a_reply_that_is_no_completion_is_quoted(reply: Reply, says: str) -> None:
