@@ -248,5 +248,5 @@ def test_the_offline_judge_needs_no_server() -> None:
 
 def test_supervised_training_asks_no_judge() -> None:
     recipe = load_recipe(str(CONFIGS / "sft_tiny.yaml"), (), {})
-    with pytest.raises(UsageError, match="asks no judge"):
+    with pytest.raises(UsageError, match="does not use a judge"):
         run_test(recipe, {}, 0)
