@@ -37,10 +37,10 @@ OPENING = frozenset(
 )
 ALLOWED = {
     # Folders that are only held open or locked.
-    ("engine/runs/home.py", "os.open"),
+    ("engine/runs/rundir.py", "os.open"),
     ("engine/base/locks.py", "os.open"),
     # Files that the person names: a token, data, a model, the experiment log.
-    ("engine/supervise/ray_api.py", "read_text"),
+    ("engine/supervise/ray_jobs.py", "read_text"),
     ("engine/host/environment.py", "open"),
     ("engine/checkpoints/model_folder.py", "open"),
     ("engine/reports/experiment_log.py", "read_text"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
-from engine.base.fingerprints import fingerprints
+from engine.base.files import fingerprints
 from engine.data.adapters import Example, get_adapter
 from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows

@@ -22,7 +22,7 @@ import yaml
 
 from engine.base import files, jsonl
 from engine.base.errors import guarded
-from engine.base.fingerprints import content_hash
+from engine.base.files import content_hash
 from engine.data.adapters import get_adapter
 from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from engine.base.errors import UsageError
-from engine.base.fingerprints import fingerprints
+from engine.base.files import fingerprints
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject

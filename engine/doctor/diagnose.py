@@ -35,7 +35,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.stalled import stall_findings
     from engine.history.columns import Columns
     from engine.history.train_log import read_steps
-    from engine.runs.requests import pending_stop
+    from engine.runs.events import pending_stop
     from engine.runs.state import observed_state
 
     attempts = run.attempts()

@@ -15,7 +15,7 @@ from engine.doctor.stalled import stall_findings
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
 from engine.history.live import RunWatch
-from engine.runs.requests import pending_stop
+from engine.runs.events import pending_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 

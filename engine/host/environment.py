@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pynvml
 
 from engine.base.errors import UsageError
-from engine.base.fingerprints import content_hash, sampled_hash
+from engine.base.files import content_hash, sampled_hash
 from engine.base.masking import shown
 from engine.judge.providers import variable_prefixes
 

@@ -19,10 +19,9 @@ from typing import IO
 
 from engine.base import files
 from engine.findings.guard_settings import GuardSettings
-from engine.host.detached import detach
+from engine.host.programs import detach
 from engine.runs.events import log_event
-from engine.runs.home import Home
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, RunDirGuard
 
 LOCK = "guard.lock"
 _LOOK_S = 0.25
@@ -43,7 +42,7 @@ def main() -> None:
 
 def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
     try:
-        from engine.launch.guarding import Guard  # The launch need not wait for all its rules.
+        from engine.launch.guard_actions import Guard  # The launch need not wait for all its rules.
 
         Guard(run, settings, attempt).watch()
     except Exception as error:
@@ -56,10 +55,10 @@ def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
 @contextlib.contextmanager
 def _alone(run: RunDir) -> Iterator[IO[str]]:
     """The guard of an earlier attempt may not have noticed its end yet."""
-    home = Home(run)
+    guard = RunDirGuard(run)
     with os.fdopen(files.open_lock(run.path / LOCK), "w") as lock:
         while not _locked(lock):
-            if home.is_gone():
+            if guard.is_gone():
                 raise FileNotFoundError(run.path)
             time.sleep(_LOOK_S)
         yield lock

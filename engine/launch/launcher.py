@@ -19,9 +19,8 @@ from engine.base.errors import UsageError
 from engine.checkpoints.model_folder import model_files
 from engine.checkpoints.ownership import STAMP
 from engine.findings.guard_settings import GuardSettings
-from engine.host.python import own_module
+from engine.host.programs import own_module, scope_prefix
 from engine.host.surroundings import surroundings
-from engine.host.user_manager import scope_prefix
 from engine.launch.ray_target import through
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.recipe.executed import require_own_code

@@ -16,7 +16,7 @@ from engine.history import metrics
 from engine.history.train_log import Step
 from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
-from engine.launch.shrink import Size, shrunk
+from engine.launch.twin import Size, shrunk
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 

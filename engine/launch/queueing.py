@@ -11,7 +11,7 @@ from engine.base.errors import UsageError
 from engine.host import gpus
 from engine.host.system import open_gpus
 from engine.recipe.recipe import Recipe
-from engine.runs.active import ActiveRuns
+from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import observed_state
 from engine.supervise.queue import Ticket, end_phrase

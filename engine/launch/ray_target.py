@@ -8,14 +8,14 @@ from pathlib import Path
 
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.judge.providers import find_provider
 from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.recipe.exposure import require_none
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.rundir import RunDir
-from engine.supervise.ray_api import Cluster, Node, RefusedError, UnreachableError, parse_address
+from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 
 def through(address: str, trainer: Sequence[str]) -> list[str]:

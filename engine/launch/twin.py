@@ -7,27 +7,32 @@ in what was shrunk: the production configuration.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import missing_parts, parameter_count
 from engine.data.contract import read_facts, read_rows, write_rows
 from engine.findings.finding import Change, Finding
+from engine.host.environment import gpus
 from engine.host.surroundings import edited_complaint
-from engine.launch.child import recipe_of
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
-from engine.launch.shrink import Size, shrunk
-from engine.launch.telling_step import telling_step
-from engine.launch.twin_verdict import named_values
+from engine.launch.lineage import named_values
+from engine.launch.rerun import recipe_of, require_here
+from engine.launch.rescore import pick_step
 from engine.preflight.checklist import require_launchable
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
+from engine.recipe.compose import on_cpu
+from engine.recipe.places import is_hub_name, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
-from engine.recipe.unread import read_keys
+from engine.recipe.unread import is_never_read, read_keys
+from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir
-from engine.runs.trust import require
 
 STEPS, BATCH = 5, 4
 FOLDER = Path("checkpoints/twins")
@@ -135,18 +140,9 @@ def prepare(twin: Twin) -> LaunchPlan:
     return replace(twin.plan, total_steps=steps.total if steps else None)
 
 
-def require_here(run: RunDir) -> None:
-    """UsageError for a run of another folder, where its recipe's paths mean nothing, and for one
-    of which nothing may be executed."""
-    require(run, executes=True)
-    cwd = run.read_manifest().get("cwd")
-    if cwd and Path(str(cwd)) != Path.cwd():
-        raise UsageError(f"run '{run.id}' was launched in {cwd}; reproduce it there")
-
-
 def rows_of(run: RunDir, step: int | None = None) -> Rows | None:
     """The rows of the step that tells most; None where no rewards are recorded."""
-    if (found := telling_step(run, step)) is None:
+    if (found := pick_step(run, step)) is None:
         return None
     questions = dict.fromkeys(one.question_id for one in found.records)
     return Rows(found.step, found.why, tuple(name for name in questions if name))
@@ -179,3 +175,151 @@ def _kept(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:
                 yield key, value
 
     return dict(shown())
+
+
+HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+MOST_ON_GPU, MOST_ON_CPU = 1_000_000_000, 50_000_000
+"""Weights of a model that is small already."""
+FEW_ROLLOUTS, LOW_RANK = 4, 8
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_MODEL = "actor_rollout_ref.model"
+_OFF = ("0", "", "false", "no", "off")
+_ALONE = "one process"
+
+Wanted = Iterator[tuple[str, Any, str]]
+"""Key, value and the reason in one phrase."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How small. ``folder`` is for the small run's checkpoints, ``rows`` a file to train on."""
+
+    steps: int
+    batch: int
+    folder: str
+    name: str
+    rows: str | None = None
+
+
+def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, tuple[Change, ...]]:
+    """The small recipe and every value that differs, each with its reason.
+
+    UsageError when no small model is there or no valid small recipe exists.
+    """
+    has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
+    sizes = _SIZES[recipe.kind](recipe, size, env, has_gpu)
+    asked = {
+        key: Change("config", key, value, recipe.get(key), why)
+        for key, value, why in (*sizes, *_unguarded())
+        if recipe.get(key) != value and (has_gpu or not _implied(recipe, key))
+    }
+    whole = complete(recipe, list(asked.values()))
+    if isinstance(whole, Refusal):
+        raise UsageError(f"{recipe.path}: cannot be made small: {whole.reason}")
+    return with_overrides(recipe, as_overrides(whole)), whole
+
+
+def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
+    model = small_model(recipe, env, has_gpu)
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield recipe.kind.model_key, model, "small"
+    yield f"{_ROLLOUT}.name", "hf", "one engine less that can be broken"
+    yield "data.train_batch_size", size.batch, "few prompts"
+    yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
+    yield "trainer.total_training_steps", size.steps, "few steps"
+    yield "trainer.total_epochs", size.steps, "never ends the run before its steps"
+    yield from _adapters(recipe)
+    for key in ("trainer.n_gpus_per_node", "trainer.nnodes"):
+        yield key, 1, _ALONE
+    for key in (
+        f"{_ROLLOUT}.tensor_model_parallel_size",
+        f"{_ACTOR}.ulysses_sequence_parallel_size",
+    ):
+        yield key, 1, _ALONE
+    if model != model_name(recipe):
+        yield "data.filter_overlong_prompts", False, "another tokenizer: cut, do not drop"
+        yield "data.truncation", "left", "another tokenizer: cut, do not drop"
+        yield f"{_ROLLOUT}.max_model_len", None, "as long as the small model takes"
+    if size.rows is not None:
+        yield "data.train_files", size.rows, "only the rows in question"
+    yield from _own_folder(size)
+    if not has_gpu:
+        yield from _on_cpu(recipe)
+
+
+def _adapters(recipe: Recipe) -> Wanted:
+    for key in (f"{_MODEL}.lora_rank", f"{_MODEL}.lora.rank", "lora.r"):
+        if lora_rank(recipe) and recipe.get(key):
+            yield key, min(LOW_RANK, int(recipe.get(key))), "small"
+
+
+def _own_folder(size: Size) -> Wanted:
+    yield "trainer.default_local_dir", size.folder, "its own folder"
+    yield "trainer.experiment_name", size.name, "its own name"
+    yield "trainer.logger", ["console"], "keeps the tracker clean"
+    yield "trainer.resume_mode", "disable", "from the beginning"
+    yield "trainer.val_before_train", False, "training only"
+    yield "trainer.test_freq", -1, "training only"
+    yield "trainer.save_freq", size.steps, "saves once, at the end"
+    yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
+
+
+def _unguarded() -> Wanted:
+    """A small run is made to show its trouble: nothing stops it early, nobody is called."""
+    for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None)):
+        yield f"guard.{key}", value, "runs to its end, and notifies nobody"
+
+
+def _implied(recipe: Recipe, key: str) -> bool:
+    """Whether the CPU brings the value along because the recipe leaves it open."""
+    return key in on_cpu(recipe) and not recipe.is_chosen(key)
+
+
+def _on_cpu(recipe: Recipe) -> Wanted:
+    """What the CPU implies for values that the recipe sets itself."""
+    per_process = ("trainer.n_gpus_per_node", "ray_kwargs.")
+    for key, value in on_cpu(recipe).items():
+        if not key.startswith(per_process) and not is_never_read(key):
+            yield key, value, "the CPU platform"
+    yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
+
+
+def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Wanted:
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield recipe.kind.model_key, small_model(recipe, env, has_gpu), "small"
+    yield "training.max_steps", size.steps, "few steps"
+    yield "training.per_device_train_batch_size", size.batch, "few conversations"
+    yield "training.gradient_accumulation_steps", 1, "few conversations"
+    yield "training.n_gpus", 1, _ALONE
+    yield from _adapters(recipe)
+    yield "training.output_dir", size.folder, "its own folder"
+    yield "training.save_steps", -1, "saves once, at the end"
+    yield "training.resume_from", None, "from the beginning"
+    yield "logging.run_name", size.name, "its own name"
+    yield "logging.report_to", ["console", "file"], "keeps the tracker clean"
+    if not has_gpu:
+        yield "training.bf16", False, "the CPU platform"
+
+
+def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
+    """The recipe's own model where it is small, else 0.5B from the hub, else the tiny world's."""
+    name = model_name(recipe)
+    folder = local_folder(name, env)
+    whole = folder is not None and not missing_parts(folder)
+    count = parameter_count(folder) if folder is not None and whole else None
+    if count is not None and count <= (MOST_ON_GPU if has_gpu else MOST_ON_CPU):
+        return name
+    offline = env.get("HF_HUB_OFFLINE", "0").lower() not in _OFF
+    if has_gpu and (local_folder(HUB_MODEL, env) or (is_hub_name(name) and not offline)):
+        return HUB_MODEL
+    tiny = TINY_WORLD / "model"
+    if not tiny.is_dir() or missing_parts(tiny):
+        raise UsageError(f"{tiny}: there is no small model here; make it: {MAKE_TINY_WORLD}")
+    return str(Path(tiny))
+
+
+_SIZES: ByKind[Callable[[Recipe, Size, Mapping[str, str], bool], Wanted]] = ByKind(
+    "reproduce", grpo=_grpo, sft=_sft
+)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.base.errors import UsageError
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.own_reward.child import STACK_SIGNAL
 from engine.own_reward.files import kept_copies
 from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward

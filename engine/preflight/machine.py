@@ -10,7 +10,7 @@ import psutil
 
 from engine.host.gpus import ALL
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.runs.active import ActiveRuns
+from engine.runs.registry import ActiveRuns
 from engine.runs.state import RunState, this_host
 
 _MACHINE = "machine"

@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from engine.base.fingerprints import content_hash
+from engine.base.files import content_hash
 from engine.own_reward.code_fingerprints import OF_CODE, OF_DATA, OF_INPUTS
 from engine.own_reward.files import code_files, input_files
 from engine.recipe.compose import effective, verl_config

@@ -18,10 +18,9 @@ from engine.reports.differences import (
     config_differences,
     environment_differences,
 )
-from engine.reports.kinds import different_kinds, shared_metrics
 from engine.reports.measures import Found, Measure, findings, measures
-from engine.reports.reward_scale import reward_differences
 from engine.reports.run_record import RunRecord, common_step, trained_values
+from engine.reports.same_rewards import different_kinds, reward_differences, shared_metrics
 from engine.runs.rundir import RunDir
 
 FEWEST, MOST = 2, 8

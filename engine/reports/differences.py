@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from engine.base import jsonl
 from engine.host.surroundings import PARTS, flat
-from engine.reports.derived import derived_keys
+from engine.recipe.keys import flatten, verl_defaults
 
 Manifest = Mapping[str, Any]
 
@@ -215,3 +216,28 @@ def _tidy(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [_tidy(item) for item in value]
     return value
+
+
+Config = Mapping[str, Mapping[str, Any]]
+"""Value and origin by dotted key, as in a manifest."""
+
+
+def derived_keys(config: Config) -> frozenset[str]:
+    """The keys whose values nobody set and that follow from other values.
+
+    Earlier versions recorded the origin of a default that refers to another key as ``default``.
+    """
+    return frozenset(_derived(config))
+
+
+def _derived(config: Config) -> Iterator[str]:
+    for key, entry in config.items():
+        origin = entry.get("origin")
+        if origin == "implied" or (origin == "default" and key in _references()):
+            yield key
+
+
+@cache
+def _references() -> frozenset[str]:
+    """The keys whose default in verl is a reference to another key."""
+    return frozenset(key for key, value in flatten(verl_defaults()) if "${" in str(value))

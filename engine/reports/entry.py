@@ -1,11 +1,154 @@
-"""One entry of the experiment log, and how it looks in Markdown."""
+"""An experiment-log entry filled in from a run's files. A number the files lack is left out."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from engine.base import jsonl
 from engine.base.masking import mask_text
+from engine.base.times import seconds
+from engine.checkpoints.find import check_checkpoint
+from engine.doctor.health import Health, health_of
+from engine.history import metrics
+from engine.history.train_log import Step, history, read_steps
+from engine.runs.manifest import changed_values
+from engine.runs.notes import Notes, read_notes
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, describe, observed_state, with_first_start
+
+WINDOW = 10
+"""Steps at each end of a run that a mean is taken over."""
+
+
+def draft_entry(run: RunDir) -> LogEntry:
+    """The entry of ``run`` without what only a person knows: question, decision, and of the
+    observations what is not in the run's notes."""
+    return drafted(run, health_of(run))
+
+
+def drafted(run: RunDir, health: Health | None) -> LogEntry:
+    """The entry of a run whose health is known."""
+    manifest = run.read_manifest()
+    state = with_first_start(observed_state(run), manifest)
+    return LogEntry(
+        title=_title(run, manifest),
+        run=run.id,
+        date=_date(state.first_start or manifest.get("created")),
+        config=_config(manifest),
+        duration=_duration(state),
+        result=_listed(_result(state, history(read_steps(run.train_log)), health)),
+        observations=_observations(read_notes(run)),
+        directory=str(run.path),
+        checkpoint=jsonl.line(check_checkpoint(run).message) or "",
+    )
+
+
+def _title(run: RunDir, manifest: Mapping[str, Any]) -> str:
+    return manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})"
+
+
+def _date(moment: float | None) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(moment)) if moment else ""
+
+
+def _config(manifest: Mapping[str, Any]) -> str:
+    """The run that it was made from, the file, and what was set over it."""
+    parent = manifest.get("parent") or {}
+    kin = f"{parent.get('relation')} of {parent.get('run')}" if parent else ""
+    changes = [
+        f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
+        for change in changed_values(manifest)
+    ]
+    return _listed([jsonl.line(kin) or "", jsonl.line(manifest.get("config_path")) or "", *changes])
+
+
+def _observations(notes: Notes) -> str:
+    tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
+    return "\n".join(filter(None, (notes.text, tags)))
+
+
+def _duration(state: RunState) -> str:
+    """Of all attempts; nothing while the run goes on."""
+    took = state.elapsed(time.time()) if state.ended is not None else None
+    if took is None:
+        return ""
+    minutes, rest = divmod(round(took), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> list[str]:
+    sick = health.finding if health else None
+    # verl logs validation before training as step 0, which trained nothing.
+    trained = [step for step in steps if step.step > 0]
+    return [
+        ", ".join(filter(None, (describe(state), jsonl.line(health.phrase) if health else ""))),
+        f"doctor: {jsonl.line(sick.title)} [{sick.id}]" if sick else "",
+        _progress(state, trained),
+        _ends("reward", trained, metrics.REWARD_MEAN),
+        _ends("loss", trained, metrics.TRAIN_LOSS),
+        _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
+        _before_and_after("validation loss", steps, "val/loss"),
+        _recent("reward std (population) inside a group", trained, metrics.REWARD_STD),
+        _recent("judge latency", trained, metrics.JUDGE_LATENCY, seconds),
+    ]
+
+
+def _progress(state: RunState, trained: Sequence[Step]) -> str:
+    step = trained[-1].step if trained else state.step
+    if step is None:
+        return ""
+    return f"step {step} of {state.total_steps}" if state.total_steps else f"step {step}"
+
+
+def _ends(label: str, steps: Sequence[Step], name: str) -> str:
+    """Means over the first and the last steps, of which none is in both."""
+    values = [value for _, value in _points(steps, name)]
+    if len(values) < 2:
+        return f"{label}: {values[0]:.4g} (one step)" if values else ""
+    width = min(WINDOW, len(values) // 2)
+    first, last = _mean(values[:width]), _mean(values[-width:])
+    return f"{label}: {first:.4g} (first {width} steps), {last:.4g} (last {width} steps)"
+
+
+def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
+    points = _points(steps, name)
+    ends = points if len(points) < 2 else [points[0], points[-1]]
+    shown = ", ".join(f"{value:.4g} (step {step})" for step, value in ends)
+    return f"{label}: {shown}" if shown else ""
+
+
+def _recent(
+    label: str, steps: Sequence[Step], name: str, told: Callable[[float], str] = "{:.4g}".format
+) -> str:
+    values = [value for _, value in _points(steps, name)][-WINDOW:]
+    return f"{label}: {told(_mean(values))} (last {len(values)} steps)" if values else ""
+
+
+def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:
+    """``(step, value)`` where the metric has a value."""
+    found = ((step.step, _number(step.metrics.get(name))) for step in steps)
+    return [(step, value) for step, value in found if value is not None]
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """One line as it is, several as a Markdown list."""
+    present = [line for line in lines if line]
+    return present[0] if len(present) == 1 else "\n".join(f"- {line}" for line in present)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
 
 NO_ID = "EXP-?"
 """Stands for the id of an entry that is not in the log yet."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from engine.base import files, locks
 from engine.base.errors import UsageError
-from engine.reports.draft import draft_entry
-from engine.reports.entry import LogEntry, render
+from engine.reports.entry import LogEntry, draft_entry, render
 
 __all__ = ["LogEntry", "append_entry", "draft_entry", "next_id", "render"]
 

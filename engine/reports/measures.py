@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.history import metrics
-from engine.reports.draft import WINDOW
+from engine.reports.entry import WINDOW
 from engine.reports.run_record import RunRecord
 
 Better = Literal["high", "low"]

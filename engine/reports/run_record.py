@@ -16,7 +16,7 @@ from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
 from engine.own_reward.code_fingerprints import code_values, data_values
-from engine.reports.derived import derived_keys
+from engine.reports.differences import derived_keys
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 

@@ -28,8 +28,8 @@ from engine.runs.staging import remove_abandoned
 from engine.runs.state import describe, recorded_state, settled_state, this_host
 from engine.runs.trust import is_neighbor, require
 from engine.supervise import private_ray
-from engine.supervise.custody import custody
-from engine.supervise.ray_job import left_on_cluster
+from engine.supervise.ray_jobs import left_on_cluster
+from engine.supervise.settle_lost import hold_run
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0
@@ -136,7 +136,7 @@ def require_settled(run: RunDir) -> None:
 def _settled(run: RunDir) -> Iterator[None]:
     """Hold a settled run, so that nobody resumes it meanwhile."""
     require_settled(run)
-    with custody(run):
+    with hold_run(run):
         require_settled(run)
         yield
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from engine.base import jsonl
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.runs.rundir import RunDir
 
 PATIENCE_S = 120.0

@@ -21,7 +21,7 @@ from engine.base import jsonl
 from engine.host import gpus
 from engine.host.gpus import Device
 from engine.host.system import open_gpus
-from engine.runs.active import ActiveRuns
+from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, settled_state, this_host
 from engine.supervise.queue_log import QueueLog, join

@@ -22,8 +22,16 @@ from types import FrameType
 
 from engine.base import files
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
-from engine.supervise.ray_api import Cluster, Job, RefusedError, UnreachableError
-from engine.supervise.ray_job import CARRIED, RayJob, job_log, write_job
+from engine.supervise.ray_jobs import (
+    CARRIED,
+    Cluster,
+    Job,
+    RayJob,
+    RefusedError,
+    UnreachableError,
+    job_log,
+    write_job,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 1.0

@@ -15,7 +15,7 @@ from engine.runs.processes import Identity, end, marked
 from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
 from engine.runs.state import observed_state, settled_state
 from engine.runs.trust import objection
-from engine.supervise.aftermath import settle_if_lost
+from engine.supervise.settle_lost import settle_if_lost
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def leftovers(root: Path) -> list[Leftover]:
 def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
     """End exactly these processes; returns the pids that were still there to be ended.
 
-    The books of runs that were lost are closed. A run that nothing may be done with is left alone.
+    Lost runs are finalized. A run that nothing may be done with is left alone.
     """
     trusted = [left for left in found if objection(RunDir(left.directory)) is None]
     ended = end([left.process for left in trusted], patience_s)

@@ -1,21 +1,50 @@
-"""Stopping a run from outside: ask its supervisor, wait until nothing of the run is left."""
+"""Stop a run: ask, then signal harder and harder, then finalize what its supervisor left."""
 
 from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.runs.events import ask_stop
 from engine.runs.marks import supervises
 from engine.runs.processes import end_members, members, send
-from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, settled_state, this_host
 from engine.runs.trust import require
-from engine.supervise import private_ray, ray_job
-from engine.supervise.aftermath import settle_if_lost
+from engine.supervise import private_ray, ray_jobs
 from engine.supervise.settings import Supervision
+from engine.supervise.settle_lost import settle_if_lost
+
+
+class Escalation:
+    """SIGINT, SIGTERM, SIGKILL, each after the patience of the one before has run out."""
+
+    def __init__(
+        self,
+        send: Callable[[signal.Signals], None],
+        supervision: Supervision,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._send = send
+        self._now = now
+        self._left = [
+            (signal.SIGINT, supervision.interrupt_patience_s),
+            (signal.SIGTERM, supervision.terminate_patience_s),
+            (signal.SIGKILL, 0.0),
+        ]
+        self._due = 0.0
+
+    def tick(self) -> None:
+        """Send the next signal when it is due."""
+        if self._left and self._now() >= self._due:
+            number, patience = self._left.pop(0)
+            self._send(number)
+            # From here: who was slow to send it has not used up any of the patience.
+            self._due = self._now() + patience
+
 
 _MARGIN_S = 40.0
 _PATIENCE_S = 10.0
@@ -84,10 +113,10 @@ def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
 
 def _end_elsewhere(run: RunDir) -> str | None:
     """Stop the job that a lost run left on a Ray cluster; what is still there, or None."""
-    if ray_job.left_on_cluster(run) is None:
+    if ray_jobs.left_on_cluster(run) is None:
         return None
-    ray_job.stop_left(run)
-    return ray_job.left_on_cluster(run)
+    ray_jobs.stop_left(run)
+    return ray_jobs.left_on_cluster(run)
 
 
 def _await_end(run: RunDir) -> bool:

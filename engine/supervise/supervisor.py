@@ -1,4 +1,4 @@
-"""One small process per run: starts the trainer, keeps the books, takes requests, leaves nothing.
+"""One small process per run: starts the trainer, records the run, takes requests, cleans up.
 
 ``python -m engine.supervise.supervisor RUN_DIR``. It lives in a session of its own, so neither the
 screen nor the SSH connection takes it along, and it is the subreaper of everything below it.
@@ -25,13 +25,13 @@ from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.checkpoints.step_folders import tracked_step
 from engine.history.phases import waiting_for
 from engine.history.train_log import StepJoiner, last_validation, read_steps
-from engine.host.detached import detach
 from engine.host.gpus import ALL
+from engine.host.programs import detach
 from engine.host.system import SystemSampler
-from engine.runs import processes, requests
+from engine.runs import processes
 from engine.runs.drift import CodeWatch
-from engine.runs.home import Home
-from engine.runs.rundir import RunDir
+from engine.runs.events import pending_stop
+from engine.runs.rundir import RunDir, RunDirGuard
 from engine.runs.state import (
     UNREADABLE,
     RunState,
@@ -40,15 +40,15 @@ from engine.runs.state import (
     this_host,
     write_state,
 )
-from engine.supervise import private_ray, stacks
-from engine.supervise.books import Books
-from engine.supervise.escalation import Escalation
-from engine.supervise.hang import Hang, find_hang, find_stopped, look_at
+from engine.supervise import private_ray
+from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, look_at, write_stacks
 from engine.supervise.predecessor import Command, doctor_command, examine
 from engine.supervise.queue import Never, Place, Start, Ticket, Wait
 from engine.supervise.queue_log import end_record
+from engine.supervise.run_writer import RunWriter
 from engine.supervise.settings import Supervision
 from engine.supervise.stall import StallWatch
+from engine.supervise.stopping import Escalation
 from engine.supervise.trainer import Trainer
 from engine.supervise.verdict import Evidence, Exit, judge
 
@@ -78,8 +78,8 @@ class Supervisor:
         self.cwd = Path(manifest["cwd"])
         self.supervision = Supervision.from_manifest(manifest)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
-        self.books = Books(run, self.attempt)
-        self._home = Home(run)
+        self.writer = RunWriter(run, self.attempt)
+        self._guard = RunDirGuard(run)
         self._ask_doctor = ask_doctor
         # A resumed run was started by hand, now.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
@@ -110,7 +110,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._on_sigterm)
         start = Start() if self._ticket is None else self._await_turn(self._ticket)
         if start is None or not self.examine_predecessor() or not self._claim_checkpoints():
-            self.books.flush_until(LAST_WORDS_S)
+            self.writer.flush_until(LAST_WORDS_S)
             return 0
         self._begin(start)
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
@@ -125,32 +125,32 @@ class Supervisor:
             self._look_for_stall()
             look_at_code()
             beat()
-            if self._home.is_gone():
+            if self._guard.is_gone():
                 return self._abandon()
-            self.books.flush()
+            self.writer.flush()
         self._look_at_code()
         self._clear_away()
         self._follow()
         self._conclude(self.trainer.exit)
-        self.books.flush_until(LAST_WORDS_S)
+        self.writer.flush_until(LAST_WORDS_S)
         return self.trainer.exit.code or 0
 
     def _before_start(self) -> Iterator[None]:
         """Tick with heartbeats until the waiting run is stopped or its directory is gone."""
         beat = Every(HEARTBEAT_S, self._set)
-        while not self._told_to_end and requests.pending_stop(self.run) is None:
+        while not self._told_to_end and pending_stop(self.run) is None:
             yield
             beat()
-            if self._home.is_gone():
+            if self._guard.is_gone():
                 return
-            self.books.flush()
+            self.writer.flush()
             time.sleep(TICK_S)
         self._never_start("finished", f"stopped by {self._stopper()} before it started")
 
     def _await_turn(self, ticket: Ticket) -> Start | None:
         """Wait in the queue for as long as it takes; None when the run is not to start."""
         place, due = Place(self.run, ticket), 0.0
-        self.books.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
+        self.writer.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
         for _ in self._before_start():
             now = time.monotonic()
             if now < due:
@@ -182,7 +182,7 @@ class Supervisor:
             for _ in self._before_start():
                 if asked.is_over:
                     if (message := asked.complaint()) is not None:
-                        self.books.event("warning", message=message)
+                        self.writer.event("warning", message=message)
                     return True
         return False
 
@@ -191,7 +191,7 @@ class Supervisor:
             self._set(waiting_for=wait.waiting_for, reason=wait.held)
 
     def _never_start(self, state: StateName, reason: str) -> None:
-        self.books.event("end", state=state, reason=reason, exit_code=None)
+        self.writer.event("end", state=state, reason=reason, exit_code=None)
         self._set(state=state, reason=reason, waiting_for=None, ended=time.time())
 
     def _claim_checkpoints(self) -> bool:
@@ -202,7 +202,7 @@ class Supervisor:
             self._never_start("failed", str(error))
             return False
         if moved is not None:
-            self.books.event("warning", message=moved)
+            self.writer.event("warning", message=moved)
         return True
 
     def _loading(self) -> dict[str, str]:
@@ -211,7 +211,7 @@ class Supervisor:
         if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
             return {}
         message = f"{checkpoint}: not known to be saved by a run of yours; loaded as weights only"
-        self.books.event("warning", message=message)
+        self.writer.event("warning", message=message)
         return {WEIGHTS_ONLY: "1"}
 
     def _begin(self, start: Start) -> None:
@@ -223,13 +223,13 @@ class Supervisor:
         self._set(
             state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
         )
-        self.books.event("start", attempt=self.attempt.number, argv=self._argv, gpus=gpus)
-        self.books.flush()
+        self.writer.event("start", attempt=self.attempt.number, argv=self._argv, gpus=gpus)
+        self.writer.flush()
         self._began = time.monotonic()
         self._stall = StallWatch(self.supervision)
         self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
         self._set(trainer=self.trainer.identity)
-        self.books.flush()
+        self.writer.flush()
 
     def _follow(self) -> None:
         """Carry new steps over to the run's one history and note how far the start has come."""
@@ -238,7 +238,7 @@ class Supervisor:
         if self._joiner.scored > scored:
             self._stall.rollout()
         for step in steps:
-            self.books.step(replace(step, redone=step.step <= self._last_before))
+            self.writer.step(replace(step, redone=step.step <= self._last_before))
             if step.step >= 1:
                 self._stall.step()
                 self._note_step(step.step)
@@ -255,7 +255,7 @@ class Supervisor:
 
     def _obey(self) -> None:
         if self._stopping is None and self._should_stop():
-            self.books.event("stop", step=self.state.step, asked_by=self._stopper())
+            self.writer.event("stop", step=self.state.step, asked_by=self._stopper())
             self._set(state="stopping", reason=None, waiting_for=None)
             self._stopping = Escalation(self._signal, self.supervision)
         if self._stopping is not None:
@@ -264,13 +264,13 @@ class Supervisor:
     def _should_stop(self) -> bool:
         if self._told_to_end:
             return True
-        request = requests.pending_stop(self.run)
+        request = pending_stop(self.run)
         return request is not None and (not request.after_checkpoint or self._new_checkpoint())
 
     def _stopper(self) -> str:
         if self._told_to_end:
             return "SIGTERM to its supervisor"
-        request = requests.pending_stop(self.run)
+        request = pending_stop(self.run)
         return "user" if request is None else request.by
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
@@ -290,7 +290,7 @@ class Supervisor:
         return now != self._checkpoint_when_asked
 
     def _signal(self, number: signal.Signals) -> None:
-        self.books.event("signal", signal=number.name, pids=self.trainer.signal(number))
+        self.writer.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
     def _look_for_stall(self) -> None:
         if self.state.state == "stalled" and self._held and not self._stall.is_stopped:
@@ -305,23 +305,23 @@ class Supervisor:
         seen = {**hang.to_json(), "stacks": name} if hang else {}
         self._held = hang is not None and hang.kind == "stopped"
         self._before_stall = self.state.state
-        self.books.event("stall", step=self.state.step, reason=reason, **seen)
+        self.writer.event("stall", step=self.state.step, reason=reason, **seen)
         self._set(state="stalled", reason=reason)
 
     def _note_continued(self) -> None:
         """A process that held the run up is no longer stopped: the run is where it was before."""
         self._stall.continued()
-        self.books.event("continued", step=self.state.step)
+        self.writer.event("continued", step=self.state.step)
         self._set(state=self._before_stall, reason=None)
 
     def _find_hang(self, target: Path) -> Hang | None:
         driver = self.trainer.identity.pid if self.trainer.identity else None
         members = look_at(self.trainer.members(), driver)
-        dumps = stacks.Dumps() if self.supervision.stack_dumps else None
+        dumps = Dumps() if self.supervision.stack_dumps else None
         stack_of = dumps.of if dumps else lambda pid: None
         hang = find_hang(members, stack_of)
         if dumps is not None:
-            stacks.write(
+            write_stacks(
                 target, ((f"{one.label}, state {one.state}", dumps.of(one.pid)) for one in members)
             )
         return hang
@@ -334,7 +334,7 @@ class Supervisor:
             self.trainer.reap()
         if left:
             pids = [process.pid for process in left]
-            self.books.event("warning", message="ended leftovers", pids=pids)
+            self.writer.event("warning", message="ended leftovers", pids=pids)
             processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
             self.trainer.reap()
         if not self.trainer.members():
@@ -353,9 +353,9 @@ class Supervisor:
             validation=self._careful(lambda: last_validation(self.run.train_log)),
         )
         state, reason = judge(evidence)
-        if state == "failed" and self.books.trouble:
-            reason = f"{reason}; cannot write {self.books.trouble}"
-        self.books.event("end", state=state, reason=reason, exit_code=exit_.code)
+        if state == "failed" and self.writer.trouble:
+            reason = f"{reason}; cannot write {self.writer.trouble}"
+        self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
             self._tell_queue(state)
         self._set(
@@ -370,11 +370,11 @@ class Supervisor:
     def _tell_queue(self, state: StateName) -> None:
         ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
         stepped = self.state.step is not None
-        self.books.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
+        self.writer.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
 
     def _look_at_code(self) -> None:
         for path in self._code.changes():
-            self.books.event("warning", message=self._code.describe(path), path=str(path))
+            self.writer.event("warning", message=self._code.describe(path), path=str(path))
 
     def _sample(self) -> None:
         members = self.trainer.members()
@@ -382,7 +382,7 @@ class Supervisor:
         pids = [process.pid for process in members]
         record = self._careful(lambda: self._sampler.sample(pids))
         if record is not None:
-            self.books.sample(record)
+            self.writer.sample(record)
 
     def _careful(self, look: Callable[[], T]) -> T | None:
         """What an instrument shows, or None: one that breaks must not end the run."""
@@ -392,7 +392,7 @@ class Supervisor:
             trouble = f"{type(error).__name__}: {error}"
             if trouble not in self._troubles:
                 self._troubles.add(trouble)
-                self.books.event("warning", message=trouble)
+                self.writer.event("warning", message=trouble)
             return None
 
     def _abandon(self) -> int:
@@ -404,7 +404,7 @@ class Supervisor:
     def _set(self, **changes: object) -> None:
         now, beat = time.time(), time.monotonic()
         self.state = self.state.evolve(**changes, heartbeat=now, beat=beat)
-        self.books.state(self.state)
+        self.writer.state(self.state)
 
 
 class Every:

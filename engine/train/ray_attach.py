@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.recipe.env_file import load_env_file
 from engine.runs.rundir import ON_CLUSTER_VARIABLE
-from engine.supervise.ray_job import CARRIED, read_job
+from engine.supervise.ray_jobs import CARRIED, read_job
 from engine.train import environment, patches, ray_session
 from engine.train.queue_key import FILE_VARIABLE
 from engine.train.ray_driver import blindness

@@ -75,17 +75,17 @@ def _index_of(baseline: RunDir, chosen: Sequence[RunDir]) -> int:
 
 
 def _scale(found: Comparison) -> Iterable[str]:
-    from engine.reports.reward_scale import told
+    from engine.reports.same_rewards import format_reward_differences
 
     if found.reward_keys:
-        yield f"WARNING: {told(found.reward_keys)}\n"
+        yield f"WARNING: {format_reward_differences(found.reward_keys)}\n"
 
 
 def _kinds(found: Comparison) -> Iterable[str]:
-    from engine.reports.kinds import told
+    from engine.reports.same_rewards import format_kinds
 
     if found.kinds:
-        yield f"note: {told(found.kinds, found.shared)}\n"
+        yield f"note: {format_kinds(found.kinds, found.shared)}\n"
 
 
 def _summary(found: Comparison) -> Iterable[str]:

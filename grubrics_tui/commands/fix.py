@@ -38,12 +38,12 @@ def fix(
     Dependent values are adjusted too. A run that is still active is stopped once the new one is
     queued. With --wait, exits with 1 if the new run does not finish.
     """
-    from engine.launch.child import checked_child, launch_checked
+    from engine.launch.rerun import check_rerun, launch_checked
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
     chosen = _chosen(original, number)
-    planned = checked_child(original, chosen.changes)
+    planned = check_rerun(original, chosen.changes)
     value: dict[str, Any] = {
         "parent": original.id,
         "remedy": chosen.title,

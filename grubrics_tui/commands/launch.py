@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
     from engine.preflight.check import Check
     from engine.recipe.recipe import Recipe
-    from engine.supervise.ray_api import Cluster
+    from engine.supervise.ray_jobs import Cluster
 
 
 def launch(

@@ -28,9 +28,9 @@ from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
     from engine.judge.settings import JudgeSettings
-    from engine.launch.recorded import Again, Recorded, Replay
+    from engine.launch.lineage import Verdict
+    from engine.launch.rescore import Again, Recorded, Replay
     from engine.launch.twin import Twin
-    from engine.launch.twin_verdict import Verdict
 
 
 def reproduce(
@@ -61,8 +61,8 @@ def reproduce(
     Exits with 0 if the small run passes, 1 if it fails, 3 if it was stopped or lost (no verdict).
     """
     from engine.doctor.diagnose import diagnose_run
+    from engine.launch.lineage import must_fail
     from engine.launch.twin import launch_planned, twin_of
-    from engine.launch.twin_verdict import must_fail
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
@@ -92,7 +92,7 @@ def reproduce(
 
 def _verdict(original: RunDir, small: RunDir) -> Verdict:
     from engine.doctor.diagnose import diagnose_run
-    from engine.launch.twin_verdict import verdict
+    from engine.launch.lineage import verdict
 
     return verdict(
         observed_state(original),
@@ -137,7 +137,7 @@ _MOST_LINES = 12
 
 def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
     """Rescore a step's rollouts. Exits with 1 if rewards fail or differ."""
-    from engine.launch.recorded import recorded, replay
+    from engine.launch.rescore import recorded, replay
 
     plan = recorded(run, step)
     if not as_json:

@@ -22,13 +22,13 @@ def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False)
     --json prints all stored values.
     """
     from engine.doctor.health import health_of
-    from engine.supervise.details import details
+    from engine.supervise.run_summary import read_summary
 
     chosen = find_run(runs_root(runs), run)
     health = health_of(chosen)
     shown = health_json(health)
     sick = shown["health"] and shown["health"]["finding"]
-    found = {**details(chosen), **shown, "sick": sick}
+    found = {**read_summary(chosen), **shown, "sick": sick}
     if as_json:
         print_json(found)
         return

@@ -10,7 +10,7 @@ from engine.runs.state import describe, observed_state
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.launch.child import Child
+    from engine.launch.rerun import Rerun
 
 
 def format_change(change: Change) -> str:
@@ -22,7 +22,7 @@ def format_change(change: Change) -> str:
     return clean_text(f"{change.key}: {before}{change.after}{why}")
 
 
-def child_lines(child: Child) -> Iterator[str]:
+def child_lines(child: Rerun) -> Iterator[str]:
     """Yield the run that a fix would launch, earlier runs with it, its checkpoint directory and the
     warnings of the preflight checks."""
     for earlier in child.before:

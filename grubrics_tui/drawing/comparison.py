@@ -10,9 +10,8 @@ from rich.cells import cell_len, set_cell_size
 from engine.findings.finding import Severity
 from engine.reports.compare import Comparison, NoEffect
 from engine.reports.differences import SHELL, Cell, Difference, short_text
-from engine.reports.kinds import told as kinds_told
 from engine.reports.measures import Measure, Value
-from engine.reports.reward_scale import told as scale_told
+from engine.reports.same_rewards import format_kinds, format_reward_differences
 from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
@@ -78,9 +77,10 @@ def table_lines(
     baseline; ``star`` marks the best. ``shell`` unfolds what cannot change training."""
     found = [_no_effect(one) for one in comparison.no_effect]
     if comparison.reward_keys:
-        found.append(TableLine(f"! {scale_told(comparison.reward_keys)}", ink="warning"))
+        text = format_reward_differences(comparison.reward_keys)
+        found.append(TableLine(f"! {text}", ink="warning"))
     if comparison.kinds:
-        found.append(TableLine(kinds_told(comparison.kinds, comparison.shared), ink="accent"))
+        found.append(TableLine(format_kinds(comparison.kinds, comparison.shared), ink="accent"))
     found.append(TableLine("how they did"))
     for row in comparison.summary:
         cells = _deltas(row, comparison) if deltas else _values(row, comparison, star)

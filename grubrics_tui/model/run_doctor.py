@@ -26,11 +26,11 @@ there is, is followed by the second as soon as by any other."""
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Root causes first. ``kin`` is what they say of the run that this one was made from;
+    """Root causes first. ``lineage`` is what they say of the run that this one was made from;
     ``trouble`` why nothing could be looked at."""
 
     findings: Sequence[Finding] = ()
-    kin: str = ""
+    lineage: str = ""
     trouble: str = ""
 
 
@@ -122,13 +122,13 @@ def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
 def _looker(run: Watched, stopped: Callable[[], bool]) -> Callable[[], Diagnosis]:
     if isinstance(run, RunDir):
         from engine.doctor.live import RunFollower
-        from engine.launch.kin import Kin
+        from engine.launch.lineage import Lineage
 
-        doctor, kin = RunFollower(run), Kin(run)
+        doctor, lineage = RunFollower(run), Lineage(run)
 
         def look() -> Diagnosis:
             state, found = doctor.look(stopped)
-            return Diagnosis(found, kin.told(state, found, stopped))
+            return Diagnosis(found, lineage.told(state, found, stopped))
 
         return look
     from engine.doctor.log_doctor import LogDoctor, source_of_foreign

@@ -84,7 +84,7 @@ class EndScreen(ScrolledScreen):
     def _judge(self) -> None:
         from engine.checkpoints.find import check_checkpoint
         from engine.doctor.health import health_of
-        from engine.reports.draft import drafted
+        from engine.reports.entry import drafted
 
         worker, update = get_current_worker(), RunWatch(self.run).poll()
         health = health_of(self.run, update.state, lambda: worker.is_cancelled)

@@ -102,7 +102,7 @@ class LogEntryScreen(CockpitScreen):
     @work(thread=True, exit_on_error=False)
     def _make_draft(self) -> None:
         from engine.doctor.health import health_of
-        from engine.reports.draft import drafted
+        from engine.reports.entry import drafted
         from engine.reports.experiment_log import next_id
 
         worker = get_current_worker()

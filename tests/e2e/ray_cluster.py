@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.supervise.ray_api import Cluster, RefusedError, UnreachableError
+from engine.supervise.ray_jobs import Cluster, RefusedError, UnreachableError
 
 RAY = str(Path(sys.executable).with_name("ray"))
 START_S = 120.0

@@ -16,8 +16,7 @@ from engine.history.train_log import read_steps
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from engine.supervise.ray_api import Cluster
-from engine.supervise.ray_job import job_log, read_job
+from engine.supervise.ray_jobs import Cluster, job_log, read_job
 from tests.e2e.project import Project
 from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
 

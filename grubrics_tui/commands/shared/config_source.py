@@ -18,7 +18,7 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
     A config of that name takes precedence, because run IDs often begin with the config's name. A
     run keeps the values in effect at its launch, so today's environment does not change them.
     """
-    from engine.launch.child import recipe_of
+    from engine.launch.rerun import recipe_of
     from engine.recipe.config_files import config_names, find_config
     from engine.recipe.recipe import load_recipe
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.screen import Screen
 
 from engine.runs.columns import format_step
-from engine.runs.requests import ask_stop
+from engine.runs.events import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question

@@ -30,7 +30,7 @@ def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[int]:
 
 
 def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) -> Question[int]:
-    from engine.launch.child import checked_child
+    from engine.launch.rerun import check_rerun
 
     lines = [f"Launches a new run with these overrides; {run.id} is not changed."]
     if not observed_state(run).has_ended:
@@ -42,7 +42,7 @@ def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) ->
     for number, remedy in remedies.items():
         lines += ["", f"{number}  {clean_text(remedy.title)}"]
         try:
-            child = checked_child(run, remedy.changes)
+            child = check_rerun(run, remedy.changes)
         except (UsageError, OSError) as error:
             lines.append(f"   not applicable: {clean_text(str(error))}")
             continue
@@ -63,8 +63,8 @@ def reproduce_dialog(run: RunDir, findings: Sequence[Finding] = ()) -> Confirm[b
 
 
 def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) -> Question[bool]:
+    from engine.launch.lineage import must_fail
     from engine.launch.twin import twin_of
-    from engine.launch.twin_verdict import must_fail
 
     try:
         twin = twin_of(run)

@@ -87,8 +87,8 @@ class FindingsScreen(CockpitScreen):
     def _show(self, message: Found) -> None:
         told = message.diagnosis
         self._fill(told.findings)
-        self.query_one("#kin", Static).update(clean_text(told.kin))
-        self.query_one("#kin").display = bool(told.kin)
+        self.query_one("#kin", Static).update(clean_text(told.lineage))
+        self.query_one("#kin").display = bool(told.lineage)
         if told.trouble:
             self._say(f"Nothing could be looked at: {clean_text(told.trouble)}")
         elif not told.findings:
@@ -170,10 +170,10 @@ class FindingsScreen(CockpitScreen):
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _apply(self, run: RunDir, remedy: Remedy) -> None:
-        from engine.launch.child import launch_child
+        from engine.launch.rerun import launch_rerun
 
         try:
-            child = launch_child(run, remedy.changes)
+            child = launch_rerun(run, remedy.changes)
         except (UsageError, OSError) as error:
             self.app.post_message(Tell(str(error), failed=True))
         else:

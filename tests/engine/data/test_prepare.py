@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from engine.base.errors import UsageError, guarded
-from engine.base.fingerprints import content_hash
+from engine.base.files import content_hash
 from engine.data.contract import read_facts, read_rows
 from engine.data.holdout import write_holdout
 from engine.data.prepare import main

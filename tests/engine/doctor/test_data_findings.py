@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.base.fingerprints import fingerprints
+from engine.base.files import fingerprints
 from engine.doctor.data_findings import data_findings
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.places import data_files

@@ -23,10 +23,10 @@ from engine.doctor.already_known import ToldBefore
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK
+from engine.launch.guard_actions import message, notify
 from engine.launch.launcher import start_supervisor
-from engine.launch.notice import message, notify
 from engine.recipe.recipe import load_recipe
-from engine.runs import requests
+from engine.runs.events import clear_requests, pending_stop
 from engine.runs.processes import end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -245,7 +245,7 @@ def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None
     assert [
         (event["id"], event["severity"], event["step"]) for event in events(run, "finding")
     ] == [("judge_auth", "error", 1)]
-    assert requests.pending_stop(run) is None
+    assert pending_stop(run) is None
 
 
 @pytest.mark.waits
@@ -326,7 +326,7 @@ def test_a_resumed_run_is_guarded_anew(stage: Stage) -> None:
     argv = [*first["argv"][:2], "20", "--sleep", "0.05", "--hang-at", "20"]
     second = {"number": 2, "argv": argv, "from_step": 3}
     jsonl.write_json(run.manifest, {**manifest, "attempts": [first, second], "total_steps": 20})
-    requests.clear(run)
+    clear_requests(run)
     run.attempt(2).path.mkdir()
     start_supervisor(run)
     wait_for(lambda: len(guards(stage)) == 1)

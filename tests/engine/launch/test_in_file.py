@@ -12,8 +12,8 @@ from engine.base import files, jsonl
 from engine.doctor.metrics import context_of
 from engine.findings.finding import Change
 from engine.history.columns import Columns
-from engine.launch.child import plan_child
 from engine.launch.launcher import LaunchPlan, manifest, plan
+from engine.launch.rerun import plan_rerun
 from engine.launch.twin import twin_of
 from engine.preflight.check import Subject
 from engine.preflight.values import check, value_findings
@@ -69,7 +69,7 @@ def test_its_twin_and_the_twin_of_that_go_back_there_too(sick: RunDir) -> None:
 
 
 def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
-    remedy = kept(plan_child(sick, [Change("config", RATE, 0.5, 3)]))
+    remedy = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]))
     assert cures(remedy) == [2e-4]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.launch.launcher import Parent, launch, manifest, plan
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.manifest import checked

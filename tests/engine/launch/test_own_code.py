@@ -25,8 +25,8 @@ from engine.runs.drift import CodeWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
-from engine.supervise.details import details
 from engine.supervise.queue import Ticket
+from engine.supervise.run_summary import read_summary
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
@@ -203,11 +203,11 @@ def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> 
 
 def test_what_is_known_of_a_run_names_the_edited_files_of_its_function() -> None:
     run = made("a")
-    assert details(run)["edited"] == []
+    assert read_summary(run)["edited"] == []
     edit()
-    assert details(run)["edited"] == [str(Path("mine/part.py").absolute())]
+    assert read_summary(run)["edited"] == [str(Path("mine/part.py").absolute())]
     (run.path / "manifest.json").chmod(0o666)
-    assert details(run)["edited"] == []
+    assert read_summary(run)["edited"] == []
 
 
 def test_a_watch_tells_each_change_once_and_nothing_else() -> None:

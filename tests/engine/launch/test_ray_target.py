@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import (
     Needs,
@@ -21,7 +21,7 @@ from engine.launch.ray_target import (
 )
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
-from engine.supervise.ray_api import Cluster, Node
+from engine.supervise.ray_jobs import Cluster, Node
 
 RECIPE = """
 grubrics: {{kind: grpo, device: {device}}}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.launch.shrink import Size, shrunk
+from engine.launch.twin import Size, shrunk
 from engine.preflight.checklist import run_checks
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe, load_recipe
@@ -27,7 +27,7 @@ SIZE = Size(steps=5, batch=2, folder="checkpoints/small", name="small")
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with a tiny world's model and the production recipes, on a machine without GPU."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("engine.launch.shrink.gpus", list)
+    monkeypatch.setattr("engine.launch.twin.gpus", list)
     made = make_project(tmp_path)
     for path in CONFIGS.glob("*.yaml"):
         shutil.copy(path, tmp_path / "configs")

@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.launch.twin_verdict import verdict
+from engine.launch.lineage import verdict
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from engine.base import files, jsonl
 from engine.launch.launcher import launch, manifest, plan
-from engine.launch.recorded import recorded
+from engine.launch.rescore import recorded
 from engine.launch.resume import resume, resume_plan
 from engine.preflight.gate import require_startable
 from engine.recipe.executed import code_objection, executed_files

@@ -12,8 +12,7 @@ from engine.recipe.compose import verl_config
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.keys import flatten
 from engine.recipe.recipe import load_recipe
-from engine.reports.derived import derived_keys
-from engine.reports.differences import config_differences
+from engine.reports.differences import config_differences, derived_keys
 from tests.paths import CONFIGS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.reports.draft import draft_entry
+from engine.reports.entry import draft_entry
 from tests.engine.reports.runs import log_steps, make_run
 
 

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.checkpoints.disposal import own_checkpoints
-from engine.launch.starting_point import starting_point
-from engine.reports.draft import draft_entry
-from engine.reports.entry import render
+from engine.launch.resume import starting_point
+from engine.reports.entry import draft_entry, render
 from engine.runs.index import Index
 from engine.runs.manifest import checked
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from engine.supervise.details import details
+from engine.supervise.run_summary import read_summary
 from engine.supervise.settings import Supervision
 
 ANY = st.recursive(
@@ -59,7 +58,7 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = run_with(Path(folder), manifest)
         found = run.read_manifest()
-        json.dumps(details(run), allow_nan=False)
+        json.dumps(read_summary(run), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
         assert len(list_runs(run.path.parent, Index(run.path.parent, Path(folder, "cache")))) == 1
         own_checkpoints(run, [run])

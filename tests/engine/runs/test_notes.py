@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.reports.draft import draft_entry
+from engine.reports.entry import draft_entry
 from engine.runs.index import Index
 from engine.runs.notes import (
     LONGEST_NOTE,

@@ -20,9 +20,9 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.launch.resume import resume, resume_plan
-from engine.runs.active import ActiveRuns
 from engine.runs.notes import add_tags, read_notes, write_note
 from engine.runs.processes import identify
+from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import (
@@ -35,11 +35,11 @@ from engine.runs.trust import (
     vouch,
 )
 from engine.runs.trust_facts import code_files, facts
-from engine.supervise.custody import custody
-from engine.supervise.details import details
 from engine.supervise.housekeeping import archive, plan_deletion
 from engine.supervise.queue_log import log_path
-from engine.supervise.ray_job import RayJob, left_on_cluster, write_job
+from engine.supervise.ray_jobs import RayJob, left_on_cluster, write_job
+from engine.supervise.run_summary import read_summary
+from engine.supervise.settle_lost import hold_run
 from engine.supervise.stopping import stop_run
 
 STRANGER, COLLEAGUE, GROUP = 54_321, 54_322, 54_399
@@ -120,7 +120,7 @@ ACTIONS: dict[str, Callable[[RunDir], object]] = {
     "note": lambda run: write_note(run, "x"),
     "archive": archive,
     "delete": lambda run: plan_deletion(run, run.path.parent),
-    "hold": lambda run: custody(run).__enter__(),
+    "hold": lambda run: hold_run(run).__enter__(),
     "resume": resume,
     "plan to resume": resume_plan,
 }
@@ -389,9 +389,9 @@ def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
 @needs_root
 def test_what_is_known_of_a_run_says_who_else_could_have_written_it(root: Path) -> None:
     run = make_run(root)
-    assert details(run)["exposed_because"] == []
+    assert read_summary(run)["exposed_because"] == []
     give(run.path, STRANGER)
-    assert details(run)["exposed_because"] == [f"{run.path} is owned by uid {STRANGER}"]
+    assert read_summary(run)["exposed_because"] == [f"{run.path} is owned by uid {STRANGER}"]
 
 
 @pytest.mark.parametrize("name", ["run_log.jsonl", "attempt_1/metrics.jsonl"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.python import own_module
+from engine.host.programs import own_module
 from engine.runs.processes import identify
 from engine.supervise.hang import Member, find_hang, look_at, own_place
 from tests.waiting import wait_for

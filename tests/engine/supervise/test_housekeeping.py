@@ -17,7 +17,6 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
-from engine.supervise.custody import custody
 from engine.supervise.housekeeping import (
     archive,
     delete,
@@ -26,7 +25,8 @@ from engine.supervise.housekeeping import (
     plan_deletion,
     unarchive,
 )
-from engine.supervise.ray_job import RayJob, write_job
+from engine.supervise.ray_jobs import RayJob, write_job
+from engine.supervise.settle_lost import hold_run
 from tests.engine.supervise.kept_runs import CONSOLE, make_run
 
 
@@ -128,7 +128,7 @@ def test_a_run_whose_job_may_be_on_a_cluster_is_refused(root: Path) -> None:
 
 def test_a_run_that_somebody_is_resuming_is_refused(root: Path) -> None:
     run = make_run(root)
-    with custody(run), pytest.raises(UsageError, match="by somebody else"):
+    with hold_run(run), pytest.raises(UsageError, match="by somebody else"):
         delete(plan_deletion(run, root))
     assert run.manifest.exists()
 

@@ -18,8 +18,8 @@ import pytest
 from engine.base import jsonl
 from engine.host.gpus import Device
 from engine.launch.launcher import start_supervisor
+from engine.runs.events import ask_stop
 from engine.runs.processes import Identity, identify, members, send
-from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
@@ -161,7 +161,7 @@ def test_a_slow_examination_of_the_run_before_leaves_heartbeats_and_stops(
         wait_for(lambda: len(beats_of(second, beats)) > 3)
         ask_stop(second)
         assert not starts.result(timeout=60)
-    supervising.books.flush()
+    supervising.writer.flush()
     state = recorded_state(second)
     assert state is not None
     assert (state.state, state.reason) == ("finished", "stopped by user before it started")
@@ -179,7 +179,7 @@ def test_an_examination_that_fails_is_a_warning_and_the_run_starts(folder: Folde
     broken = (sys.executable, "-c", "raise SystemExit('no numpy')")
     supervising = supervisor.Supervisor(second, ask_doctor=lambda run: broken)
     assert supervising.examine_predecessor()
-    supervising.books.flush()
+    supervising.writer.flush()
     (warning,) = (event for event in jsonl.read(second.events) if event["event"] == "warning")
     assert "could not examine run 'first': no numpy" in warning["message"]
 

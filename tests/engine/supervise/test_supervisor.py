@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.history.train_log import read_steps
+from engine.runs.events import ask_stop
 from engine.runs.processes import members, send
-from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.supervise.stopping import stop_run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.requests import pending_stop
+from engine.runs.events import pending_stop
 from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

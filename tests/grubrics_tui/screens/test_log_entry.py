@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.reports.draft import drafted
+from engine.reports.entry import drafted
 from grubrics_tui.screens.log_entry import LogEntryScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

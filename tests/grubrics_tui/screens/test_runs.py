@@ -11,8 +11,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
+from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
-from engine.runs.requests import pending_stop
 from engine.runs.rundir import archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.screens.runs.run_list import RunList

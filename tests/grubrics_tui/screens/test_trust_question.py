@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.requests import pending_stop
+from engine.runs.events import pending_stop
 from engine.runs.trust import objection
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import running

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from engine.runs.requests import pending_stop
+from engine.runs.events import pending_stop
 from grubrics_tui.cli import app
 from grubrics_tui.settings.settings import (
     Loaded,

@@ -10,8 +10,8 @@ from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import TRACKER
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
+from engine.runs.events import ask_stop
 from engine.runs.processes import members
-from engine.runs.requests import ask_stop
 from engine.runs.state import observed_state
 from engine.supervise.stopping import stop_run
 from tests.engine.checkpoints.checkpoint_files import save

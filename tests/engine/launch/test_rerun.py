@@ -11,9 +11,9 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.findings.finding import Change
-from engine.launch import child as remedies
-from engine.launch.child import checked_child, completed, launch_child, plan_child
+from engine.launch import rerun as remedies
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
+from engine.launch.rerun import check_rerun, completed, launch_rerun, plan_rerun
 from engine.launch.resume import resume
 from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
@@ -67,7 +67,7 @@ def test_what_a_change_touches_moves_with_it(project: Project) -> None:
 
 def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Project) -> None:
     run = launched(project)
-    planned = plan_child(run, [BATCH])
+    planned = plan_rerun(run, [BATCH])
     assert values(
         planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
     ) == [2, 2]
@@ -76,13 +76,13 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
     assert (written["id"], written["checkpoint_dir"]) == ("sick-remedy", "checkpoints/sick-remedy")
     assert written["recipe"] == run.read_manifest()["recipe"]
     (project.root / "runs/sick-remedy").mkdir()
-    assert plan_child(run, [BATCH]).run_id == "sick-remedy-2"
+    assert plan_rerun(run, [BATCH]).run_id == "sick-remedy-2"
 
 
 def test_planning_a_child_writes_nothing(project: Project) -> None:
     run = launched(project)
     before = sorted(project.root.rglob("*"))
-    plan_child(run, [BATCH])
+    plan_rerun(run, [BATCH])
     assert sorted(project.root.rglob("*")) == before
 
 
@@ -91,7 +91,7 @@ def test_the_question_before_a_child_names_the_files_edited_since_the_run(
 ) -> None:
     run = launched(project)
     (project.root / "models/base/config.json").open("a").write(" ")
-    said = [one.message for one in checked_child(run, [BATCH]).warnings if one.id == "edited"]
+    said = [one.message for one in check_rerun(run, [BATCH]).warnings if one.id == "edited"]
     assert len(said) == 1
     assert said[0].startswith("models/base/config.json: not what run 'sick' was launched with")
 
@@ -100,7 +100,7 @@ def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
     project: Project,
 ) -> None:
     run = launched(project, variables={"NCCL_DEBUG": "INFO"})
-    planned = plan_child(run, [BLOCKING])
+    planned = plan_rerun(run, [BLOCKING])
     assert planned.variables == {"NCCL_DEBUG": "INFO", "CUDA_LAUNCH_BLOCKING": "1"}
     assert manifest(planned)["variables"] == planned.variables
 
@@ -109,7 +109,7 @@ def test_a_variable_that_a_recipe_key_stands_for_is_a_change_of_the_recipe(
     project: Project,
 ) -> None:
     change = Change("environment", "JUDGE_MAX_CONCURRENT", 3, 10)
-    planned = plan_child(launched(project), [change])
+    planned = plan_rerun(launched(project), [change])
     assert values(planned, "judge.max_concurrent") == [3]
     assert planned.variables == {}
 
@@ -117,7 +117,7 @@ def test_a_variable_that_a_recipe_key_stands_for_is_a_change_of_the_recipe(
 def test_a_change_without_a_valid_whole_is_refused(project: Project) -> None:
     change = Change("config", "data.train_bach_size", 2)
     with pytest.raises(UsageError, match="train_batch_size"):
-        plan_child(launched(project), [change])
+        plan_rerun(launched(project), [change])
 
 
 def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
@@ -129,7 +129,7 @@ def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
     run = launched(project)
     run.recipe.unlink()
     with pytest.raises(UsageError, match="the run's recipe is not there"):
-        plan_child(run, [BATCH])
+        plan_rerun(run, [BATCH])
 
 
 def test_a_run_of_another_folder_is_changed_there(
@@ -138,13 +138,13 @@ def test_a_run_of_another_folder_is_changed_there(
     run = launched(project)
     (project.root / "elsewhere").mkdir()
     monkeypatch.chdir(project.root / "elsewhere")
-    with pytest.raises(UsageError, match="apply the remedy there"):
-        plan_child(run, [BATCH])
+    with pytest.raises(UsageError, match="run this command there"):
+        plan_rerun(run, [BATCH])
 
 
 def made(run: RunDir, *changes: Change) -> RunDir:
     """A child as a launch leaves it."""
-    planned = plan_child(run, changes)
+    planned = plan_rerun(run, changes)
     planned.directory.mkdir()
     jsonl.write_json(RunDir(planned.directory).manifest, manifest(planned))
     return RunDir(planned.directory)
@@ -152,10 +152,10 @@ def made(run: RunDir, *changes: Change) -> RunDir:
 
 def test_a_remedy_that_was_applied_before_names_the_runs_that_have_it(project: Project) -> None:
     run = launched(project)
-    assert checked_child(run, [BATCH]).before == ()
+    assert check_rerun(run, [BATCH]).before == ()
     first, second = made(run, BATCH), made(run, BATCH)
-    assert checked_child(run, [BATCH]).before == (first, second)
-    assert checked_child(run, [BATCH]).plan.run_id == "sick-remedy-3"
+    assert check_rerun(run, [BATCH]).before == (first, second)
+    assert check_rerun(run, [BATCH]).plan.run_id == "sick-remedy-3"
 
 
 def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
@@ -165,14 +165,14 @@ def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
     made(run, Change("config", "data.train_batch_size", 1, 4))
     made(run, BATCH, BLOCKING)
     made(other, BATCH)
-    assert checked_child(run, [BATCH]).before == ()
+    assert check_rerun(run, [BATCH]).before == ()
 
 
 def test_what_the_checklist_refuses_is_not_launched(project: Project) -> None:
     run = launched(project)
     (project.root / "data/train.parquet").unlink()
     with pytest.raises(UsageError, match="parquet"):
-        launch_child(run, [BATCH])
+        launch_rerun(run, [BATCH])
     assert [path.name for path in (project.root / "runs").iterdir()] == ["sick"]
 
 
@@ -207,7 +207,7 @@ def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
     try:
         start_supervisor(run)
         wait_for(lambda: observed_state(run).step)
-        made = launch_child(run, [BATCH])
+        made = launch_rerun(run, [BATCH])
         assert seen == [("queued", False)]
         assert "stopped by its remedy" in (ended(run).reason or "")
         wait_for(lambda: observed_state(made).state != "queued")
@@ -220,7 +220,7 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
-    planned = plan_child(launched(project), [BLOCKING])
+    planned = plan_rerun(launched(project), [BLOCKING])
     run = RunDir(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(planned) | {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.active import ActiveRuns
 from engine.runs.processes import Identity, identify
+from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 

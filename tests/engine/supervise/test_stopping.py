@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from engine.supervise.escalation import Escalation
 from engine.supervise.settings import Supervision
+from engine.supervise.stopping import Escalation
 from tests.engine.supervise.test_stall import Clock
 
 

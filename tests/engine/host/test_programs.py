@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.user_manager import scope_prefix
+from engine.host.programs import scope_prefix
 from tests.waiting import wait_for
 
 SYSTEMD = Path("/lib/systemd/systemd")

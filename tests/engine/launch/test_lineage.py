@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.live import RunFollower
-from engine.launch.kin import Kin
+from engine.launch.lineage import Lineage
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, StateName, write_state
 from engine.runs.trust import vouch
@@ -38,7 +38,7 @@ def make(
 
 
 def told(run: RunDir) -> str:
-    return Kin(run).told(*RunFollower(run).look())
+    return Lineage(run).told(*RunFollower(run).look())
 
 
 def child(root: Path, console: str = "", relation: str = "remedy", **more: object) -> RunDir:
@@ -77,9 +77,9 @@ def test_a_twin_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: P
 
 def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = child(tmp_path)
-    kin, looked = Kin(run), RunFollower(run).look()
+    lineage, looked = Lineage(run), RunFollower(run).look()
     shutil.rmtree(tmp_path / "sick")
-    assert kin.told(*looked) == "remedy of sick, which is not there any more"
+    assert lineage.told(*looked) == "remedy of sick, which is not there any more"
     assert told(run) == "remedy of sick, which is not there any more"
 
 

@@ -16,10 +16,10 @@ from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state, with_first_start
 from engine.runs.trust import exposures
-from engine.supervise.ray_job import read_job
+from engine.supervise.ray_jobs import read_job
 
 
-def details(run: RunDir) -> dict[str, Any]:
+def read_summary(run: RunDir) -> dict[str, Any]:
     """State, processes and files of a run."""
     manifest = run.read_manifest()
     state = with_first_start(observed_state(run), manifest)

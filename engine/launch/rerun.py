@@ -25,15 +25,15 @@ from engine.preflight.complete_change import Refusal, as_overrides, complete, wi
 from engine.recipe.frozen import Config, config_of, is_chosen
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
+from engine.runs.events import ask_stop
 from engine.runs.kinds import KINDS
-from engine.runs.requests import ask_stop
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
 from engine.runs.trust import require
 
 
 @dataclass(frozen=True)
-class Child:
+class Rerun:
     """A changed run that can be launched: its changes with all they touch, and the warnings of the
     checklist, which it passes."""
 
@@ -62,19 +62,15 @@ def completed(run: RunDir, changes: Sequence[Change]) -> tuple[Change, ...]:
     return moved
 
 
-def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
+def plan_rerun(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     """The run with the changes applied, under a free name and with a checkpoint folder of its own.
 
     It starts from the model that the run started from. Nothing is written. UsageError where there
     is no valid whole, and where the run was launched from another folder. While the run goes on,
     its child waits for a turn.
     """
-    require(run, executes=True)
+    require_here(run)
     manifest = run.read_manifest()
-    if manifest.get("cwd") and Path(str(manifest["cwd"])) != Path.cwd():
-        raise UsageError(
-            f"run '{run.id}' was launched in {manifest['cwd']}; apply the remedy there"
-        )
     waits, ray = not observed_state(run).has_ended, manifest.get("ray")
     if waits and ray:
         raise UsageError(f"run '{run.id}' goes on on a Ray cluster, which has no queue; stop it")
@@ -92,10 +88,10 @@ def plan_child(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
     )
 
 
-def checked_child(run: RunDir, changes: Sequence[Change]) -> Child:
-    """``plan_child``, and the checklist; UsageError where a launch would be refused. Nothing is
+def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
+    """``plan_rerun``, and the checklist; UsageError where a launch would be refused. Nothing is
     written."""
-    planned, root = plan_child(run, changes), run.path.parent
+    planned, root = plan_rerun(run, changes), run.path.parent
     before = ahead(planned.ticket, root) if planned.ticket else ()
     env = {**os.environ, **planned.variables}
     if planned.ray:
@@ -105,15 +101,15 @@ def checked_child(run: RunDir, changes: Sequence[Change]) -> Child:
     if complaint := edited_complaint(run.id, run.read_manifest()):
         warnings = [*warnings, warn("edited", complaint)]
     made = tuple(_made_before(run, planned))
-    return Child(planned, completed(run, changes), tuple(warnings), made)
+    return Rerun(planned, completed(run, changes), tuple(warnings), made)
 
 
-def launch_child(run: RunDir, changes: Sequence[Change]) -> RunDir:
-    """Launch ``checked_child``; UsageError where that is refused."""
-    return launch_checked(run, checked_child(run, changes))
+def launch_rerun(run: RunDir, changes: Sequence[Change]) -> RunDir:
+    """Launch ``check_rerun``; UsageError where that is refused."""
+    return launch_checked(run, check_rerun(run, changes))
 
 
-def launch_checked(run: RunDir, checked: Child) -> RunDir:
+def launch_checked(run: RunDir, checked: Rerun) -> RunDir:
     """A run that still goes on is asked to stop, once its child waits for its place."""
     child = launch(checked.plan)
     if not observed_state(run).has_ended:
@@ -127,6 +123,15 @@ def recipe_of(run: RunDir) -> Recipe:
         raise UsageError(f"{run.recipe}: the run's recipe is not there, so nothing can be changed")
     recipe = load_recipe(str(run.recipe), (), {})
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
+
+
+def require_here(run: RunDir) -> None:
+    """UsageError for a run of another folder, where its recipe's paths mean nothing, and for one
+    of which nothing may be executed."""
+    require(run, executes=True)
+    cwd = run.read_manifest().get("cwd")
+    if cwd and Path(str(cwd)) != Path.cwd():
+        raise UsageError(f"run '{run.id}' was launched from {cwd}; run this command there")
 
 
 def _stem(run: RunDir) -> str:

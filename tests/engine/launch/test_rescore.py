@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.judge.offline import OfflineKeywordJudge
 from engine.launch.launcher import manifest, plan
-from engine.launch.recorded import Replay, recorded, replay
+from engine.launch.rescore import Replay, recorded, replay
 from engine.recipe.frozen import pinned_recipe
 from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, score_rollout

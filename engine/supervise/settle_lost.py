@@ -1,33 +1,58 @@
-"""What a supervisor that died could not write any more is written by who acts on the run next."""
+"""Finalize lost runs: write the state and the steps that their supervisor could not write."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.history.train_log import Step, StepJoiner, read_steps
 from engine.runs.events import log_event
 from engine.runs.processes import members
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.supervise.custody import custody
+from engine.runs.trust import require
+
+
+@contextlib.contextmanager
+def hold_run(run: RunDir) -> Iterator[None]:
+    """Lock a run while it is finalized or a new attempt is started.
+
+    UsageError while another process does, and for a run that nothing may be done with. The lock
+    dies with its process, so none is ever left behind; a file system without locks is trusted to
+    have one user.
+    """
+    require(run)
+    descriptor = files.open_lock(run.path / ".lock")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UsageError(f"run '{run.id}' is being stopped or resumed by somebody else") from error
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def settle_if_lost(run: RunDir, noticed_by: str) -> None:
     """``settle``, unless somebody else is at it or the run cannot be written."""
-    with contextlib.suppress(UsageError, OSError), custody(run):
+    with contextlib.suppress(UsageError, OSError), hold_run(run):
         settle(run, noticed_by)
 
 
 def settle(run: RunDir, noticed_by: str) -> None:
-    """Close the books of a lost run, whose trainer may have gone on alone for long.
+    """Finalize a lost run, whose trainer may have kept running for long.
 
     Its remaining steps join the history, and event and state say who noticed the loss and when.
-    Nothing is done for a run that is not lost or has processes left. Needs the run's custody.
+    Nothing is done for a run that is not lost or has processes left. Needs the run's hold_run.
     """
     recorded = recorded_state(run)
     lost = observed_state(run)

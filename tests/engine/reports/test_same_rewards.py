@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.reports.kinds import different_kinds, shared_metrics, told
+from engine.reports.same_rewards import different_kinds, format_kinds, shared_metrics
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_shared_metrics_are_those_that_every_run_has() -> None:
     ],
 )
 def test_one_line_says_what_they_have_in_common(shared: list[str], said: str) -> None:
-    line = told(("grpo", "sft"), shared)
+    line = format_kinds(("grpo", "sft"), shared)
     assert line == f"different kinds (grpo, sft): beside steps and times they share {said}"
 
 
 def test_runs_of_one_kind_need_no_line() -> None:
-    assert told((), ["a"]) == ""
+    assert format_kinds((), ["a"]) == ""

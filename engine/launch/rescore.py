@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
-from engine.history.reward_records import Verdict, text_of
+from engine.history.reward_records import RewardRecords, Verdict, text_of
+from engine.history.train_log import read_steps
 from engine.host.surroundings import edited_files
 from engine.judge.settings import JudgeSettings
-from engine.launch.child import recipe_of
-from engine.launch.telling_step import telling_step
-from engine.launch.twin import require_here
+from engine.launch.rerun import recipe_of, require_here
 from engine.recipe.executed import require_own_code
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, make_scorer
@@ -28,6 +27,7 @@ from engine.reward.custom import question_of
 from engine.reward.scorer import Rollout
 from engine.reward.scoring import RolloutScore
 from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
 _WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
@@ -104,7 +104,7 @@ class Replay:
 def recorded(run: RunDir, step: int | None = None) -> Recorded:
     """What would be scored again. UsageError where nothing can be."""
     require_here(run)
-    recipe, found = recipe_of(run), telling_step(run, step)
+    recipe, found = recipe_of(run), pick_step(run, step)
     require_own_code(recipe)
     if not recipe.kind.has_rollouts:
         raise UsageError(f"run '{run.id}': {recipe.kind.title} has no rewards")
@@ -224,3 +224,43 @@ _WHY = {
     "formula": "the code of the reward is not what it was",
     "reward function": "the reward function is not what it was, or depends on chance",
 }
+
+
+@dataclass(frozen=True)
+class PickedStep:
+    """``why`` is half a sentence; ``records`` are those of the newest attempt."""
+
+    step: int
+    why: str
+    records: tuple[Verdict, ...]
+
+
+def pick_step(run: RunDir, asked: int | None = None) -> PickedStep | None:
+    """The step that was asked for; else the one that failed first, or the first one at all.
+
+    None where no reward of a training step is recorded; UsageError where none of ``asked`` is.
+    """
+    attempts = run.attempts()
+    records = RewardRecords(attempts[-1].reward) if attempts else None
+    if records is None:
+        return None
+    records.look()
+    steps = sorted(records.steps("train"))
+    if not steps:
+        return None
+    if asked is not None and asked not in steps:
+        near = min(steps, key=lambda one: abs(one - asked))
+        raise UsageError(f"run '{run.id}': step {asked} has no recorded rewards; {near} has")
+    step, why = _failing(run, records, steps) if asked is None else (asked, "as asked")
+    return PickedStep(step, why, tuple(records.at("train", step).values()))
+
+
+def _failing(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> tuple[int, str]:
+    for step in steps:
+        failed = [one for one in records.at("train", step).values() if one.error is not None]
+        if failed:
+            return step, f"the first step with a reward that failed ({len(failed)} did)"
+    logged = max((one.step for one in read_steps(run.train_log)), default=0)
+    if observed_state(run).state == "failed" and steps[-1] > logged:
+        return steps[-1], "the step in which the run failed"
+    return steps[0], "no step failed, so the first one"

@@ -1,9 +1,9 @@
-"""Whether rewards of different runs mean the same: what they are made of, from the manifests."""
+"""Whether metrics of several runs can be compared: their kinds, and what rewards are made of."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engine.own_reward.code_fingerprints import code_values
 from engine.reports.differences import Manifest, config_differences
@@ -39,10 +39,34 @@ def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     return (*keys, *edited)
 
 
-def told(keys: Sequence[str]) -> str:
+def format_reward_differences(keys: Sequence[str]) -> str:
     """One line for a person; empty where the rewards can be compared."""
     if not keys:
         return ""
     names = ", ".join(keys[:4]) + (f" and {len(keys) - 4} more" if len(keys) > 4 else "")
     verb = "differs" if len(keys) == 1 else "differ"
     return f"rewards are not on one scale: {names} {verb}"
+
+
+_NAMED = 3
+
+
+def different_kinds(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    """The kinds of the runs in the order of the runs; empty where all are of one."""
+    found = tuple(dict.fromkeys(str(one["kind"]) for one in manifests if one.get("kind")))
+    return found if len(found) > 1 else ()
+
+
+def shared_metrics(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """What every run has logged, sorted. ``names`` are those of each run."""
+    found = [frozenset(one) for one in names]
+    return tuple(sorted(frozenset.intersection(*found))) if found else ()
+
+
+def format_kinds(kinds: Sequence[str], shared: Sequence[str]) -> str:
+    """One line for a person; empty where the runs are of one kind."""
+    if not kinds:
+        return ""
+    names = ", ".join(shared[:_NAMED]) or "no metric"
+    more = f" and {len(shared) - _NAMED} more" if len(shared) > _NAMED else ""
+    return f"different kinds ({', '.join(kinds)}): beside steps and times they share {names}{more}"

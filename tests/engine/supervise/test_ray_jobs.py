@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from engine.base.errors import UsageError
-from engine.supervise.ray_api import Cluster, RefusedError, UnreachableError, parse_address
+from engine.supervise.ray_jobs import Cluster, RefusedError, UnreachableError, parse_address
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from engine.base import jsonl
 from engine.history.train_log import Step, read_steps
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, recorded_state
-from engine.supervise.books import Books
+from engine.supervise.run_writer import RunWriter
 
 
 @pytest.fixture
@@ -44,17 +44,17 @@ def step(number: int) -> Step:
 def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Path) -> None:
     run = RunDir(full_disk / "run")
     run.attempt(1).path.mkdir(parents=True)
-    books = Books(run, run.attempt(1))
-    books.step(step(1))
-    assert books.flush()
+    writer = RunWriter(run, run.attempt(1))
+    writer.step(step(1))
+    assert writer.flush()
     ballast = fill(full_disk)
     for number in range(2, 200):
-        books.step(step(number))
-    books.state(RunState("running", step=199))
-    assert not books.flush()
-    assert "No space left" in (books.trouble or "")
+        writer.step(step(number))
+    writer.state(RunState("running", step=199))
+    assert not writer.flush()
+    assert "No space left" in (writer.trouble or "")
     ballast.unlink()
-    assert books.flush()
+    assert writer.flush()
     assert [s.step for s in read_steps(run.train_log)] == list(range(1, 200))
     state = recorded_state(run)
     assert state is not None

@@ -18,7 +18,7 @@ from engine.supervise.queue_log import log_path
 _SAMPLES_KEPT = 1000
 
 
-class Books:
+class RunWriter:
     """Writes state, events, steps and samples.
 
     What cannot be written (disk full, network file system away) is kept in memory and written,

@@ -11,8 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.runs.rundir import Attempt
-from engine.supervise.cause import cause
-from engine.supervise.verdict import Evidence, Exit, judge
+from engine.supervise.verdict import Evidence, Exit, find_failure_reason, judge
 
 RED, CYAN, PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
@@ -37,7 +36,7 @@ def attempt(tmp_path: Path) -> Attempt:
 def why(attempt: Attempt, tmp_path: Path) -> Callable[..., str | None]:
     def ask(*lines: str) -> str | None:
         attempt.console.write_text("".join(f"{line}\n" for line in lines))
-        return cause(attempt, tmp_path)
+        return find_failure_reason(attempt, tmp_path)
 
     return ask
 
@@ -52,7 +51,7 @@ def test_a_console_without_an_error_tells_no_cause(why: Callable[..., str | None
 
 
 def test_a_missing_console_tells_no_cause(attempt: Attempt, tmp_path: Path) -> None:
-    assert cause(attempt, tmp_path) is None
+    assert find_failure_reason(attempt, tmp_path) is None
 
 
 def test_a_killed_ray_worker_is_named_with_its_pid(why: Callable[..., str | None]) -> None:
@@ -166,4 +165,7 @@ def test_a_zygote_that_was_killed_is_named_and_not_the_workers_that_went_with_it
         "the zygote that forks Ray's workers died or was killed\n"
         "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing\n"
     )
-    assert cause(attempt, tmp_path) == "the zygote that forks Ray's workers died or was killed"
+    assert (
+        find_failure_reason(attempt, tmp_path)
+        == "the zygote that forks Ray's workers died or was killed"
+    )
