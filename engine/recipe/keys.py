@@ -100,16 +100,28 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """The nested dict of dotted keys; a later key wins over what stands in its way."""
     tree: dict[str, Any] = {}
+    branches: dict[str, dict[str, Any]] = {"": tree}
     for dotted, value in values.items():
-        *parents, last = dotted.split(".")
-        node = tree
-        for parent in parents:
-            if not isinstance(node.get(parent), dict):
-                node[parent] = {}
-            node = node[parent]
+        last = dotted.rpartition(".")[2]
+        parent = dotted.removesuffix(last)
+        node = branches.get(parent)
+        if node is None:
+            node = branches[parent] = _branch(tree, parent[:-1])
+        if isinstance(node.get(last), dict):
+            branches = {"": tree}  # The branch that is replaced here may be among them.
         # A copy: what a later key adds below an empty mapping must not reach the caller's.
         node[last] = dict(value) if isinstance(value, dict) else value
     return tree
+
+
+def _branch(tree: dict[str, Any], dotted: str) -> dict[str, Any]:
+    """The mapping at a dotted key, made where there is none."""
+    node = tree
+    for name in dotted.split("."):
+        if not isinstance(node.get(name), dict):
+            node[name] = {}
+        node = node[name]
+    return node
 
 
 def sections(keys: Iterable[str]) -> dict[str, list[str]]:

@@ -39,7 +39,7 @@ def shapes() -> list[Shape]:
 def _sources() -> Iterator[Source]:
     files = [path for name in _CODE for path in sorted((_DOCTOR / name).glob("*.py"))]
     others = [_DOCTOR / name for name in ("run_end.py", "judge_test.py", "stalled.py")]
-    others.append(_ENGINE / "preflight/value_rules.py")
+    others.append(_ENGINE / "preflight/values.py")
     return (Source.read(path, _SHARED) for path in [*files, *others])
 
 

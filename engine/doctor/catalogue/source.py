@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from engine.doctor.catalogue.entry import HOLE, Entry, Shape
@@ -177,14 +178,18 @@ def _severities(node: ast.AST) -> list[str]:
 
 def _assigned(name: str, scope: ast.Module | ast.FunctionDef) -> list[ast.expr]:
     """What is assigned to a name in a function, or at the top of a module."""
+    return _assignments(scope).get(name, [])
+
+
+@lru_cache(maxsize=1024)  # Each scope is asked for every name that the rules below it use.
+def _assignments(scope: ast.Module | ast.FunctionDef) -> dict[str, list[ast.expr]]:
     nodes = scope.body if isinstance(scope, ast.Module) else ast.walk(scope)
-    return [
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        and node.value is not None
-        and name in _targets(node)
-    ]
+    values: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for name in dict.fromkeys(_targets(node)):
+                values.setdefault(name, []).append(node.value)
+    return values
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
