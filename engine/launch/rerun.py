@@ -1,4 +1,4 @@
-"""A changed run, launched as the child of the one that needed the change."""
+"""Rerun a run with changes, e.g. those of a fix."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ from engine.runs.trust import require
 
 @dataclass(frozen=True)
 class Rerun:
-    """A changed run that can be launched: its changes with all they touch, and the warnings of the
-    checklist, which it passes."""
+    """A changed run that can be launched, planned once: shown, checked and launched as it is."""
 
+    original: RunDir
     plan: LaunchPlan
     changes: tuple[Change, ...]
-    warnings: tuple[Check, ...]
+    """The wanted changes with all that they touch."""
+    warnings: tuple[Check, ...] = ()
+    """Of the preflight checks, which it passes."""
     before: tuple[RunDir, ...] = ()
     """The runs that were made so already, in the order of their names."""
 
@@ -49,72 +51,73 @@ class Rerun:
         return checkpoint_dir(self.plan.recipe)
 
 
-def completed(run: RunDir, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes with everything they touch. UsageError where there is no valid whole, and where
-    nothing would change."""
-    recipe = recipe_of(run)
-    whole = complete(recipe, [_of_recipe(one, recipe) for one in changes])
+def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
+    """Plan the run with the changes applied, under a free name and with its own checkpoint folder.
+
+    It starts from the model that the run started from. Nothing is written. UsageError where the
+    changes are invalid or change nothing, and where the run was launched from another folder. While
+    the run is active, the new one is queued.
+    """
+    require_here(run)
+    manifest, root = run.read_manifest(), run.path.parent
+    waits, ray = not observed_state(run).has_ended, manifest.get("ray")
+    if waits and ray:
+        raise UsageError(
+            f"run '{run.id}' is still running on a Ray cluster, which has no queue. "
+            f"Stop it first: grubrics-tui stop {run.id}"
+        )
+    recipe, name = recipe_of(run), free_name(root, _stem(run))
+    whole = complete_changes(run, recipe, changes)
+    own_folder = _own_folder(recipe, name)
+    changed = with_overrides(recipe, as_overrides((*whole, own_folder)))
+    added = {change.key: str(change.after) for change in whole if change.kind == "environment"}
+    planned = plan(
+        changed,
+        name,
+        root,
+        ticket=ticket(changed, root, after=None, turn=waits),
+        ray=ray,
+        parent=Parent(run.id, "remedy"),
+        variables={**(manifest.get("variables") or {}), **added},
+    )
+    return Rerun(run, planned, whole)
+
+
+def complete_changes(run: RunDir, recipe: Recipe, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Add everything that the changes touch. UsageError for invalid or ineffective changes."""
+    whole = complete(recipe, [_of_recipe(change, recipe) for change in changes])
     if isinstance(whole, Refusal):
         raise UsageError(whole.reason)
-    moved = tuple(one for one in whole if one.kind != "config" or one.after != one.before)
-    if all(one.kind == "command" for one in moved):
-        raise UsageError(f"run '{run.id}' was launched with that already")
+    moved = tuple(c for c in whole if c.kind != "config" or c.after != c.before)
+    if all(change.kind == "command" for change in moved):
+        raise UsageError(f"run '{run.id}' already has these values")
     return moved
 
 
-def plan_rerun(run: RunDir, changes: Sequence[Change]) -> LaunchPlan:
-    """The run with the changes applied, under a free name and with a checkpoint folder of its own.
-
-    It starts from the model that the run started from. Nothing is written. UsageError where there
-    is no valid whole, and where the run was launched from another folder. While the run goes on,
-    its child waits for a turn.
-    """
-    require_here(run)
-    manifest = run.read_manifest()
-    waits, ray = not observed_state(run).has_ended, manifest.get("ray")
-    if waits and ray:
-        raise UsageError(f"run '{run.id}' goes on on a Ray cluster, which has no queue; stop it")
-    recipe, name = recipe_of(run), free_name(run.path.parent, _stem(run))
-    whole = (*completed(run, changes), _own_folder(recipe, name))
-    changed = with_overrides(recipe, as_overrides(whole))
-    return plan(
-        changed,
-        name,
-        run.path.parent,
-        ticket=ticket(changed, run.path.parent, after=None, turn=waits),
-        ray=ray,
-        parent=Parent(run.id, "remedy"),
-        variables={**(manifest.get("variables") or {}), **_variables(whole)},
-    )
-
-
 def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
-    """``plan_rerun``, and the checklist; UsageError where a launch would be refused. Nothing is
-    written."""
-    planned, root = plan_rerun(run, changes), run.path.parent
-    before = ahead(planned.ticket, root) if planned.ticket else ()
+    """``plan_rerun``, and the preflight checks; UsageError where one fails. Nothing is written."""
+    rerun = plan_rerun(run, changes)
+    planned, root = rerun.plan, run.path.parent
+    ahead_of_it = ahead(planned.ticket, root) if planned.ticket else ()
     env = {**os.environ, **planned.variables}
     if planned.ray:
         env["RAY_ADDRESS"] = planned.ray
     waits = planned.ticket is not None
-    warnings = require_launchable(planned.recipe, root, ahead=before, waits=waits, env=env)
+    warnings = require_launchable(planned.recipe, root, ahead=ahead_of_it, waits=waits, env=env)
     if complaint := edited_complaint(run.id, run.read_manifest()):
         warnings = [*warnings, warn("edited", complaint)]
-    made = tuple(_made_before(run, planned))
-    return Rerun(planned, completed(run, changes), tuple(warnings), made)
+    return replace(rerun, warnings=tuple(warnings), before=tuple(_made_before(run, planned)))
 
 
-def launch_rerun(run: RunDir, changes: Sequence[Change]) -> RunDir:
-    """Launch ``check_rerun``; UsageError where that is refused."""
-    return launch_checked(run, check_rerun(run, changes))
-
-
-def launch_checked(run: RunDir, checked: Rerun) -> RunDir:
-    """A run that still goes on is asked to stop, once its child waits for its place."""
-    child = launch(checked.plan)
-    if not observed_state(run).has_ended:
-        ask_stop(run, by="its remedy")
-    return child
+def launch_rerun(rerun: Rerun) -> RunDir:
+    """Launch what was planned. An active original is asked to stop once the new run is queued."""
+    original = rerun.original
+    if rerun.plan.ticket is None and not observed_state(original).has_ended:
+        raise UsageError(f"run '{original.id}' has been resumed meanwhile. Apply the fix again")
+    made = launch(rerun.plan)
+    if not observed_state(original).has_ended:
+        ask_stop(original, by="its remedy")
+    return made
 
 
 def recipe_of(run: RunDir) -> Recipe:
@@ -174,7 +177,3 @@ def _of_recipe(change: Change, recipe: Recipe) -> Change:
         return change
     key = ENVIRONMENT_KEYS[change.key]
     return replace(change, kind="config", key=key, before=recipe.get(key))
-
-
-def _variables(changes: Sequence[Change]) -> Mapping[str, str]:
-    return {one.key: str(one.after) for one in changes if one.kind == "environment"}

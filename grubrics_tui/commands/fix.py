@@ -38,7 +38,7 @@ def fix(
     Dependent values are adjusted too. A run that is still active is stopped once the new one is
     queued. With --wait, exits with 1 if the new run does not finish.
     """
-    from engine.launch.rerun import check_rerun, launch_checked
+    from engine.launch.rerun import check_rerun, launch_rerun
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
@@ -60,7 +60,7 @@ def fix(
     if dry_run:
         answer({**value, "run": None}, "dry run: nothing was launched", as_json)
         return
-    child = launch_checked(original, planned)
+    child = launch_rerun(planned)
     state = followed(child, as_json) if wait else observed_state(child)
     more = {"run": child.id, "dir": str(child.path), "state": state.state, "reason": state.reason}
     answer({**value, **more}, f"{child.id}  {state.state}", as_json)

@@ -15,7 +15,7 @@ from engine.doctor.live import RunFollower
 from engine.findings.finding import Finding, Remedy
 from engine.history.train_log import read_steps
 from engine.launch.launcher import launch, plan
-from engine.launch.rerun import launch_rerun
+from engine.launch.rerun import check_rerun, launch_rerun
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
@@ -93,7 +93,7 @@ class Ward:
     def remedied(self, run: RunDir, remedy: Remedy) -> RunDir:
         """The run's child with the remedy applied."""
         assert remedy.is_launchable, remedy
-        return launch_rerun(run, remedy.changes)
+        return launch_rerun(check_rerun(run, remedy.changes))
 
     def stop(self, run: RunDir) -> None:
         self.project.run("stop", run.id)

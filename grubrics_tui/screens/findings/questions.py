@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.findings.finding import Finding, Remedy
@@ -12,12 +13,15 @@ from grubrics_tui.drawing.changes import child_lines, format_change
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.text.terminal_text import clean_text
 
+if TYPE_CHECKING:
+    from engine.launch.rerun import Rerun
+
 _KEYS = "123456789abcdefghilmoprstuvwxz"
 """Keys of fix 1, 2, ...: no key that cancels or scrolls the question, and not the one for yes."""
 
 
-def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[int]:
-    """Show each fix with everything it changes; returns the number of the chosen one.
+def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[tuple[int, Rerun]]:
+    """Show each fix with everything it changes; returns the chosen number and its checked plan.
 
     The numbers are those on the list of all findings. Yes chooses the first applicable fix. What a
     fix changes is computed and checked in a thread; a fix that is invalid or fails a preflight
@@ -25,11 +29,13 @@ def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[int]:
     """
     title = f"Apply a fix to {run.id}?"
     listed = {number: remedy for number, remedy in remedies.items() if number <= len(_KEYS)}
-    waiting: Question[int] = Question(title, "Computing and checking the changes ...")
+    waiting: Question[tuple[int, Rerun]] = Question(title, "Computing and checking the changes ...")
     return Confirm(waiting, lambda: _remedy_question(title, run, listed))
 
 
-def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) -> Question[int]:
+def _remedy_question(
+    title: str, run: RunDir, remedies: Mapping[int, Remedy]
+) -> Question[tuple[int, Rerun]]:
     from engine.launch.rerun import check_rerun
 
     lines = [f"Launches a new run with these overrides; {run.id} is not changed."]
@@ -38,7 +44,7 @@ def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) ->
             "Launches a new run with these overrides.",
             f"{run.id} will be stopped; the new run is queued until then.",
         ]
-    answers: list[Answer[int]] = []
+    answers: list[Answer[tuple[int, Rerun]]] = []
     for number, remedy in remedies.items():
         lines += ["", f"{number}  {clean_text(remedy.title)}"]
         try:
@@ -51,7 +57,7 @@ def _remedy_question(title: str, run: RunDir, remedies: Mapping[int, Remedy]) ->
         label = f"apply fix {number}{' again' if child.before else ''}"
         also = "" if answers else YES
         key, effect = _KEYS[number - 1], clean_text(remedy.effect)
-        answers.append(Answer(key, label, number, effect, also))
+        answers.append(Answer(key, label, (number, child), effect, also))
     return Question(title, "\n".join(lines), answers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -29,6 +30,9 @@ from grubrics_tui.screens.navigation import OpenLog, OpenRun, Tell
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.scroll_text import ScrollText
+
+if TYPE_CHECKING:
+    from engine.launch.rerun import Rerun
 
 
 class FindingsScreen(CockpitScreen):
@@ -158,10 +162,11 @@ class FindingsScreen(CockpitScreen):
         if not isinstance(run, RunDir) or not remedies:
             return
 
-        def answered(number: int | None) -> None:
-            if number is not None:
+        def answered(answer: tuple[int, Rerun] | None) -> None:
+            if answer is not None:
+                number, rerun = answer
                 self.notify(f"Launching {run.id} with fix {number} ...", markup=False)
-                self._apply(run, remedies[number])
+                self._launch_rerun(rerun)
 
         def ask() -> None:
             self.app.push_screen(remedy_dialog(run, remedies), answered)
@@ -169,15 +174,15 @@ class FindingsScreen(CockpitScreen):
         when_trusted(self, [run], ask, executes=True)
 
     @work(thread=True, group="deeds", exit_on_error=False)
-    def _apply(self, run: RunDir, remedy: Remedy) -> None:
+    def _launch_rerun(self, rerun: Rerun) -> None:
         from engine.launch.rerun import launch_rerun
 
         try:
-            child = launch_rerun(run, remedy.changes)
+            child = launch_rerun(rerun)
         except (UsageError, OSError) as error:
             self.app.post_message(Tell(str(error), failed=True))
         else:
-            self.app.post_message(Tell(f"Launched {child.id}: {run.id} with a fix"))
+            self.app.post_message(Tell(f"Launched {child.id}: {rerun.original.id} with a fix"))
             self.post_message(OpenRun(child))
 
     def action_reproduce(self) -> None:

@@ -69,7 +69,7 @@ def test_its_twin_and_the_twin_of_that_go_back_there_too(sick: RunDir) -> None:
 
 
 def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
-    remedy = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]))
+    remedy = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]).plan)
     assert cures(remedy) == [2e-4]
 
 

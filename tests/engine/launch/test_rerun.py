@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.findings.finding import Change
 from engine.launch import rerun as remedies
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
-from engine.launch.rerun import check_rerun, completed, launch_rerun, plan_rerun
+from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
 from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
@@ -57,7 +57,7 @@ def values(planned: LaunchPlan, *keys: str) -> list[Any]:
 
 
 def test_what_a_change_touches_moves_with_it(project: Project) -> None:
-    whole = completed(launched(project), [BATCH])
+    whole = plan_rerun(launched(project), [BATCH]).changes
     assert [(one.key, one.after) for one in whole][:2] == [
         ("data.train_batch_size", 2),
         ("actor_rollout_ref.actor.ppo_mini_batch_size", 2),
@@ -67,7 +67,7 @@ def test_what_a_change_touches_moves_with_it(project: Project) -> None:
 
 def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Project) -> None:
     run = launched(project)
-    planned = plan_rerun(run, [BATCH])
+    planned = plan_rerun(run, [BATCH]).plan
     assert values(
         planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
     ) == [2, 2]
@@ -76,7 +76,7 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
     assert (written["id"], written["checkpoint_dir"]) == ("sick-remedy", "checkpoints/sick-remedy")
     assert written["recipe"] == run.read_manifest()["recipe"]
     (project.root / "runs/sick-remedy").mkdir()
-    assert plan_rerun(run, [BATCH]).run_id == "sick-remedy-2"
+    assert plan_rerun(run, [BATCH]).plan.run_id == "sick-remedy-2"
 
 
 def test_planning_a_child_writes_nothing(project: Project) -> None:
@@ -100,7 +100,7 @@ def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
     project: Project,
 ) -> None:
     run = launched(project, variables={"NCCL_DEBUG": "INFO"})
-    planned = plan_rerun(run, [BLOCKING])
+    planned = plan_rerun(run, [BLOCKING]).plan
     assert planned.variables == {"NCCL_DEBUG": "INFO", "CUDA_LAUNCH_BLOCKING": "1"}
     assert manifest(planned)["variables"] == planned.variables
 
@@ -109,7 +109,7 @@ def test_a_variable_that_a_recipe_key_stands_for_is_a_change_of_the_recipe(
     project: Project,
 ) -> None:
     change = Change("environment", "JUDGE_MAX_CONCURRENT", 3, 10)
-    planned = plan_rerun(launched(project), [change])
+    planned = plan_rerun(launched(project), [change]).plan
     assert values(planned, "judge.max_concurrent") == [3]
     assert planned.variables == {}
 
@@ -121,8 +121,8 @@ def test_a_change_without_a_valid_whole_is_refused(project: Project) -> None:
 
 
 def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
-    with pytest.raises(UsageError, match="was launched with that already"):
-        completed(launched(project), [Change("config", "data.train_batch_size", 4)])
+    with pytest.raises(UsageError, match="already has these values"):
+        plan_rerun(launched(project), [Change("config", "data.train_batch_size", 4)])
 
 
 def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
@@ -144,7 +144,7 @@ def test_a_run_of_another_folder_is_changed_there(
 
 def made(run: RunDir, *changes: Change) -> RunDir:
     """A child as a launch leaves it."""
-    planned = plan_rerun(run, changes)
+    planned = plan_rerun(run, changes).plan
     planned.directory.mkdir()
     jsonl.write_json(RunDir(planned.directory).manifest, manifest(planned))
     return RunDir(planned.directory)
@@ -172,8 +172,30 @@ def test_what_the_checklist_refuses_is_not_launched(project: Project) -> None:
     run = launched(project)
     (project.root / "data/train.parquet").unlink()
     with pytest.raises(UsageError, match="parquet"):
-        launch_rerun(run, [BATCH])
+        launch_rerun(check_rerun(run, [BATCH]))
     assert [path.name for path in (project.root / "runs").iterdir()] == ["sick"]
+
+
+def test_a_rerun_completes_its_changes_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    complete = remedies.complete
+    monkeypatch.setattr(
+        remedies, "complete", lambda *given: (asked.append(given), complete(*given))[1]
+    )
+    check_rerun(launched(project), [BATCH])
+    assert len(asked) == 1
+
+
+def test_a_run_that_was_resumed_after_the_question_is_not_doubled(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = check_rerun(launched(project), [BATCH])
+    monkeypatch.setattr(remedies, "observed_state", lambda run: RunState("running"))
+    with pytest.raises(UsageError, match="resumed meanwhile"):
+        launch_rerun(planned)
+    assert not planned.plan.directory.exists()
 
 
 def going_on(project: Project) -> tuple[Stage, RunDir]:
@@ -207,7 +229,7 @@ def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
     try:
         start_supervisor(run)
         wait_for(lambda: observed_state(run).step)
-        made = launch_rerun(run, [BATCH])
+        made = launch_rerun(check_rerun(run, [BATCH]))
         assert seen == [("queued", False)]
         assert "stopped by its remedy" in (ended(run).reason or "")
         wait_for(lambda: observed_state(made).state != "queued")
@@ -220,7 +242,7 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
-    planned = plan_rerun(launched(project), [BLOCKING])
+    planned = plan_rerun(launched(project), [BLOCKING]).plan
     run = RunDir(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(planned) | {

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
 from engine.formats.foreign_run import open_foreign
-from engine.launch.rerun import launch_rerun, recipe_of
+from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.commands.shared.finding_text import finding_json
@@ -180,7 +180,7 @@ async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, ru
 async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it(
     curable: RunDir, runs: Path
 ) -> None:
-    launch_rerun(curable, _first_remedy(curable).changes)
+    launch_rerun(check_rerun(curable, _first_remedy(curable).changes))
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a remedy")
         await driver.press("a")
