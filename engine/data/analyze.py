@@ -1,7 +1,7 @@
-"""Is a cache of gold scores fit to train on?
+"""Check whether a cache of gold scores is fit to train on.
 
-``signal_useful_pct`` is the share of questions whose gold scores can tell answers apart; below
-90 the precompute should be looked at before training.
+``signal_useful_pct`` is the percentage of questions whose gold scores distinguish the answers. If
+it is below 90, check the judge before training.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Signal = Literal["other_scale", "parse_failure", "zero_variance", "low_variance"
 
 @dataclass(frozen=True)
 class SignalQuality:
-    """Counts of questions by what their gold scores are good for; they sum to ``total``.
+    """Counts of questions by the quality of their gold scores; they sum to ``total``.
 
-    ``histogram`` counts single scores in ten bins from 0 to 1.
+    ``histogram`` counts scores in ten bins from 0 to 1.
     """
 
     total: int
@@ -47,8 +47,10 @@ class SignalQuality:
 
 
 def classify(gold: Sequence[float]) -> Signal:
-    """All zeros are what a failed judge leaves; below a deviation of 0.05 ranks are noise, which
-    says nothing of points out of 10 or of percent."""
+    """The quality of one question's scores, which are expected between 0 and 1.
+
+    All zeros come from a failed judge; below a standard deviation of 0.05 ranks are noise.
+    """
     if any(abs(score) > 1 for score in gold):
         return "other_scale"
     if all(score == 0 for score in gold):
@@ -82,17 +84,17 @@ def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
 def analyze_cache(path: Path) -> SignalQuality:
     """The quality of one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; make it with python -m engine.data.precompute")
+        raise UsageError(f"{path} does not exist; create it with python -m engine.data.precompute")
     for note in read_cache(path).notes(()):
         print(f"note: {note}", file=sys.stderr)
     quality = analyze(_first_golds(path))
     if quality.total == 0:
-        raise UsageError(f"{path} holds no gold scores that can be used")
+        raise UsageError(f"{path} contains no usable gold scores")
     return quality
 
 
 def _first_golds(path: Path) -> Iterator[Sequence[float]]:
-    """Of each question; scores without answers can be looked at, though not trained on."""
+    """The first gold scores of each question, also of those without answers."""
     seen: set[str] = set()
     for record in jsonl.read(path):
         name, gold = record_id(record), finite_scores(record.get("gold_scores"))
@@ -104,7 +106,7 @@ def _first_golds(path: Path) -> Iterator[Sequence[float]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 for enough useful signal, 1 for too little; UsageError for unusable input."""
     parser = argparse.ArgumentParser(prog="engine.data.analyze", description=__doc__)
-    parser.add_argument("cache", type=Path, help="a precompute cache (JSONL)")
+    parser.add_argument("cache", type=Path, help="cache file of precompute (JSONL)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     quality = analyze_cache(args.cache)
@@ -113,12 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _text(quality: SignalQuality) -> str:
-    scale = f"another scale than 0 to 1: {quality.other_scale}\n" if quality.other_scale else ""
+    scale = f"scale other than 0 to 1: {quality.other_scale}\n" if quality.other_scale else ""
     return (
         f"signal_useful_pct {quality.signal_useful_pct:.1f} "
         f"({quality.good_signal} of {quality.total} questions)\n"
-        f"all zero (failed judge?) {quality.parse_failures}, no spread {quality.zero_variance}, "
-        f"little spread {quality.low_variance}\n"
+        f"all zero (failed judge?) {quality.parse_failures}, zero std {quality.zero_variance}, "
+        f"low std {quality.low_variance}\n"
         f"{scale}"
         f"scores: mean {quality.score_mean:.3f}, std {quality.score_std:.3f}, "
         f"histogram {' '.join(map(str, quality.histogram))}"

@@ -1,6 +1,6 @@
-"""The cache of gold scores: a JSONL file, one question per line, that only grows.
+"""The cache of gold scores: an append-only JSONL file with one question per line.
 
-HealthBench's own caches name their questions ``prompt_id``, ours ``question_id``.
+HealthBench's caches identify questions by ``prompt_id``, ours by ``question_id``.
 """
 
 from __future__ import annotations
@@ -41,44 +41,44 @@ class GoldCache:
     def find(self, example: Example) -> Record | None:
         """The first usable record of the example's question.
 
-        Ids that count rows name another question once a data set is filtered or sorted anew, so a
-        record's text and the data set's own gold scores must agree with it.
+        IDs that count rows change their meaning when a data set is filtered or sorted, so the
+        record's text and the data set's own gold scores must match too.
         """
         records = self.records.get(example.question_id, ())
         return next((record for record in records if _is_of(record, example)), None)
 
     def notes(self, examples: Iterable[Example]) -> list[str]:
-        """What is wrong with the cache, as lines."""
+        """One line for each problem of the cache."""
         examples = list(examples)
         known = [example for example in examples if example.question_id in self.records]
-        strangers = [example.question_id for example in known if self.find(example) is None]
-        found = [f"{count:,} records cannot be used: {why}" for why, count in self.unusable.items()]
+        mismatched = [example.question_id for example in known if self.find(example) is None]
+        notes = [f"{count:,} records cannot be used: {why}" for why, count in self.unusable.items()]
         if self.records and examples and not known:
             what = f"none of its {len(self.records):,} questions is in the data set"
-            found.append(f"{what}, e.g. '{next(iter(self.records))}'")
+            notes.append(f"{what}, e.g. '{next(iter(self.records))}'")
         for what, names in self._doubts(known).items():
             if names:
                 many = "1 question has" if len(names) == 1 else f"{len(names):,} questions have"
-                found.append(f"{many} {what}, e.g. '{names[0]}'")
-        if strangers:
-            what = f"{len(strangers):,} of {len(known):,} questions have records of another text"
-            found.append(f"{what} or other right answers under their id, e.g. '{strangers[0]}'")
+                notes.append(f"{many} {what}, e.g. '{names[0]}'")
+        if mismatched:
+            what = f"{len(mismatched):,} of {len(known):,} questions have records with another text"
+            notes.append(f"{what} or other right answers under their ID, e.g. '{mismatched[0]}'")
         if at_odds := [name for name, records in self.records.items() if _differ(records)]:
             what = f"{len(at_odds):,} questions have several records with different gold scores"
-            found.append(f"{what}, e.g. '{at_odds[0]}'; the first counts")
-        return [f"{self.path}: {line}" for line in found]
+            notes.append(f"{what}, e.g. '{at_odds[0]}'; the first record counts")
+        return [f"{self.path}: {line}" for line in notes]
 
     def _doubts(self, examples: Iterable[Example]) -> dict[str, list[str]]:
-        """Questions whose records can be used, but are likely not what they should be."""
+        """Questions whose records are usable but probably wrong."""
         used = {name: records[0] for name, records in self.records.items()}
         return {
-            "gold scores on another scale than 0 to 1, of which rewards use the order alone": [
+            "gold scores on a scale other than 0 to 1 (rewards use only their order)": [
                 name for name, record in used.items() if max(map(abs, record["gold_scores"])) > 1
             ],
             "different scores for the same answer": [
                 name for name, record in used.items() if _contradicts_itself(record)
             ],
-            "records without its text and with none of its answers": [
+            "records with neither its text nor any of its answers": [
                 example.question_id
                 for example in examples
                 if example.answers and _is_foreign(used[example.question_id], example)
@@ -93,7 +93,7 @@ def read_cache(path: Path | None) -> GoldCache:
     nameless = 0
     for record in _lines(path) if path is not None else ():
         if record is None:
-            unusable["no JSON object"] += 1
+            unusable["not a JSON object"] += 1
             continue
         name = record_id(record)
         problem = _record_problem(record)
@@ -106,7 +106,7 @@ def read_cache(path: Path | None) -> GoldCache:
 
 
 def _lines(path: Path) -> Iterator[Record | None]:
-    """The records of the file; None for a line that is none. A missing file is empty."""
+    """The records of the file, None for unreadable lines. A missing file is empty."""
     try:
         handle = files.open_regular(path)
     except FileNotFoundError:
@@ -118,7 +118,7 @@ def _lines(path: Path) -> Iterator[Record | None]:
 
 
 def record_id(record: Record) -> str | None:
-    """The question that a record is of; None when it does not say."""
+    """The ID of the record's question; None if it has none."""
     named = (id_text(record.get(field)) for field in _ID_FIELDS)
     return next(filter(None, named), None)
 
@@ -165,9 +165,9 @@ def _fields(record: Record) -> str:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """No other precomputation fills this cache meanwhile: both would pay for the same questions.
+    """Keep other processes from filling this cache: both would pay for the same questions.
 
-    UsageError when one does. The system frees the lock when its holder ends in any way.
+    UsageError if one is doing so. The system frees the lock when its holder ends in any way.
     """
     lock = path.with_name(f".{path.name}.lock")
     descriptor = files.open_lock(lock)
@@ -175,8 +175,10 @@ def only_writer(path: Path) -> Iterator[None]:
         locks.take(descriptor, lock, fcntl.flock, patience_s=0.0)
     except OSError as error:
         os.close(descriptor)
-        message = f"{path}: another precompute is filling this cache; wait for it, then run again"
-        raise UsageError(message) from error
+        message = (
+            "another precompute is filling this cache; wait until it ends, then run this again"
+        )
+        raise UsageError(f"{path}: {message}") from error
     try:
         yield
     finally:

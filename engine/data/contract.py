@@ -88,7 +88,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def read_facts(path: Path) -> FileFacts | None:
-    """What the file records about its making; None when something else wrote it."""
+    """The facts stored in the file; None if another program wrote it."""
     raw = (_opened(path).schema_arrow.metadata or {}).get(METADATA_KEY)
     try:
         return FileFacts(**json.loads(raw)) if raw is not None else None
@@ -97,15 +97,15 @@ def read_facts(path: Path) -> FileFacts | None:
 
 
 def row_problem(row: Row) -> str | None:
-    """Why one row cannot be trained on, or None."""
+    """Why a row cannot be trained on, or None."""
     extra = row["extra_info"] or {}
     question = extra.get("question")
     if not row["prompt"]:
         return "prompt is empty"
     if not question:
         return "extra_info has no question"
-    asked = "\n".join(message["content"] or "" for message in row["prompt"])
-    if question not in asked:
+    prompt = "\n".join(message["content"] or "" for message in row["prompt"])
+    if question not in prompt:
         return f"the prompt does not contain the question of '{extra.get('question_id')}'"
     answers, gold = extra.get("answers") or [], extra.get("gold_scores") or []
     if not answers or not gold:
@@ -116,7 +116,7 @@ def row_problem(row: Row) -> str | None:
 
 def _opened(path: Path) -> pq.ParquetFile:
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; make it with python -m engine.data.prepare")
+        raise UsageError(f"{path} does not exist; create it with python -m engine.data.prepare")
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:

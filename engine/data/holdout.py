@@ -1,4 +1,4 @@
-"""The one list of held-out questions. Every training file leaves them out."""
+"""The list of held-out questions, which no training file contains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.base.errors import UsageError
 from engine.data.adapters import Example
 
 _MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
-_MAKE = "make it with python -m engine.data.prepare_sft"
+_MAKE = "create it with python -m engine.data.prepare_sft"
 
 
 def read_holdout(path: Path | None) -> frozenset[str]:
@@ -27,20 +27,20 @@ def read_holdout(path: Path | None) -> frozenset[str]:
         raise UsageError(f"{path}: no list 'holdout_ids'; {_MAKE}")
     for entry in ids:
         if isinstance(entry, bool) or not isinstance(entry, str | int):
-            raise UsageError(f"{path}: {json.dumps(entry)} in 'holdout_ids' is no id; {_MAKE}")
+            raise UsageError(f"{path}: {json.dumps(entry)} in 'holdout_ids' is not an ID; {_MAKE}")
     return frozenset(str(entry) for entry in ids)
 
 
 def asked_again(examples: Iterable[Example], held_out: Collection[str]) -> frozenset[str]:
-    """Ids of the examples that ask a held-out question under an id of their own."""
+    """IDs of the examples that repeat a held-out question under another ID."""
     asked = [(example.question_id, plain_text(example.question)) for example in examples]
     held = {text for name, text in asked if name in held_out}
     return frozenset(name for name, text in asked if text in held and name not in held_out)
 
 
 def plain_text(text: str) -> str:
-    """``text`` without case, white space, invisible characters and the forms of quotes and
-    dashes: what two copies of a question may differ in."""
+    """``text`` without what two copies of a question may differ in: case, white space, invisible
+    characters, and the forms of quotes and dashes."""
     if not text.isascii():
         composed = unicodedata.normalize("NFKC", text).translate(_MARKS)
         text = "".join(mark for mark in composed if unicodedata.category(mark) != "Cf")
@@ -48,5 +48,5 @@ def plain_text(text: str) -> str:
 
 
 def write_holdout(path: Path, ids: Sequence[str], seed: int, subset: str) -> None:
-    """Write the ids with what they were drawn by."""
+    """Write the IDs with the seed and the subset they were drawn with."""
     jsonl.write_json(path, {"holdout_ids": list(ids), "seed": seed, "subset": subset})

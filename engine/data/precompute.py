@@ -1,7 +1,7 @@
-"""Gold scores, computed once: the judge scores every answer with the gold rubric.
+"""Compute gold scores: the judge scores every answer with the gold rubric.
 
-The cache is a JSONL file, one question per line, that only grows. A rerun skips the questions it
-holds; a question that fails is reported and left out, and never stops the others.
+The cache is an append-only JSONL file with one question per line. A rerun skips cached questions. A
+question that fails is reported and left out; it does not stop the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEAST = {
 class PrecomputePlan:
     """How gold scores are made: ``num_evals`` independent judgements are averaged.
 
-    ``limit`` is the most questions one pass scores, 0 for all.
+    ``limit`` is the maximum number of questions to score, 0 for all.
     """
 
     num_evals: int = 3
@@ -49,7 +49,7 @@ class PrecomputePlan:
 
 @dataclass(frozen=True)
 class PrecomputeReport:
-    """What one pass did; ``failed`` maps question ids to errors."""
+    """The result of a pass; ``failed`` maps question IDs to errors."""
 
     written: int
     already_cached: int
@@ -60,10 +60,10 @@ class PrecomputeReport:
 async def precompute(
     examples: Sequence[Example], judge: Judge, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
-    """Append gold scores for every example that ``cache`` lacks, in question id order.
+    """Append gold scores for every example that is not in ``cache``, in order of question ID.
 
-    UsageError while another process fills the same cache, and for records that name no question:
-    it is not known which questions they pay for.
+    UsageError while another process fills the same cache, and for records without a question ID:
+    they may be of questions that would be paid for again.
     """
     cache.parent.mkdir(parents=True, exist_ok=True)
     with only_writer(cache):
@@ -87,7 +87,7 @@ async def _fill(
 
     flat = 0
 
-    async def one(example: Example) -> ScoringError | None:
+    async def score(example: Example) -> ScoringError | None:
         nonlocal flat
         async with gate:
             gold = await _gold_scores(example, judge, plan)
@@ -98,15 +98,15 @@ async def _fill(
         jsonl.append(cache, cache_record(example, gold))
         return None
 
-    errors = await asyncio.gather(*(one(example) for example in todo))
+    errors = await asyncio.gather(*(score(example) for example in todo))
     failed = {
         example.question_id: error
         for example, error in zip(todo, errors, strict=True)
         if error is not None
     }
     if flat:
-        what = f"{flat} of {len(todo)} questions got one score for all their answers"
-        print(f"note: {what}, which rewards no ranking", file=sys.stderr)
+        what = f"{flat} of {len(todo)} questions got the same score for all their answers"
+        print(f"note: {what}, so they reward no ranking", file=sys.stderr)
     return PrecomputeReport(
         written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),
@@ -116,7 +116,7 @@ async def _fill(
 
 
 def _end_torn_line(cache: Path) -> None:
-    """Keep a line cut by a crash from swallowing the next one."""
+    """End a line that a crash cut off, so that the next one is separate."""
     if cache.is_file() and (text := cache.read_bytes()) and not text.endswith(b"\n"):
         with cache.open("ab") as handle:
             handle.write(b"\n")
@@ -141,7 +141,7 @@ async def _gold_scores(
     if example.gold_scores:
         return list(example.gold_scores)
     if not example.golden_rubric.strip():
-        return ScoringError("data", "the dataset gives no gold rubric")
+        return ScoringError("data", "the data set has no gold rubric")
     answers = example.answers[: plan.max_answers]
     runs: list[tuple[float, ...]] = []
     for _ in range(plan.num_evals):
@@ -149,7 +149,7 @@ async def _gold_scores(
             result = await judge.evaluate_answers_batched(
                 example.question, answers, example.golden_rubric
             )
-        except Exception as error:  # one broken question must not end a night's batch
+        except Exception as error:  # one broken question must not end the batch
             return ScoringError("other", f"{type(error).__name__}: {error}")
         if result.scores is None:
             return result.error or ScoringError("other", "the judge gave neither scores nor error")
@@ -194,7 +194,7 @@ async def _with_judge(
     examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
     if all(example.gold_scores for example in examples):
-        # Datasets that tell right from wrong themselves ask no judge, so that none is signed in to.
+        # Data sets that contain the right answers use no judge and need no credentials.
         settings = settings.model_copy(update={"provider": OFFLINE.name})
     judge = make_judge(settings, None, os.environ)
     try:
@@ -214,23 +214,37 @@ def _summary(report: PrecomputeReport, cache: Path) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="engine.data.precompute", description=__doc__)
     parser.add_argument("--dataset", required=True, help=_describe_adapters())
-    parser.add_argument("--dataset_path", type=Path, help="local JSONL (default: the hub)")
-    parser.add_argument("--meta_eval_path", type=Path, help="HealthBench completions")
-    parser.add_argument("--output_cache", type=Path, help="data/cache/<dataset>_precompute.jsonl")
+    parser.add_argument(
+        "--dataset_path", type=Path, help="local JSONL file (default: download from the hub)"
+    )
+    parser.add_argument(
+        "--meta_eval_path", type=Path, help="file with answers, e.g. HealthBench's completions"
+    )
+    parser.add_argument(
+        "--output_cache",
+        type=Path,
+        help="cache file (default: data/cache/<dataset>_precompute.jsonl)",
+    )
     parser.add_argument(
         "--provider",
         choices=provider_names(),
         default=AZURE.name,
-        help="of the judge; datasets with gold scores of their own ask none",
+        help="judge provider (default: azure); unused for data sets with gold scores",
     )
-    parser.add_argument("--model", default=os.environ.get("JUDGE_MODEL", "gpt-4o-mini"))
-    parser.add_argument("--base_url")
-    parser.add_argument("--num_evals", type=int, default=3)
-    parser.add_argument("--max_answers", type=int, default=6)
-    parser.add_argument("--limit", type=int, default=0, help="0 = all")
-    parser.add_argument("--max_concurrent", type=int, default=10)
-    parser.add_argument("--timeout_s", type=float, default=300.0)
-    parser.add_argument("--max_tokens", type=int, default=16000)
+    model = os.environ.get("JUDGE_MODEL", "gpt-4o-mini")
+    parser.add_argument("--model", default=model, help="model of the judge (default: $JUDGE_MODEL)")
+    parser.add_argument("--base_url", help="address of the judge (default: the provider's)")
+    parser.add_argument("--num_evals", type=int, default=3, help="judgements averaged per answer")
+    parser.add_argument("--max_answers", type=int, default=6, help="answers per question")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=0,
+        help="maximum number of questions to score (default: 0, all)",
+    )
+    parser.add_argument("--max_concurrent", type=int, default=10, help="concurrent calls")
+    parser.add_argument("--timeout_s", type=float, default=300.0, help="seconds per call")
+    parser.add_argument("--max_tokens", type=int, default=16000, help="tokens per reply")
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Make the parquet files GRPO trains on: ``preset``, ``single`` dataset, or ``curriculum``.
+"""Write the parquet files that GRPO trains on: ``preset``, ``single`` dataset, or ``curriculum``.
 
-Order matters: held-out questions and rows without gold are removed first, then datasets are
-mixed, so the proportions of a preset hold in the file that is written.
+Held-out questions and rows without gold scores are removed first and data sets are mixed
+afterwards, so that the proportions of a preset hold in the file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ from engine.data.adapters import Example, get_adapter
 from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
 from engine.data.holdout import asked_again, read_holdout
-from engine.data.mixing import mix
-from engine.data.presets import DEFAULT_PRESETS, DatasetSpec, Preset, PresetFile, load_presets
+from engine.data.presets import (
+    DEFAULT_PRESETS,
+    DatasetSpec,
+    Preset,
+    PresetFile,
+    load_presets,
+    mix,
+)
 from engine.data.rows import (
     RowOptions,
     discriminates,
@@ -37,7 +43,7 @@ DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Choices that hold for every file of one call."""
+    """Options for all files of one call."""
 
     output_dir: Path
     seed: int = 42
@@ -50,8 +56,8 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class Pool:
-    """One dataset's usable rows. ``val`` are the held-out questions, never part of ``train``;
-    ``held_out`` counts those of the dataset, usable or not."""
+    """One dataset's usable rows. ``val`` are the held-out questions and never part of
+    ``train``; ``held_out`` counts them, usable or not."""
 
     train: tuple[Row, ...]
     val: tuple[Row, ...]
@@ -60,7 +66,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """One file's rows, drawn before any file is written."""
+    """The rows of a file, drawn before any file is written."""
 
     path: Path
     split: str
@@ -70,7 +76,7 @@ class PlannedFile:
 def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[Path]:
     """Write the preset's training file (one per phase for a curriculum) and validation file.
 
-    All files are composed before the first is written, so unusable input leaves none.
+    All files are composed before the first one is written, so unusable input writes none.
     """
     print(f"=== Preset: {name} ===")
     pools = {
@@ -127,7 +133,7 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     others = [example for example in usable if example.question_id not in held_out]
     train = [example for example in others if example.question_id not in again]
     if left_out := len(others) - len(train):
-        what = "rows that ask a held-out question under another id"
+        what = "rows that repeat a held-out question under another ID"
         print(f"  {dataset}: left out {left_out} {what}")
     known = sum(example.question_id in held_out for example in loaded)
     return Pool(rows("train", train), rows("val", val), known)
@@ -136,28 +142,30 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
 def _usable(
     dataset: str, spec: DatasetSpec, examples: list[Example], options: PrepareOptions
 ) -> list[Example]:
-    kept = [e for e in examples if has_gold(e) or not options.only_cached]
+    usable = [e for e in examples if has_gold(e) or not options.only_cached]
     if options.only_cached:
-        removed = len(examples) - len(kept)
+        removed = len(examples) - len(usable)
         print(
-            f"  [only-cached] {dataset}: Kept {len(kept)}/{len(examples)} rows "
+            f"  [only-cached] {dataset}: Kept {len(usable)}/{len(examples)} rows "
             f"({removed} without precompute removed)"
         )
-        if not kept:
+        if not usable:
             raise UsageError(
                 f"No rows with precomputed data found for {dataset} in {spec.cache}. "
                 "Run precompute first."
             )
-    elif bare := sum(not has_gold(e) for e in kept):
-        gone = f" in {spec.cache}" if spec.cache else ""
-        gone += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
-        what = f"{bare} of {len(kept)} rows have no gold scores{gone}"
-        advice = "training refuses them, --only-cached leaves them out"
+    elif bare := sum(not has_gold(e) for e in usable):
+        missing = f" in {spec.cache}" if spec.cache else ""
+        missing += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
+        what = f"{bare} of {len(usable)} rows have no gold scores{missing}"
+        advice = "training refuses them; --only-cached leaves them out"
         print(f"note: {dataset}: {what}; {advice}", file=sys.stderr)
-    telling = [e for e in kept if discriminates(e) or not has_gold(e)]
-    if len(telling) < len(kept):
-        print(f"  {dataset}: left out {len(kept) - len(telling)} rows with constant gold scores")
-    return telling
+    trainable = [e for e in usable if discriminates(e) or not has_gold(e)]
+    if len(trainable) < len(usable):
+        print(
+            f"  {dataset}: left out {len(usable) - len(trainable)} rows with constant gold scores"
+        )
+    return trainable
 
 
 def _phase_files(
@@ -188,28 +196,30 @@ def _validation_path(preset: Preset, options: PrepareOptions) -> Path:
 
 
 def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> None:
-    """Say why there is no validation file, and remove one of an earlier call: its questions may be
-    training data now."""
+    """Print why there is no validation file, and remove that of an earlier call.
+
+    Its questions may be training data now.
+    """
     if options.holdout is None:
-        why = "no hold-out list is named"
+        why = "no hold-out list is given"
     elif not is_known:
-        why = f"no id of {options.holdout} is a question of the data sets"
+        why = f"the data sets contain no question of {options.holdout}"
     else:
-        why = f"no question of {options.holdout} has usable rows (scored by precompute?)"
+        why = f"no question of {options.holdout} has usable rows; run precompute first"
     print(f"note: no validation file: {why}", file=sys.stderr)
     if path.is_file() and read_facts(path) is not None:
         path.unlink()
-        print(f"note: removed {path}, which an earlier call wrote", file=sys.stderr)
+        print(f"note: removed {path} of an earlier call", file=sys.stderr)
 
 
 def _note_repeats(file: PlannedFile) -> None:
-    """Rows of a scarce data set are drawn more than once; the run will see them as often."""
+    """Print how many rows of a scarce data set are repeated."""
     rows = Counter((row["data_source"], row["extra_info"]["question_id"]) for row in file.rows)
     for source in sorted({source for source, _ in rows}):
         counts = [count for (name, _), count in rows.items() if name == source]
         if (repeated := sum(counts) - len(counts)) > 0:
             share = f"{repeated} of {sum(counts)} {source} rows are repeats"
-            note = f"note: {file.path.name}: {share}: it has {len(counts)} questions"
+            note = f"note: {file.path.name}: {share}; {source} has {len(counts)} questions"
             print(note, file=sys.stderr)
 
 
@@ -296,7 +306,7 @@ def _weighted(texts: Sequence[str], known: Mapping[str, DatasetSpec]) -> dict[st
 def _phase(text: str) -> tuple[float, float]:
     verifiable, separator, open_share = text.partition(":")
     if not separator:
-        raise UsageError(f"--phases: '{text}' is not <verifiable>:<open>, e.g. 0.8:0.2")
+        raise UsageError(f"--phases: '{text}' must be <verifiable>:<open>, e.g. 0.8:0.2")
     return _number(verifiable, text), _number(open_share, text)
 
 
@@ -334,23 +344,40 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--output_dir", type=Path, default=Path("data/processed"))
-    shared.add_argument("--total_items", type=int, help="rows per training file (default: all)")
-    shared.add_argument("--val_items", type=int, default=64, help="most rows of the val file")
+    shared.add_argument(
+        "--total_items", type=int, help="number of rows per training file (default: all)"
+    )
+    shared.add_argument(
+        "--val_items", type=int, default=64, help="maximum number of validation rows (default: 64)"
+    )
     shared.add_argument("--seed", type=int, default=42)
-    shared.add_argument("--only-cached", action="store_true", help="drop rows without gold scores")
-    shared.add_argument("--presets", type=Path, default=DEFAULT_PRESETS, help="presets file")
-    preset = commands.add_parser("preset", parents=[shared], help="a named composition")
-    preset.add_argument("--name", help="default: the active preset")
-    preset.add_argument("--list", action="store_true", help="show the presets")
+    shared.add_argument(
+        "--only-cached", action="store_true", help="leave out rows without gold scores"
+    )
+    shared.add_argument(
+        "--presets",
+        type=Path,
+        default=DEFAULT_PRESETS,
+        help=f"presets file (default: {DEFAULT_PRESETS})",
+    )
+    preset = commands.add_parser("preset", parents=[shared], help="write the files of a preset")
+    preset.add_argument("--name", help="name of the preset (default: the active one)")
+    preset.add_argument("--list", action="store_true", help="list the presets")
     preset.set_defaults(command=_run_preset)
-    single = commands.add_parser("single", parents=[shared], help="one dataset")
+    single = commands.add_parser("single", parents=[shared], help="write the files of one data set")
     single.add_argument("--dataset", required=True)
     single.add_argument("--path", type=Path)
     single.add_argument("--meta_eval_path", type=Path)
     single.add_argument("--cache", type=Path)
-    single.add_argument("--holdout", type=Path, help=f"default: {DEFAULT_HOLDOUT} if it exists")
+    single.add_argument(
+        "--holdout",
+        type=Path,
+        help=f"list of held-out questions (default: {DEFAULT_HOLDOUT} if it exists)",
+    )
     single.set_defaults(command=_run_single)
-    curriculum = commands.add_parser("curriculum", parents=[shared], help="one file per phase")
+    curriculum = commands.add_parser(
+        "curriculum", parents=[shared], help="write one file per curriculum phase"
+    )
     curriculum.add_argument("--verif", nargs="+", required=True, metavar="NAME:WEIGHT")
     curriculum.add_argument("--open", nargs="+", required=True, metavar="NAME:WEIGHT")
     curriculum.add_argument("--phases", nargs="+", default=["0.8:0.2", "0.5:0.5", "0.2:0.8"])

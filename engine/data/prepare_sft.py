@@ -1,7 +1,7 @@
-"""SFT examples (question -> gold rubric) and the one list of held-out questions.
+"""Write the SFT examples (question -> gold rubric) and the list of held-out questions.
 
-Questions with answers can earn a GRPO reward, questions without cannot. The default subset
-``no_answers`` therefore teaches the format on questions that GRPO and evaluation never use.
+Only questions with answers can get a GRPO reward. The default subset ``no_answers`` therefore
+teaches the format on questions that neither GRPO nor evaluation uses.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Subset = Literal["all", "no_answers", "with_answers"]
 
 @dataclass(frozen=True)
 class SftSplit:
-    """Disjoint parts of a dataset: what SFT trains on, and the ids nobody trains on.
+    """Disjoint parts of a data set: what SFT trains on, and the IDs that are held out.
 
-    ``asked_again`` are ids of examples that have the text of a held-out question.
+    ``asked_again`` are IDs of examples with the text of a held-out question.
     """
 
     train: tuple[Example, ...]
@@ -48,27 +48,31 @@ def split_for_sft(
     holdout_size: int,
     seed: int,
 ) -> SftSplit:
-    """Draw the holdout from the questions with answers, then the SFT subset from the rest.
+    """Draw the held-out questions from those with answers, then the SFT subset from the rest.
 
-    With fewer such questions than ``holdout_size`` there is no holdout.
+    If fewer than ``holdout_size`` questions have answers, none is held out.
     """
     chooser = random.Random(seed)
-    have = [example for example in examples if example.question_id in answered]
-    lack = [example for example in examples if example.question_id not in answered]
-    chooser.shuffle(have)
-    size = holdout_size if len(have) >= holdout_size else 0
-    pools = {"all": have[size:] + lack, "no_answers": lack, "with_answers": have[size:]}
+    answered_examples = [example for example in examples if example.question_id in answered]
+    unanswered = [example for example in examples if example.question_id not in answered]
+    chooser.shuffle(answered_examples)
+    size = holdout_size if len(answered_examples) >= holdout_size else 0
+    pools = {
+        "all": answered_examples[size:] + unanswered,
+        "no_answers": unanswered,
+        "with_answers": answered_examples[size:],
+    }
     train = pools[subset]
     chooser.shuffle(train)
-    held = tuple(example.question_id for example in have[:size])
+    held = tuple(example.question_id for example in answered_examples[:size])
     again = asked_again(examples, held)
-    return SftSplit(tuple(train), held, len(have), len(lack), again)
+    return SftSplit(tuple(train), held, len(answered_examples), len(unanswered), again)
 
 
 def sft_record(example: Example) -> dict[str, Any]:
     """One training line: the GRPO prompt without excerpts, and the gold rubric as the reply.
 
-    The prompt asks for points that sum to 10: ``with_wanted_sums`` makes them do so.
+    The prompt asks for points that sum to 10; ``with_wanted_sums`` scales them.
     """
     reply = {"role": "assistant", "content": example.golden_rubric}
     return {
@@ -79,8 +83,10 @@ def sft_record(example: Example) -> dict[str, Any]:
 
 
 def with_wanted_sums(examples: Sequence[Example]) -> tuple[Example, ...]:
-    """The examples with their points scaled to the sum that the prompt asks for, so that no target
-    contradicts it. Those whose points sum to 0 or less are left out."""
+    """The examples with their points scaled to the sum that the prompt asks for.
+
+    Those whose points sum to 0 or less are left out.
+    """
     scaled = [(example, scaled_to_sum(example.golden_rubric)) for example in examples]
     return tuple(
         replace(example, golden_rubric=text) for example, text in scaled if text is not None
@@ -109,17 +115,19 @@ def prepare_sft(
     files.write_atomic(train, "\n".join(lines) + "\n")
     write_holdout(holdout, split.holdout_ids, seed, subset)
     print(f"[sft] Wrote {len(split.train)} rows -> {train}")
-    print(f"[sft] Wrote {len(split.holdout_ids)} held-out ids -> {holdout}")
+    print(f"[sft] Wrote {len(split.holdout_ids)} held-out IDs -> {holdout}")
     return split
 
 
 def _teachable(split: SftSplit) -> SftSplit:
-    """Without questions that are held out under another id, and without those that have no rubric:
-    an empty reply would be learned."""
+    """Leave out questions that are held out under another ID, and those without a rubric.
+
+    SFT would learn an empty reply from the latter.
+    """
     new = [example for example in split.train if example.question_id not in split.asked_again]
     train = tuple(example for example in new if example.golden_rubric.strip())
     if again := len(split.train) - len(new):
-        print(f"[sft] Left out {again} questions that ask a held-out one under another id")
+        print(f"[sft] Left out {again} questions that repeat a held-out one under another ID")
     if bare := len(new) - len(train):
         print(f"[sft] Left out {bare} questions without a rubric")
     return replace(split, train=train)
@@ -130,11 +138,10 @@ def _scaled(split: SftSplit) -> SftSplit:
     fitting = sum(has_wanted_sum(example.golden_rubric) for example in split.train)
     left_out = len(split.train) - len(train)
     if changed := len(train) - fitting:
-        print(f"[sft] Scaled the points of {changed} rubrics to the sum of 10 that prompts name")
+        print(f"[sft] Scaled the points of {changed} rubrics to a sum of 10, as prompts ask")
     if left_out:
-        print(
-            f"[sft] Left out {left_out} rubrics whose points sum to 0 or less (--points as_given)"
-        )
+        why = "whose points sum to 0 or less (--points as_given keeps them)"
+        print(f"[sft] Left out {left_out} rubrics {why}")
     return replace(split, train=train)
 
 
@@ -149,7 +156,7 @@ def _load_split(
     if holdout_size < 0:
         raise UsageError(f"--holdout_size {holdout_size} must be at least 0")
     if meta_eval is not None and not meta_eval.is_file():
-        print(f"warning: {meta_eval} does not exist: no question has answers", file=sys.stderr)
+        print(f"warning: {meta_eval} does not exist, so no question has answers", file=sys.stderr)
         meta_eval = None
     examples = get_adapter(dataset).load(oss_eval, None)
     answered = frozenset(read_completions(meta_eval, dataset))
@@ -157,7 +164,7 @@ def _load_split(
     if not split.holdout_ids and holdout_size:
         print(
             f"warning: {split.with_answers} questions with answers, fewer than "
-            f"--holdout_size {holdout_size}: no holdout, so that GRPO will have no validation file",
+            f"--holdout_size {holdout_size}: none is held out, and GRPO gets no validation file",
             file=sys.stderr,
         )
     return split
@@ -199,11 +206,11 @@ def _parser() -> argparse.ArgumentParser:
         "--points",
         choices=["scaled", "as_given"],
         default="scaled",
-        help="scale each rubric's points to the sum of 10 that its prompt asks for",
+        help="scale each rubric's points to a sum of 10, or keep them (default: scaled)",
     )
     parser.add_argument("--holdout_size", type=int, default=500)
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--stats", action="store_true", help="print sizes, write nothing")
+    parser.add_argument("--stats", action="store_true", help="print the sizes and write nothing")
     return parser
 
 

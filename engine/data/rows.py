@@ -1,4 +1,4 @@
-"""From examples and their cached gold scores to rows of the parquet contract."""
+"""Turn examples and their cached gold scores into rows of the parquet file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What a row depends on beside its example."""
+    """What a row depends on besides its example."""
 
     split: str = "train"
     use_contrastive: bool = True
 
 
 def with_cached_gold(examples: Iterable[Example], cache: GoldCache) -> list[Example]:
-    """Examples whose answers and gold scores are those of the cache, where it has them."""
+    """The examples with the answers and gold scores of the cache, where it has them."""
     return [_merged(example, cache.find(example)) for example in examples]
 
 
@@ -32,12 +32,12 @@ def has_gold(example: Example) -> bool:
 
 
 def discriminates(example: Example) -> bool:
-    """Whether the gold scores differ: constant gold rewards no ranking, only the info bonus."""
+    """Whether the gold scores differ: constant gold scores reward no ranking."""
     return len(set(example.gold_scores)) > 1
 
 
 def to_row(example: Example, source: str, domain: DomainType, options: RowOptions) -> Row:
-    """One row of the contract; ``index`` is set when the file is written."""
+    """A row of the parquet file; ``index`` is set when the file is written."""
     excerpts = (
         contrastive_excerpts(example.answers, example.gold_scores)
         if options.use_contrastive

@@ -165,7 +165,7 @@ def test_a_cached_record_of_another_question_under_the_same_id_is_scored_again(
     cache = tmp_path / "cache.jsonl"
     cached(cache, question_id="a", question="the question that was a before the file was sorted")
     assert run(cache, example("a")).written == 1
-    assert "1 of 1 questions have records of another text" in capsys.readouterr().err
+    assert "1 of 1 questions have records with another text" in capsys.readouterr().err
     assert run(cache, example("a")).already_cached == 1
 
 
@@ -221,7 +221,7 @@ def test_records_that_seem_to_be_of_another_question_are_told(
     cached(cache, question_id="b", question="question b")
     cached(cache, question_id="c", answers=["answer 0", "y"])
     run(cache, example("a"), example("b"), example("c"))
-    note = "1 question has records without its text and with none of its answers, e.g. 'a'"
+    note = "1 question has records with neither its text nor any of its answers, e.g. 'a'"
     assert note in capsys.readouterr().err
 
 
@@ -235,7 +235,9 @@ def test_a_judge_that_scores_every_answer_the_same_is_told(
             return JudgeResult((0.0,) * len(answers), None, 0.1, 0.0, 1)
 
     run(tmp_path / "cache.jsonl", example("a"), example("b"), judge=Flat())
-    note = "note: 2 of 2 questions got one score for all their answers, which rewards no ranking"
+    note = (
+        "note: 2 of 2 questions got the same score for all their answers, so they reward no ranking"
+    )
     assert note in capsys.readouterr().err
 
 

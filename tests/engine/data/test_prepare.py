@@ -177,7 +177,7 @@ def test_gold_of_another_question_under_the_same_id_trains_nothing(
     assert prepare("single", *arguments) == 0
     rows = read_rows(Path("out/medqa_train.parquet"))
     assert {tuple(row["extra_info"]["gold_scores"]) for row in rows} == {(1.0, 0.0)}
-    assert "40 of 40 questions have records of another text" in capsys.readouterr().err
+    assert "40 of 40 questions have records with another text" in capsys.readouterr().err
 
 
 def test_rows_without_gold_that_are_kept_are_counted(
@@ -205,10 +205,10 @@ def test_rows_without_gold_that_are_kept_are_counted(
 @pytest.mark.parametrize(
     ("records", "note"),
     [
-        (["torn {", "[1]"], "2 records cannot be used: no JSON object"),
+        (["torn {", "[1]"], "2 records cannot be used: not a JSON object"),
         (
             [{"question_id": "o25", "gold_scores": [20, 90]}],
-            "1 question has gold scores on another",
+            "1 question has gold scores on a scale other",
         ),
         (
             [{"question_id": "o25", "gold_scores": [0.2, 0.9], "answers": ["a", "a"]}],
@@ -247,9 +247,7 @@ def test_a_held_out_question_under_another_id_is_not_trained_on(
     Path("open.jsonl").write_text(text)
     assert prepare("preset") == 0
     assert "o09" not in question_ids(Path("out/mixed_train.parquet"))
-    assert (
-        "left out 1 rows that ask a held-out question under another id" in capsys.readouterr().out
-    )
+    assert "left out 1 rows that repeat a held-out question" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [None, ["o00"], True, 1.5])
@@ -258,7 +256,9 @@ def test_a_holdout_of_no_ids_is_refused(
 ) -> None:
     Path("holdout.json").write_text(json.dumps({"holdout_ids": ["o00", name]}))
     assert prepare("preset") == 2
-    assert f"holdout.json: {json.dumps(name)} in 'holdout_ids' is no id" in capsys.readouterr().err
+    assert (
+        f"holdout.json: {json.dumps(name)} in 'holdout_ids' is not an ID" in capsys.readouterr().err
+    )
 
 
 def test_a_holdout_of_another_data_set_is_named(
@@ -266,7 +266,7 @@ def test_a_holdout_of_another_data_set_is_named(
 ) -> None:
     write_holdout(Path("holdout.json"), ["zz"], 42, "all")
     assert prepare("preset") == 0
-    note = "no validation file: no id of holdout.json is a question of the data sets"
+    note = "no validation file: the data sets contain no question of holdout.json"
     assert note in capsys.readouterr().err
 
 
@@ -304,7 +304,9 @@ def test_rows_that_are_drawn_twice_are_told(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prepare("preset", "--total_items", "100")
-    note = "mixed_train.parquet: 84 of 100 healthbench rows are repeats: it has 16 questions"
+    note = (
+        "mixed_train.parquet: 84 of 100 healthbench rows are repeats; healthbench has 16 questions"
+    )
     assert note in capsys.readouterr().err
     prepare("preset", "--total_items", "16")
     assert "repeats" not in capsys.readouterr().err

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.data.mixing import mix, shares
+from engine.data.presets import mix, shares
 
 POOLS = {"a": [("a", n) for n in range(100)], "b": [("b", n) for n in range(40)]}
 
