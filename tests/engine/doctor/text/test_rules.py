@@ -79,6 +79,10 @@ def test_every_id_is_used_once() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_a_file_is_named_after_the_class_of_its_rules() -> None:
+    assert [rule.id for rule in RULES if rule.file != f"{rule.family}.yaml"] == []
+
+
 def test_every_rule_says_where_its_messages_come_from() -> None:
     assert [rule.id for rule in RULES if not rule.source] == []
 
