@@ -119,7 +119,10 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
     if too_small:
         return
     if sizes.n < 2:
-        yield f"{_key(sizes, 'n')}: one rollout has no group, so GRPO's advantage is always 0"
+        yield (
+            f"{_key(sizes, 'n')}: GRPO needs at least two rollouts per prompt; with one, the "
+            "advantage is always 0"
+        )
     yield from _parallel_violations(sizes)
     if sizes.micro is not None and sizes.batch < sizes.mini:
         yield f"{_key(sizes, 'batch')} is below {_key(sizes, 'mini')}"
@@ -200,7 +203,7 @@ def removals(recipe: Recipe) -> list[str]:
 def _filler(sizes: BatchSizes) -> str:
     total = sizes.rollouts_per_replica * sizes.replicas
     return (
-        f"{_key(sizes, 'mini')} does not divide {_key(sizes, 'batch')}: verl fills every step up "
+        f"{_key(sizes, 'mini')} does not divide {_key(sizes, 'batch')}: verl pads every step "
         f"from {sizes.batch * sizes.n} to {total} rollouts with empty ones"
     )
 
@@ -208,8 +211,8 @@ def _filler(sizes: BatchSizes) -> str:
 def _fine(sizes: BatchSizes, scored: str) -> str:
     updates = math.ceil(sizes.batch / sizes.mini)
     return (
-        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} {scored} a step; "
-        f"{updates} update{'' if updates == 1 else 's'} a step on "
+        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} {scored} per step; "
+        f"{updates} update{'' if updates == 1 else 's'} per step on "
         f"{sizes.gpus} GPU{'' if sizes.gpus == 1 else 's'}"
     )
 
@@ -217,7 +220,7 @@ def _fine(sizes: BatchSizes, scored: str) -> str:
 def _sft_sizes(recipe: Recipe) -> str:
     names = ("per_device_train_batch_size", "gradient_accumulation_steps", "n_gpus")
     sizes = [recipe.get(f"training.{name}") for name in names]
-    return f"{' x '.join(str(size) for size in sizes)} = {math.prod(sizes)} examples an update"
+    return f"{' x '.join(str(size) for size in sizes)} = {math.prod(sizes)} examples per update"
 
 
 def _key(sizes: BatchSizes, name: str) -> str:
@@ -246,7 +249,7 @@ def check_steps(subject: Subject) -> Check:
     recipe = subject.recipe
     plan = step_plan(recipe)
     if plan is None:
-        return skip(STEPS, "the training file cannot be read")
+        return skip(STEPS, "the training file is unreadable")
     if not plan.trains:
         return ok(STEPS, "trainer.val_only=true: one validation, no training step")
     if plan.rows < plan.batch:
@@ -264,7 +267,7 @@ def _supervised(plan: StepPlan) -> str:
         return f"{plan.total} steps: {plan.arithmetic()}"
     per_epoch = plan.rows // plan.batch
     return (
-        f"{plan.total} steps, as training.max_steps says: {plan.total / per_epoch:.3g} epochs of "
+        f"{plan.total} steps (training.max_steps): {plan.total / per_epoch:.3g} epochs of "
         f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}"
     )
 
@@ -278,16 +281,18 @@ def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
         changes.append(f"{mini_key}={size}")
     if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
-    message = f"{plan.rows} training rows do not fill one batch of {plan.batch}"
-    return fail(STEPS, f"{message}, and verl drops what is left over", " ".join(changes))
+    message = f"only {plan.rows} training rows for a batch of {plan.batch}"
+    return fail(
+        STEPS, f"{message}; verl drops incomplete batches, so no step would run", " ".join(changes)
+    )
 
 
 def _out_of_reach(plan: StepPlan) -> Check:
     epochs = math.ceil((plan.asked or 0) / (plan.rows // plan.batch))
     return fail(
         STEPS,
-        f"trainer.total_training_steps={plan.asked} cannot be reached: {plan.arithmetic()}; "
-        "the run would end there without its last checkpoint",
+        f"trainer.total_training_steps={plan.asked} is unreachable ({plan.arithmetic()}); "
+        "the run would end early, without a final checkpoint",
         f"trainer.total_epochs={epochs}",
     )
 
@@ -296,6 +301,6 @@ def _scores(recipe: Recipe, plan: StepPlan) -> str:
     calls = calls_of(recipe, plan)
     what = "judge calls" if asks_judge(recipe) else "rewards"
     return (
-        f"{calls.step} {what} a step, {calls.step * calls.steps} in all, and "
+        f"{calls.step} {what} per step, {calls.step * calls.steps} in all, and "
         f"{calls.validation} in {count_of(calls.validations, 'validation')}"
     )

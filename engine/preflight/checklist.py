@@ -133,7 +133,11 @@ def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
             return skip(item.id, f"not available for {kind.title}")
         if (reason := item.spared(subject.recipe)) is not None:
             return skip(item.id, reason)
-        answer = skip(item.id, f"needs {lacking[0]}") if lacking else item.answer(subject)
+        answer = (
+            skip(item.id, f"needs the check '{lacking[0]}' to pass")
+            if lacking
+            else item.answer(subject)
+        )
     except Exception as error:
         answer = _crash(item.id, error)
     # It may quote what a reward function raised, or a file's name with a login in it.
@@ -142,4 +146,4 @@ def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
 
 def _crash(id: str, error: Exception) -> Check:
     detail = " ".join(str(error).split())
-    return fail(id, f"the check itself failed: {type(error).__name__}: {detail}")
+    return fail(id, f"internal error in this check: {type(error).__name__}: {detail}")

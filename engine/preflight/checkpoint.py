@@ -62,14 +62,14 @@ def _model(subject: Subject) -> Iterator[Check]:
     if folder is not None and not (is_hub_name(name) and missing_parts(folder)):
         yield from _incomplete(where, folder, subject.recipe)
     elif (writer := _writer(subject, Path(name))) is not None:
-        yield warn(ID, f"{where} does not exist yet; run '{writer}' is to write it")
+        yield warn(ID, f"{where} does not exist yet; run '{writer}' will write it")
     elif not is_hub_name(name):
         hint = _neighbour(Path(name).expanduser())
         yield fail(ID, f"{where} does not exist{hint}", _making(Path(name), subject.recipe))
     elif (variable := hub.is_offline(subject.env)) is not None:
         lacking = f" with {' and '.join(missing_parts(folder))}" if folder is not None else ""
         yield fail(
-            ID, f"{where} is not in the hub's cache{lacking}, and {variable} forbids to load it"
+            ID, f"{where} is not in the hub's cache{lacking}, and {variable} disables downloads"
         )
     else:
         yield from _on_hub(subject, where, name)
@@ -96,17 +96,17 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
         ),
         "refused": (
             f"cannot be loaded: {host} answers {said.detail}; {token}{sent}",
-            f"open {host}/{name} in a browser: it tells whether the model or the network is closed",
+            f"open {host}/{name} in a browser to see whether the model or the network is blocked",
         ),
         "denied": (f"cannot be loaded: {host} refuses {token}", _SET_TOKEN),
         "missing": (
             f"does not exist on {host}, or is private; {token}{sent}",
             f"check the spelling; for a private model {_SET_TOKEN}",
         ),
-        "empty": (f"has no config.json on {host}", "choose a model in transformers' format"),
+        "empty": (f"has no config.json on {host}", "choose a model in the transformers format"),
         "unreachable": (
             f"is not on this disk, and {host} cannot be reached ({said.detail})",
-            f"where there is a network: {get}",
+            f"on a machine with network access: {get}",
         ),
         "invalid": (f"is not on this disk, and {said.detail}", "set HF_ENDPOINT, or remove it"),
         "exposed": (f"was not looked for: {said.detail}", "an https:// address in HF_ENDPOINT"),
@@ -120,7 +120,7 @@ def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
 
 
 _SET_TOKEN = "set HF_TOKEN in .env"
-_USE_TOKEN = " with the account of this token, and let the token read gated repositories"
+_USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
 
 
 def _incomplete(where: str, folder: Path, recipe: Recipe) -> Iterator[Check]:
@@ -174,7 +174,7 @@ def _shared(subject: Subject) -> Iterator[Check]:
             continue
         message = f"{folder} is being written by run '{info.id}'"
         if subject.waits:
-            yield warn(ID, f"{message}; that is looked at again before this run starts")
+            yield warn(ID, f"{message}; this is checked again before this run starts")
             continue
         key = recipe.kind.checkpoint_key if recipe.kind == SFT else "trainer.experiment_name"
         yield fail(ID, message, f"wait for it, grubrics-tui stop {info.id}, or another {key}")
@@ -186,7 +186,7 @@ def _undermined(subject: Subject) -> Iterator[Check]:
     for info in _going_on(subject):
         model = _model_of(RunDir(subject.runs / info.id))
         if model is not None and model.is_relative_to(folder):
-            message = f"{model}, which this run will write, is the model of run '{info.id}'"
+            message = f"{model}, which this run would overwrite, is the model of run '{info.id}'"
             yield warn(ID, f"{message} ({info.state.state})", _another_folder(subject.recipe))
 
 
@@ -303,7 +303,10 @@ def _sft(recipe: Recipe, folder: Path) -> Iterator[Check]:
 
 def _moved_away(recipe: Recipe, folder: Path) -> Check:
     steps = ", ".join(str(step) for step in written_steps(folder))
-    message = f"{folder} holds steps {steps} of an earlier run; they will be moved to a subfolder"
+    message = (
+        f"{folder} contains checkpoints of an earlier run (steps {steps}); they will be moved to "
+        "a subfolder"
+    )
     return warn(ID, message, _another_folder(recipe))
 
 
@@ -313,7 +316,7 @@ def _leftover(recipe: Recipe, folder: Path, step: int) -> Check:
     if total is not None and step >= total:
         message = f"{where} resumes from step {step}, which is past total_training_steps={total}"
         return fail(ID, message, _another_folder(recipe))
-    message = f"{where} will resume from step {step}, not start from step 0"
+    message = f"{where} resumes from step {step} and does not start from step 0"
     return warn(ID, message, _another_folder(recipe))
 
 
@@ -321,5 +324,5 @@ def _existing_step(recipe: Recipe, key: str) -> Iterator[Check]:
     path = str(recipe.get(key) or "")
     if "global_step_" not in path or not Path(path).is_dir():
         yield fail(
-            ID, f"{recipe.path}: {key}={path or 'null'} is not an existing global_step_<n> folder"
+            ID, f"{recipe.path}: {key}={path or 'null'} is not an existing global_step_N folder"
         )

@@ -50,7 +50,7 @@ _NAMES = {key: name for name, key in KEYS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no valid recipe has the wanted values."""
+    """Why no valid config has the wanted values."""
 
     reason: str
 
@@ -114,7 +114,7 @@ def _void(changed: Recipe, chosen: Mapping[str, str]) -> str | None:
     for key in chosen:
         if changed.origins.get(key) == "environment":
             names = [name for name, of in ENVIRONMENT_KEYS.items() if of == key]
-            return f"{key} is set by the environment ({' or '.join(names)}), which wins over it"
+            return f"{key} is set by the environment ({' or '.join(names)}), which takes precedence"
     return None
 
 
@@ -159,7 +159,7 @@ def _fitting_sizes(recipe: Recipe, check: Check, kept: frozenset[str]) -> Iterat
     sizes = batch_sizes(_subject(recipe).recipe)
     found = _nearest(sizes, {name for key, name in _NAMES.items() if key in kept})
     for text in removals(recipe):
-        yield text, "verl accepts only its successor"
+        yield text, "the key is deprecated"
     if found is None:
         return
     for text in size_overrides(sizes, found):
@@ -215,7 +215,7 @@ def _finished(
 
 
 def _dead_end(check: Check, chosen: Mapping[str, str]) -> str:
-    return f"no valid recipe has {' '.join(chosen.values())}: {check.message}"
+    return f"no valid config has {' '.join(chosen.values())}: {check.message}"
 
 
 def _text(change: Change) -> str:

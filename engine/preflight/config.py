@@ -126,13 +126,13 @@ def _grpo(recipe: Recipe) -> Iterator[Check]:
         yield _wrong(
             recipe,
             _ESTIMATOR,
-            "trains PPO with a critic",
+            "trains with PPO and a critic",
             f"{_ESTIMATOR}=grpo",
         )
     if not recipe.get("trainer.save_freq", -1) > 0 and not recipe.get("trainer.val_only"):
         yield warn(
             ID,
-            f"{_shown(recipe, 'trainer.save_freq')} writes no checkpoint at all",
+            f"{_shown(recipe, 'trainer.save_freq')} writes no checkpoint",
             "trainer.save_freq=50",
         )
     sequence_parallel = recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size")
@@ -181,7 +181,7 @@ def _strategy(recipe: Recipe) -> Iterator[Check]:
 def _estimator(recipe: Recipe) -> Iterator[Check]:
     estimator = recipe.get(_ESTIMATOR)
     if (lacking := _NOT_COMPUTED.get(estimator)) is not None:
-        problem = f"needs {lacking}, and verl's V1 trainer does not compute it"
+        problem = f"needs {lacking}, which verl's V1 trainer does not compute"
         yield _wrong(recipe, _ESTIMATOR, problem, f"{_ESTIMATOR}=grpo")
 
 
@@ -195,14 +195,14 @@ def _engine(recipe: Recipe) -> Iterator[Check]:
         yield _wrong(recipe, "trainer.critic_warmup", message, "trainer.critic_warmup=0")
     only = f"{_ACTOR}.fsdp_config.forward_only"
     if recipe.get(only):
-        yield _wrong(recipe, only, "forbids to train the actor", f"{only}=false")
+        yield _wrong(recipe, only, "disables training of the actor", f"{only}=false")
     apart = f"{_ACTOR}.checkpoint.async_save"
     if recipe.get(apart):
         problem = "writes no latest_checkpointed_iteration.txt, so no run can resume"
         yield _wrong(recipe, apart, problem, f"{apart}=false")
     saved = f"{_ACTOR}.checkpoint.save_contents"
     if lost := {"model", "optimizer", "extra"} - {*recipe.get(saved)}:
-        problem = f"lacks {', '.join(sorted(lost))}: such a checkpoint cannot be resumed from"
+        problem = f"lacks {', '.join(sorted(lost))}: runs cannot resume from such a checkpoint"
         yield warn(ID, f"{recipe.path}: {saved} {problem}", f"{saved}=[model,optimizer,extra]")
 
 
@@ -220,7 +220,7 @@ def _names(recipe: Recipe) -> Iterator[Check]:
     ):
         yield _unknown(recipe, f"{engine}.backend", _BACKENDS)
     if recipe.get("data.prompt_key") != "prompt":
-        problem = "names another column than the one that the data is prepared and checked with"
+        problem = "names another column than the prepared data has"
         yield _wrong(recipe, "data.prompt_key", problem, "data.prompt_key=prompt")
     attention = f"{_MODEL}.override_config.attn_implementation"
     name = recipe.get(attention)
@@ -252,7 +252,7 @@ def _files(recipe: Recipe) -> Iterator[Check]:
     for key in ("trainer.rollout_data_dir", "trainer.validation_data_dir"):
         if recipe.is_chosen(key):
             where = "the run directory, where rollouts and the doctor look for them"
-            yield warn(ID, f"{_shown(recipe, key)} writes elsewhere than to {where}", "remove it")
+            yield warn(ID, f"{_shown(recipe, key)} writes outside of {where}", "remove it")
     for key, value in recipe.values.items():
         if not (recipe.is_chosen(key) and _OPENED.fullmatch(key) and isinstance(value, str)):
             continue
@@ -275,7 +275,7 @@ def _judge(recipe: Recipe) -> Iterator[Check]:
         if recipe.get(key) < floor:
             yield warn(
                 ID,
-                f"{_shown(recipe, key)} is little for the reasoning judge {model}",
+                f"{_shown(recipe, key)} is low for the reasoning judge {model}",
                 f"{key}={floor}",
             )
     if recipe.get("judge.temperature") != 1.0:
@@ -307,12 +307,12 @@ def _rate(recipe: Recipe) -> Iterator[str]:
     """The learning rate, where nobody chose one."""
     key = recipe.kind.learning_rate_key
     if key is not None and not recipe.is_chosen(key):
-        yield f"{key}={recipe.get(key)} is the default, not the recipe's"
+        yield f"{key}={recipe.get(key)} is the default, not set in the config"
 
 
 def _lora(recipe: Recipe) -> str:
     rank = lora_rank(recipe)
-    return f"LoRA rank {rank}" if rank else "every weight is trained"
+    return f"LoRA rank {rank}" if rank else "full fine-tuning (no LoRA)"
 
 
 _UNUSED = "unused"
@@ -323,7 +323,7 @@ def check_unused(subject: Subject) -> Check:
     """A launch is not refused: the run does what its other values say."""
     found = unread(subject.recipe)
     if not found:
-        return ok(_UNUSED, "every value that was set has an effect")
+        return ok(_UNUSED, "every value in the config has an effect")
     shown = [f"{one.key}={one.value} has no effect: {one.reason}" for one in found[:_SHOWN]]
     rest = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     ways = dict.fromkeys(one.instead for one in found[:_SHOWN] if one.instead)

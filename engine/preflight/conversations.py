@@ -44,7 +44,7 @@ class Conversations:
         """What is doubtful about the lines, and what to do; None where that depends on the file."""
         found = (
             (self.unusual_roles, "rename the roles"),
-            (self.unread_fields, "take the fields out, or write what they say as text"),
+            (self.unread_fields, "remove the fields, or write their content as text"),
             (self.contradiction, None),
         )
         return [(message, fix) for message, fix in found if message]
@@ -53,7 +53,7 @@ class Conversations:
     def unread_fields(self) -> str | None:
         """Fields that change what other trainers learn from a line, and that SFT passes over."""
         named = [f"{name} ({name_numbers('line', at)})" for name, at in self.unread.items()]
-        return f"fields that SFT does not read: {', '.join(named)}" if named else None
+        return f"fields that SFT ignores: {', '.join(named)}" if named else None
 
     @property
     def complaint(self) -> str | None:
@@ -65,7 +65,7 @@ class Conversations:
         named = [f"{name_numbers('line', lines)}: {reason}" for reason, lines in reasons]
         more = len(self.broken) - len(reasons)
         rest = [f"and {more} more reasons"] if more else []
-        return "; ".join([f"{count} of {self.rows} lines cannot be used", *named, *rest])
+        return "; ".join([f"{count} of {self.rows} lines are unusable", *named, *rest])
 
     @property
     def unusual_roles(self) -> str | None:
@@ -76,7 +76,7 @@ class Conversations:
         more = len(named) - _REASONS
         rest = [f"and {more} more"] if more > 0 else []
         roles = "; ".join([*named[:_REASONS], *rest])
-        return f"a role that chat templates do not know: {roles}; they know {', '.join(_ROLES)}"
+        return f"unknown roles: {roles}; known: {', '.join(_ROLES)}"
 
     @property
     def contradiction(self) -> str | None:
@@ -118,9 +118,12 @@ def describe_other(path: Path) -> tuple[str, str]:
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
-        return f"{path} is no JSONL file", f"write a line {WANTED} for each row, in a .jsonl file"
+        return (
+            f"{path} is not a JSONL file",
+            f"write a line {WANTED} for each row, in a .jsonl file",
+        )
     columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
-    found = f"{path} is a parquet file with the columns {columns}; SFT reads JSONL"
+    found = f"{path} is a parquet file with the columns {columns}; SFT needs JSONL"
     return found, _conversion(schema.names)
 
 
@@ -162,7 +165,7 @@ def _read(found: Conversations, number: int, line: bytes) -> None:
 
 def _problem(record: Any) -> str | None:
     if not isinstance(record, dict):
-        return "no JSON object"
+        return "not a JSON object"
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages:
         keys = ", ".join(map(str, list(record)[:6]))
@@ -170,11 +173,14 @@ def _problem(record: Any) -> str | None:
     if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
         return "a message without role or content"
     if isinstance(messages[-1]["content"], str) and not messages[-1]["content"].strip():
-        return "the last message is blank, so there is nothing to learn"
+        return "the last message is blank: nothing to train on"
     if (kind := next((type(m["content"]) for m in messages if not _is_text(m)), None)) is not None:
         return f"a message whose content is a {kind.__name__}, and SFT reads text only"
     if messages[-1]["role"] != "assistant":
-        return f"the last message is by '{messages[-1]['role']}', so there is nothing to learn"
+        return (
+            f"the last message is by '{messages[-1]['role']}', and SFT trains on the assistant's "
+            "last message"
+        )
     return None
 
 

@@ -52,7 +52,7 @@ def check(subject: Subject) -> Check:
         for split in SPLITS:
             answers += _list_problems(recipe, split, sound)
     fine = "; ".join(answer.message for answer in answers if answer.status == "ok")
-    return summary(ID, answers, fine or "no data files in the recipe")
+    return summary(ID, answers, fine or "no data files in the config")
 
 
 def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Check]:
@@ -61,7 +61,7 @@ def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Ch
     for path, count in Counter(path.resolve() for path in files).items():
         if count > 1:
             message = f"data.{split}_files names {path.name} {count} times"
-            yield warn(ID, f"{message}: verl reads its rows as often")
+            yield warn(ID, f"{message}: verl would read its rows that many times")
     for conflict in type_conflicts(files) if are_sound else ():
         yield fail(ID, conflict, "write the column with one type in all files")
 
@@ -69,17 +69,15 @@ def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Ch
 def _file(recipe: Recipe, path: Path) -> Check:
     if not path.is_file():
         where = f"{recipe.path}: {_key(recipe, path)}={path}"
-        missing = "is no file" if path.exists() else f"does not exist{_neighbour(path)}"
+        missing = "is not a file" if path.exists() else f"does not exist{_neighbour(path)}"
         return fail(ID, f"{where} {missing}", _prepare(recipe, path))
     if recipe.kind == SFT:
         return _conversations(recipe, path)
     if wild := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
-        return fail(ID, f"{absolute}: verl would take the {wild[0]!r} for a pattern of names")
+        return fail(ID, f"{absolute}: verl would read {wild[0]!r} as a glob pattern")
     if path.suffix != ".parquet":
-        message = (
-            f"{path}: verl tells a file's format by its name, and here it must end in .parquet"
-        )
+        message = f"{path}: the name must end in .parquet, by which verl detects the format"
         return fail(ID, message, _prepare(recipe, path))
     try:
         return _parquet(recipe, path)
@@ -152,7 +150,7 @@ def _is_wanted(recipe: Recipe) -> bool:
 
 
 def _mismatch(recipe: Recipe, path: Path) -> str | None:
-    """Why the file's prompts are not those of the recipe's side of the ablation."""
+    """Return why the file's prompts do not match the config's ``use_contrastive``."""
     facts = read_facts(path)
     wanted = _is_wanted(recipe)
     if not asks_judge(recipe) or facts is None or facts.use_contrastive == wanted:
@@ -179,7 +177,7 @@ def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterat
     if broken:
         (first, problem), *others = broken
         also = f"; also {name_numbers('row', [row for row, _ in others])}" if others else ""
-        yield f"{path}: {len(broken)} of {number} rows cannot be used; row {first}: {problem}{also}"
+        yield f"{path}: {len(broken)} of {number} rows are unusable; row {first}: {problem}{also}"
 
 
 def _row_problem(row: Row) -> str | None:
@@ -234,7 +232,7 @@ def _prepare(recipe: Recipe, path: Path) -> str:
     is_val = key.startswith("data.val")
     if recipe.kind == SFT:
         if is_val:
-            return f"write it, or {key}=null: prepare_sft makes no validation file"
+            return f"write it, or set {key}=null (prepare_sft makes no validation file)"
         if path.name == _PREPARED_SFT:
             return f"{_PREPARE_SFT} {path.parent}"
         return _OWN_SFT
@@ -307,9 +305,9 @@ class RowDoubts:
     def messages(self, count: int) -> Iterator[str]:
         """One line for each kind of doubt, of ``count`` rows."""
         kinds = (
-            (self.flat, "one gold score for all their answers, which rewards no ranking"),
+            (self.flat, "the same gold score for all answers, so no ranking is rewarded"),
             (self.contradicting, "different gold scores for the same answer"),
-            (self.reused, "the id of another question, so that their records cannot be told apart"),
+            (self.reused, "the ID of another question, so their records cannot be distinguished"),
         )
         for rows, what in kinds:
             if rows:

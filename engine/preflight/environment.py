@@ -90,7 +90,7 @@ def needed_modules(recipe: Recipe) -> list[str]:
 
 def _python() -> Iterator[Check]:
     if sys.version_info[:2] not in TESTED_PYTHONS:
-        yield warn(ID, f"Python {_version()} is untried; 3.11 and 3.12 are tested")
+        yield warn(ID, f"Python {_version()} is untested; use 3.11 or 3.12")
 
 
 def _conda(subject: Subject) -> Iterator[Check]:
@@ -114,7 +114,7 @@ def _packages(recipe: Recipe) -> Iterator[Check]:
     if installed is not None and installed != verl_version():
         yield warn(
             ID,
-            f"verl {installed} is installed; keys and defaults are those of verl {verl_version()}",
+            f"verl {installed} is installed; keys and defaults here are for verl {verl_version()}",
             f"pip install verl=={verl_version()}",
         )
 
@@ -136,8 +136,8 @@ def _gpus(subject: Subject) -> Iterator[Check]:
     if elsewhere:
         return
     if recipe.kind.uses_ray and recipe.get("trainer.nnodes", 1) > 1:
-        message = f"{recipe.path}: trainer.nnodes={recipe.get('trainer.nnodes')}, and one host has "
-        message += "one node; several need a Ray cluster (docs/cluster.md)"
+        message = f"{recipe.path}: trainer.nnodes={recipe.get('trainer.nnodes')}, but one host is "
+        message += "one node; use a Ray cluster for more (docs/cluster.md)"
         yield fail(ID, message, "export RAY_ADDRESS=HOST:PORT, or trainer.nnodes=1")
     key = recipe.kind.gpus_key
     if recipe.get("grubrics.device") != "cuda":
@@ -203,7 +203,8 @@ def _allocator(subject: Subject) -> Iterator[Check]:
         if uses_vllm and "expandable_segments:true" in subject.env.get(name, "").lower():
             yield fail(
                 ID,
-                f"{name}={subject.env[name]}: vLLM's memory pool refuses expandable segments",
+                f"{name}={subject.env[name]}: vLLM's memory pool does not support expandable "
+                "segments",
                 f"unset {name}",
             )
 
@@ -310,7 +311,7 @@ def _check_vllm(installed: Installed, adapter_sync: bool) -> Iterator[Check]:
             fix,
         )
     elif row.verdict != "fits":
-        yield warn(ID, f"vllm {version} is untried with {verl}; 0.24 to 0.28 fit", fix)
+        yield warn(ID, f"vllm {version} is untested with {verl}; use 0.24 to 0.28", fix)
 
 
 def _vllm_line(installed: Installed) -> str:
@@ -367,7 +368,7 @@ def check_precision(
         if not cpu_flags or cpu_flags.intersection(CPU_UNITS):
             return
         said = f"{recipe.path}: {_listed(asked)} on a CPU without units for it (it has none of "
-        said += f"{', '.join(CPU_UNITS[:2])}): right, and many times slower than fp32"
+        said += f"{', '.join(CPU_UNITS[:2])}): correct, but many times slower than fp32"
         yield warn(id, said, _in_place_of_bf16(recipe, asked, "fp32"))
         return
     weakest = min(cards, key=lambda card: card.capability, default=None)
@@ -378,7 +379,7 @@ def check_precision(
     said += f"{capability}, and bf16 units begin with 8.0: "
     refused = _ROLLOUT in asked and recipe.get("actor_rollout_ref.rollout.name") == "vllm"
     answer = fail if refused else warn
-    said += "vLLM refuses it" if refused else "right, and many times slower than fp32"
+    said += "vLLM refuses it" if refused else "correct, but many times slower than fp32"
     yield answer(id, said, _in_place_of_bf16(recipe, asked, "float16"))
 
 

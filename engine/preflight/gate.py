@@ -30,7 +30,7 @@ def require_startable(run: RunDir) -> None:
     data = [Path(path) for path in manifest.get("data") or {}]
     changed = changed_files(manifest, surroundings(Path.cwd(), recipe.path, data), "data")
     if changed:
-        raise UsageError(f"{', '.join(changed)} changed while the run waited; launch it again")
+        raise UsageError(f"{', '.join(changed)} changed while the run was queued. Launch it again")
     require_launchable(recipe, run.path.parent, ahead=[run.id], env=env)
 
 

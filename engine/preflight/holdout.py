@@ -43,7 +43,7 @@ _SPLIT = ByKind(
 
 def _split(recipe: Recipe) -> str:
     own = recipe.kind.has_rollouts and not asks_judge(recipe)
-    return "take the validation rows out of the training file" if own else _SPLIT[recipe.kind]
+    return "remove the validation rows from the training file" if own else _SPLIT[recipe.kind]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def check(subject: Subject) -> Check:
     held_out = [path for file in train if (path := _holdout_file(file)) is not None]
     against = _names([*validation, *held_out])
     if not against:
-        return skip(ID, "there is no validation file and no held-out list to compare with")
+        return skip(ID, "no validation file and no held-out list to compare with")
     key = str(recipe.get("data.prompt_key", "prompt"))
     trained = list(_questions(train, key))
     if held_out and not any(question.id for question in trained):
@@ -117,7 +117,9 @@ def _copied(
         return
     examples = ", ".join(_pair(*pair) for pair in pairs[:_NAMED])
     more = f" and {len(pairs) - _NAMED:,} more" if len(pairs) > _NAMED else ""
-    message = f"{len(pairs):,} of {len(measured):,} validation questions are also trained on"
+    message = (
+        f"{len(pairs):,} of {len(measured):,} validation questions are also in the training data"
+    )
     renamed = all(twin.id not in (None, each.id) and each.id is not None for each, twin in pairs)
     is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
     status = warn if is_chance else fail

@@ -30,7 +30,7 @@ def spared(recipe: Recipe) -> str | None:
     """Why the recipe asks no judge; None where it asks one."""
     if not recipe.kind.has_rollouts:
         return f"{recipe.kind.title} does not use a judge"
-    return None if asks_judge(recipe) else f"none is asked: {scorer(recipe)}"
+    return None if asks_judge(recipe) else f"no judge is used: {scorer(recipe)}"
 
 
 def check_judge(subject: Subject) -> Check:
@@ -38,14 +38,17 @@ def check_judge(subject: Subject) -> Check:
     recipe = subject.recipe
     plan = step_plan(recipe)
     if plan is None or plan.rows < plan.batch:
-        return skip(_JUDGE, "the training file cannot be read, or fills no batch")
+        return skip(_JUDGE, "the training file is unreadable or has too few rows for a batch")
     use = judge_use(recipe, plan, judge_times(recipe, subject.runs))
     workers = int(recipe.get("reward.num_workers"))
     message = f"{pace(use, workers)}; {price(use)}"
     enough = use.concurrency_for(SLOW_S)
     if use.least_step is None or use.least_step <= SLOW_S or enough is None:
         return ok(_JUDGE, message)
-    advice = f"a step within {SLOW_S:.0f} s needs {enough} calls in flight, if the judge allows it"
+    advice = (
+        f"to judge a step within {SLOW_S:.0f} s, set the concurrency to {enough} (if the rate "
+        "limit allows it)"
+    )
     return warn(_JUDGE, f"{message}; {advice}", f"judge.max_concurrent={enough}")
 
 
@@ -53,9 +56,9 @@ def pace(use: JudgeUse, workers: int) -> str:
     """The arithmetic of a step's calls."""
     asking = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
     rounds = count_of(use.rounds, "round")
-    text = f"{use.calls.step} calls a step, {use.limit} in flight for {asking} = {rounds}"
+    text = f"{use.calls.step} calls/step at concurrency {use.limit} ({asking}) = {rounds}"
     if use.latency is None or use.least_step is None:
-        return f"{text}; latency unknown before a run has asked this judge"
+        return f"{text}; latency unknown: no earlier run used this judge"
     each, least = seconds(use.latency), seconds(use.least_step)
     return f"{text} x {each} = {least} at least (run '{use.basis}')"
 
@@ -68,14 +71,17 @@ def price(use: JudgeUse) -> str:
         calls += f", {use.calls.validation:,} of them in {times},"
     if use.cost is not None:
         return f"{calls} cost ${use.cost:,.2f}"
-    missing = [text for text in use.unknown if text != "no earlier run asked this judge"]
+    missing = [text for text in use.unknown if text != "no earlier run used this judge"]
     return f"{calls.removesuffix(',')}, cost unknown ({'; '.join(missing)})"
 
 
 _CREDENTIALS = "credentials"
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_SET = "write NAME=value into .env, which is read without being sourced; the environment wins"
+_SET = (
+    "write NAME=value into .env, which is read without sourcing it; the environment takes "
+    "precedence"
+)
 _PRIVATE = "chmod 600 .env"
 _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
@@ -86,7 +92,7 @@ def check_credentials(subject: Subject) -> Check:
     if not kind.has_rollouts:
         judge = [ok(_CREDENTIALS, f"{kind.title} does not use a judge")]
     elif not asks_judge(subject.recipe):
-        judge = [ok(_CREDENTIALS, f"no judge is asked: {scorer(subject.recipe)}")]
+        judge = [ok(_CREDENTIALS, f"no judge is used: {scorer(subject.recipe)}")]
     else:
         judge = _judge(subject)
     others = [*_wandb(subject), *_cleartext(subject), *_env_file(Path(".env"))]
@@ -160,7 +166,9 @@ def _line_ends(subject: Subject, provider: JudgeProvider) -> Iterator[Check]:
     """The judge strips carriage returns; other programs that read these variables fail."""
     for name in sorted(subject.env):
         if name.startswith(provider.variable_prefix) and subject.env[name].endswith("\r"):
-            message = f"{name} ends in a carriage return: .env was sourced with Windows line ends"
+            message = (
+                f"{name} ends with a carriage return: .env was sourced with Windows line endings"
+            )
             yield warn(_CREDENTIALS, message, _UNIX_LINES.format(name=name))
 
 
@@ -188,7 +196,9 @@ def _wandb(subject: Subject) -> Iterator[Check]:
     if "wandb" not in loggers or subject.env.get("WANDB_MODE", "online") != "online":
         return
     if not subject.env.get("WANDB_API_KEY") and not _has_wandb_login(subject.env):
-        message = "wandb is logged to, but WANDB_API_KEY is not set and no netrc file has a login"
+        message = (
+            "the config logs to W&B, but WANDB_API_KEY is not set and no netrc file has a login"
+        )
         yield warn(_CREDENTIALS, message, "wandb login, or WANDB_MODE=offline")
 
 

@@ -66,7 +66,7 @@ def _engine(recipe: Recipe, positions: int) -> Iterator[Check]:
         message = f"{_LONGEST}={given} cuts answers: prompt and response may have"
         yield fail(ID, f"{message} {prompt} + {response} tokens", f"{_LONGEST}={prompt + response}")
     elif positions and given > positions:
-        message = f"{_LONGEST}={given} is more than the model's {positions} positions"
+        message = f"{_LONGEST}={given} is more than the model context of {positions} tokens"
         yield fail(ID, message, f"{_LONGEST}={positions}")
 
 
@@ -95,7 +95,7 @@ def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
     wrong = [name for name in names if not shape.adapted(name if name is targets else [name])]
     if wrong:
         known = ",".join(shape.linears)
-        message = f"{key}={', '.join(wrong)} matches no module of the model, which has {known}"
+        message = f"{key}={', '.join(wrong)} matches no module of the model; it has {known}"
         # A list that was typed as a text.
         meant = [part for name in names for part in re.split(r"[,;\s]+", name.strip())]
         is_list = all(shape.adapted([part]) for part in meant)
@@ -118,12 +118,10 @@ def _lora(recipe: Recipe) -> Iterator[Check]:
 def _sft(length: int, positions: int) -> list[Check]:
     if not positions or length <= positions:
         return []
-    message = f"{_SFT_LENGTH}={length}, but the model knows {positions} positions"
+    message = f"{_SFT_LENGTH}={length}, but the model has a context of {positions} tokens"
     return [fail(ID, message, f"{_SFT_LENGTH}={positions}")]
 
 
 def _fine(longest: int, positions: int) -> str:
-    known = (
-        f"of the model's {positions} positions" if positions else "(the model's limit is unknown)"
-    )
-    return f"samples have at most {longest} tokens {known}"
+    known = f"of a model context of {positions}" if positions else "(model context unknown)"
+    return f"longest sample: {longest} tokens {known}"

@@ -22,11 +22,11 @@ def check_machine(subject: Subject) -> Check:
     Two runs on one GPU are short of memory; two on one CPU are each half as fast.
     """
     if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
-        return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} trains it")
+        return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} runs the training")
     if not (others := _others(subject)):
-        return ok(_MACHINE, "no other run is active here")
+        return ok(_MACHINE, "no other active run on this host")
     if subject.waits:
-        return ok(_MACHINE, f"active now, and this run waits for its turn: {', '.join(others)}")
+        return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(others)}")
     named = "; ".join(_phrase(name, state, subject) for name, state in others.items())
     return warn(_MACHINE, named, f"grubrics-tui launch {subject.recipe.path} --queue")
 
@@ -78,7 +78,9 @@ def check_ports(subject: Subject) -> Check:
     busy = [_busy(port, problem) for port in ports if (problem := obstacle(port.number))]
     named = ", ".join(f"{port.source}={port.number}" for port in ports)
     return summary(
-        _PORTS, busy, f"free: {named}" if ports else "no fixed port; the launch chooses free ones"
+        _PORTS,
+        busy,
+        f"free: {named}" if ports else "no fixed ports; free ports are chosen at launch",
     )
 
 

@@ -88,9 +88,9 @@ def _cache(sizes: Sizes) -> Iterator[Check]:
     cache, rollout = sizes.cache, sizes.training.rollout
     if cache is None or rollout is None or sizes.cache_suffices:
         return
-    room = f"vLLM's share leaves room for {cache.tokens:,} tokens of keys and values"
+    room = f"vLLM's memory share holds {cache.tokens:,} KV-cache tokens"
     if cache.holds_sample:
-        message = f"{room}, fewer than the {rollout.model_len:,} it must promise"
+        message = f"{room}, fewer than max_model_len={rollout.model_len:,}"
         yield fail(_MEMORY, message, f"{_MODEL_LEN}={rollout.longest}")
     else:
         message = f"{room}, less than one sample of {rollout.longest:,}"
@@ -129,15 +129,17 @@ def check_disk(subject: Subject) -> Check:
     estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
     found = []
     if count and size > free:
-        found.append(fail(_DISK, f"{estimate}: not even one fits", _elsewhere(recipe)))
+        found.append(
+            fail(_DISK, f"{estimate}: no space for a single checkpoint", _elsewhere(recipe))
+        )
     elif count * size > free:
-        found.append(warn(_DISK, f"{estimate}: not all fit", _fewer(recipe)))
+        found.append(warn(_DISK, f"{estimate}: no space for all of them", _fewer(recipe)))
     if runs_free < RUN_BYTES:
         found.append(
-            fail(_DISK, f"{subject.runs}: {readable(runs_free)} free is too little for a run")
+            fail(_DISK, f"{subject.runs}: {readable(runs_free)} free, too little for a run")
         )
     if (complaint := folder_complaint(subject.runs)) is not None:
-        message = f"{complaint}: others could put runs of theirs in the place of yours"
+        message = f"{complaint}: others could replace your runs with theirs"
         found.append(warn(_DISK, message, f"chmod +t {subject.runs}"))
     return summary(_DISK, found, estimate)
 
@@ -176,7 +178,7 @@ def _free(path: Path) -> int:
 
 
 def _elsewhere(recipe: Recipe) -> str:
-    return f"{recipe.kind.checkpoint_key}=<a folder on a larger disk>"
+    return f"{recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
 
 
 def _fewer(recipe: Recipe) -> str:

@@ -95,14 +95,14 @@ def check(subject: Subject) -> Check:
     recipe, name = subject.recipe, model_name(subject.recipe)
     folder = local_folder(name, subject.env)
     if folder is None:
-        return skip(ID, f"{name} is not on this disk, so no prompt was rendered")
+        return skip(ID, f"{name} is not on this disk; prompts were not rendered")
     try:
         template = read_template(folder, _custom_template(recipe))
     except TemplateError as error:
         return fail(ID, f"the chat template of {folder} cannot be read: {error}")
     if template is None and is_hub_name(name):
         return skip(
-            ID, f"the hub's cache has no chat template of {name}, so no prompt was rendered"
+            ID, f"the hub's cache has no chat template of {name}, so prompts were not rendered"
         )
     if template is None:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
@@ -215,7 +215,7 @@ def _differing(recipe: Recipe, folder: Path, rows: Iterable[Row]) -> Iterator[Ch
 def _empty(rows: Iterable[Row]) -> Iterator[Check]:
     empty = [row for row in rows if row.is_empty]
     if empty:
-        yield fail(ID, f"{_names(empty)}: the last message is empty, so the model is asked nothing")
+        yield fail(ID, f"{_names(empty)}: the last message is empty, so the prompt has no question")
 
 
 def _long_grpo(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
@@ -266,7 +266,7 @@ def _long_sft(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
         "end of the answer"
     )
     if lost:
-        message += f"; of {_names(lost)} nothing of the answer is left to learn"
+        message += f"; of {_names(lost)} nothing of the answer remains to train on"
     nothing = len(lost) == len(measured.rows)
     yield (fail if nothing else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
 
@@ -292,7 +292,9 @@ def _thinking(recipe: Recipe, template: ChatTemplate) -> Iterator[Check]:
     """A thinking model spends the response on thoughts, before any rubric."""
     key = "data.apply_chat_template_kwargs.enable_thinking"
     if recipe.kind == GRPO and "enable_thinking" in template.source and recipe.get(key) is None:
-        yield warn(ID, f"the model thinks unless told not to, and {key} is not set", f"{key}=false")
+        yield warn(
+            ID, f"the model generates thoughts by default, and {key} is not set", f"{key}=false"
+        )
 
 
 def _prompt_key(recipe: Recipe) -> str:

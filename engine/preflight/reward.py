@@ -115,14 +115,14 @@ def check(subject: Subject) -> Check:
     if not recipe.kind.has_rollouts:
         return skip(ID, f"{recipe.kind.title} has no rewards")
     if function is None:
-        return skip(ID, f"no {KEY}.path: the recipe has no reward function of its own")
+        return skip(ID, f"{KEY}.path is not set: the config has no reward function of its own")
     limit_s = float(recipe.get(_LIMIT))
     if not limit_s:
-        return skip(ID, f"{function.label} is not tried: {_LIMIT}=0")
+        return skip(ID, f"{function.label} was not run: {_LIMIT}=0")
     if function.find_file() is None:
         return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_lacking(function)}")
     if code_objection(recipe) is not None:
-        return skip(ID, f"{function.label} is not tried: somebody else could have written its code")
+        return skip(ID, f"{function.label} was not run: another user could have written its code")
     answer = _tried(subject, function, limit_s)
     hidden = [path.name for path in hidden_libraries(function)]
     if not hidden:
@@ -161,7 +161,7 @@ def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s
             names = ", ".join(os.path.relpath(name) for name in outside[:4])
             folder = code_files(function)[0].parent
             why, fix = "imported from outside the function's folder", f"move it below {folder}/"
-        kept = "the run keeps no copy and sees no edit"
+        kept = "the run keeps no copy of it and detects no edits"
         return warn(ID, f"{message}; {names} {why}: {kept}", fix)
     if not trial.failures:
         return ok(ID, message)
@@ -223,7 +223,7 @@ def _lacking(function: RewardFunction) -> str:
         return missing_reward(function.path)
     path = Path(function.path)
     if path.is_dir():
-        return "is a folder; name a file in it"
+        return "is a folder, not a file"
     if path.is_symlink() or path.exists():
         return "is a broken link or not a regular file"
     close = nearest(path.name, [other.name for other in path.parent.glob("*.py")])

@@ -35,7 +35,7 @@ the address of a service or of the user's runs."""
 
 
 def not_asked(_: Subject) -> Check:
-    return skip(ID, "not asked for; grubrics-tui check CONFIG --tests runs the quick ones")
+    return skip(ID, "not run (optional): press t, or grubrics-tui check CONFIG --tests")
 
 
 def check(subject: Subject, checkout: Path = CHECKOUT, patience_s: float = _PATIENCE_S) -> Check:
@@ -125,7 +125,7 @@ def _first_failure(output: str) -> str:
 
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
-    return lines[-1] if lines else "pytest printed nothing"
+    return lines[-1] if lines else "pytest printed no output"
 
 
 def _shown(checkout: Path) -> str:

@@ -56,7 +56,9 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
             f"reward.reward_model.enable=false {_OWN_FUNCTION}=FILE",
         )
     if recipe.get("trainer.use_v1") is False:
-        yield fail(ID, "trainer.use_v1=false: only the V1 trainer runs here", "trainer.use_v1=true")
+        yield fail(
+            ID, "trainer.use_v1=false: only the V1 trainer is supported", "trainer.use_v1=true"
+        )
     if name == RECORDING_MANAGER:
         return
     if recipe.get(f"{MANAGER}.module.path") is not None:
@@ -77,7 +79,7 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
     known = ", ".join(VERL_MANAGERS)
     yield fail(
         ID,
-        f"{MANAGER}.name={name} cannot record its rewards here; known: {known}"
+        f"{MANAGER}.name={name} cannot record its rewards; known: {known}"
         + (" (calls are limited by judge.max_concurrent)" if name == "rate_limited" else ""),
         f"{MANAGER}.name=naive",
     )
@@ -88,7 +90,7 @@ def _overlong(recipe: Recipe) -> Iterator[Check]:
     for key in sorted(key for key in recipe.values if key.startswith(f"{_KWARGS}.")):
         if key not in _OVERLONG_KEYS:
             close = nearest(key, _OVERLONG_KEYS) or _OVERLONG_KEYS[0]
-            yield fail(ID, f"{key}: nothing reads this key", f"{close}={recipe.get(key)}")
+            yield fail(ID, f"{key} has no effect: nothing reads it", f"{close}={recipe.get(key)}")
     if not recipe.get(f"{_BUFFER}.enable"):
         return
     longest = recipe.get("data.max_response_length")
@@ -140,9 +142,9 @@ def _metric(recipe: Recipe) -> Iterator[Check]:
     shaped = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
     known = (*_RUBRIC_METRICS, *shaped)
     if not metric or metric in ("seq_reward", "seq_final_reward"):
-        yield fail(ID, f"{FILTER}.metric={metric} names no number", f"{FILTER}.metric=reward")
+        yield fail(ID, f"{FILTER}.metric={metric} names no metric", f"{FILTER}.metric=reward")
     elif metric not in known and not recipe.get(_OWN_FUNCTION):
-        message = f"{FILTER}.metric={metric} is no number of the GRubrics reward"
+        message = f"{FILTER}.metric={metric} is not a metric of the GRubrics reward"
         close = nearest(str(metric), known) or "reward"
         yield fail(ID, f"{message}; known: {', '.join(known)}", f"{FILTER}.metric={close}")
 

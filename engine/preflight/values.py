@@ -25,7 +25,7 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
     found = [warn(ID, _told(one), _fix(one)) for one in value_findings(context)]
-    return summary(ID, found, "no value is known to break the training")
+    return summary(ID, found, "no value is known to break training")
 
 
 def _told(finding: Finding) -> str:
@@ -62,7 +62,7 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "kl_or_grad_blowup.rate",
         Severity.WARNING,
-        f"A learning rate of {rate:g} breaks the model",
+        f"Learning rate {rate:g} is too high",
         f"{key} is {rate:g}. Language models are trained with 1e-6 to 1e-4, small ones and "
         "adapters with up to 3e-3: at this rate the first updates destroy the weights.",
         (_value(key, rate),),
@@ -90,7 +90,7 @@ def _short(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.cap_too_short",
         Severity.WARNING,
-        f"Responses of {length} tokens cannot hold a rubric",
+        f"Responses of {length} tokens are too short for a rubric",
         f"{cures.RESPONSE} is {length}: a rubric item alone has about ten tokens, so every "
         "response is cut before the judge finds anything in it.",
         (_value(cures.RESPONSE, length),),
@@ -132,9 +132,9 @@ def _alone(context: MetricContext) -> Iterator[Finding]:
     yield Finding(
         "reward_zero_or_flat.no_group",
         Severity.WARNING,
-        "One rollout per prompt is no group",
-        f"{cures.ROLLOUTS} is 1: there is nothing to compare a rollout with, and verl takes its "
-        "reward for its advantage.",
+        "GRPO needs at least two rollouts per prompt",
+        f"{cures.ROLLOUTS} is 1: there is no other rollout to compare with, and verl uses the "
+        "reward as advantage.",
         (_value(cures.ROLLOUTS, 1),),
         (cures.sounder(context, cures.ROLLOUTS, 6, lambda n: n > 1, "Sample {} rollouts"),),
         onset_step=1,

@@ -37,7 +37,7 @@ def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> l
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not a text in UTF-8: {error}") from error
+        raise UsageError(f"{path}: not UTF-8 text: {error}") from error
     whole = "".join(line.original.string for line in lines if not line.error)
     for name, value in dotenv_values(stream=StringIO(whole)).items():
         if value is None:
@@ -45,7 +45,7 @@ def load_env_file(env: MutableMapping[str, str], path: Path = Path(".env")) -> l
         try:
             env.setdefault(name, value)
         except ValueError as error:
-            raise UsageError(f"{path}: {name!r} cannot be a variable: {error}") from error
+            raise UsageError(f"{path}: invalid variable name {name!r}: {error}") from error
     return [
         f"{path}: line {line.original.line} is not NAME=value and was left out"
         for line in lines

@@ -106,6 +106,7 @@ def require_none(recipe: Recipe, where: str) -> None:
     for key in sorted(recipe.secret_references):
         name = key.removeprefix(VARIABLES)
         raise UsageError(
-            f"{where}: {key} stands for a secret, and what a cluster's processes are given shows "
-            f"in its dashboard; set {name} in its nodes' environment or the project's .env instead"
+            f"{where}: {key} refers to a secret, and a cluster's dashboard shows the "
+            "environment of "
+            f"its processes; set {name} in its nodes' environment or the project's .env instead"
         )

@@ -129,7 +129,9 @@ def load_recipe(
     kind = _kind(path, file_values)
     cli_values = dict(_parse_override(text) for text in overrides)
     if cli_values.get("grubrics.kind", kind.name) != kind.name:
-        raise UsageError(f"{path}: grubrics.kind={kind} is fixed; choose another config")
+        raise UsageError(
+            f"{path}: grubrics.kind={kind} cannot be overridden; choose another config"
+        )
     layers: list[tuple[Origin, dict[str, Any]]] = [
         ("file", file_values),
         ("cli", cli_values),
@@ -201,16 +203,16 @@ def defaults_of(kind: Kind) -> dict[str, Any]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     if path.suffix in _PROGRAMS:
-        raise UsageError(f"{path} is a program, not a recipe. {_FROM_PROGRAM}")
+        raise UsageError(f"{path} is a program, not a config. {_FROM_PROGRAM}")
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
         loaded = OmegaConf.load(path)
     except RecursionError as error:
-        raise UsageError(f"{path}: its lists and mappings are nested too deeply") from error
+        raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
     except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
         first_line = " ".join(str(error).split())[:200]
-        raise UsageError(f"{path}: not a YAML file that can be read: {first_line}") from error
+        raise UsageError(f"{path}: invalid YAML: {first_line}") from error
     tree = OmegaConf.to_container(loaded, resolve=False)
     if not isinstance(tree, dict) or not tree:
         raise UsageError(f"{path}: empty, or not a mapping of sections")
@@ -218,14 +220,14 @@ def _read_file(path: Path) -> dict[str, Any]:
     values = dict(leaves)
     twice = next((key for key in values if [name for name, _ in leaves].count(key) > 1), None)
     if twice is not None:
-        raise UsageError(f"{path}: {twice} is set twice, below its section and by its dotted name")
+        raise UsageError(f"{path}: {twice} is set twice: in its section and by its dotted name")
     return values
 
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
     name = values.get("grubrics.kind")
     if name is None:
-        raise UsageError(f"{path} is no config: grubrics.kind is missing ({kind_names()})")
+        raise UsageError(f"{path} is not a config: grubrics.kind is missing ({kind_names()})")
     kind = find_kind(name)
     if kind is None:
         raise UsageError(
@@ -240,17 +242,17 @@ def _parse_override(text: str) -> tuple[str, Any]:
     if key.startswith("~"):
         name = _MISTYPED.sub("…", key.lstrip("~"))
         raise UsageError(
-            f"override '~{name}': no key can be removed; set {name}=null where null is allowed, or "
-            "the value that it should have"
+            f"override '~{name}': keys cannot be removed; set {name}=null if null is allowed, or "
+            "another value"
         )
     if not separator or not key:
         # Not the whole: what was mistyped may be NAME:secret.
-        raise UsageError(f"override '{_MISTYPED.sub('…', text)}' is not key=value")
+        raise UsageError(f"invalid override '{_MISTYPED.sub('…', text)}': expected key=value")
     require_bounded(f"override '{key}'", raw)
     try:
         value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
     except (YAMLError, OmegaConfBaseException) as error:
-        raise UsageError(f"override '{key}': the value cannot be read as YAML") from error
+        raise UsageError(f"override '{key}': the value is not valid YAML") from error
     assert isinstance(value, dict)
     return key, value["value"]
 
@@ -269,11 +271,14 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
     now_called = moved_to(key)
     if now_called is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
         raise UsageError(
-            f"{where}: {key} is a key of earlier versions of verl, and its V1 trainer never reads "
-            f"it; set {now_called}"
+            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does "
+            "not read; "
+            f"set {now_called}"
         )
     if key.endswith("._target_") and value != defaults.get(key):
-        raise UsageError(f"{where}: {key} is the class that verl makes of the section; remove it")
+        raise UsageError(
+            f"{where}: {key} is the class that verl builds the section with; remove it"
+        )
     if key in defaults:
         expected = null_complaint(key, value, defaults[key]) or type_complaint(
             key, value, defaults[key]
@@ -302,7 +307,7 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
     except RecursionError as error:
-        raise UsageError(f"{path}: its ${{...}} references form too long a chain") from error
+        raise UsageError(f"{path}: the chain of its ${{...}} references is too long") from error
 
 
 def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:

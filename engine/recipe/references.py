@@ -33,12 +33,12 @@ def require_short(where: str, values: Mapping[str, Any]) -> None:
         total += lengths.of(key)
         if total > MOST_TEXT:
             raise UsageError(
-                f"{where}: {key}: with its ${{...}} references filled in the recipe has more than "
+                f"{where}: {key}: with its ${{...}} references resolved, the config has more than "
                 f"{MOST_TEXT:,} characters"
             )
         if any(_COMPUTED.search(text) for text in _texts(values[key])):
             raise UsageError(
-                f"{where}: {key} has a ${{...}} in the name of a ${{...}}; write it out"
+                f"{where}: {key} has a ${{...}} in the name of a ${{...}}; write the name out"
             )
 
 
@@ -237,7 +237,7 @@ def require_bounded(where: str, text: str) -> None:
     except yaml.YAMLError:
         return
     if root is not None and _values(root, {}) > MOST_VALUES:
-        raise UsageError(f"{where}: its YAML aliases stand for more than {MOST_VALUES:,} values")
+        raise UsageError(f"{where}: its YAML aliases expand to more than {MOST_VALUES:,} values")
 
 
 def _values(node: yaml.Node, known: dict[int, int]) -> int:

@@ -52,6 +52,6 @@ def make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
         processes = RewardProcesses(source_of(function), limit_s, quiet=True)
         return FunctionScorer(processes.score, processes.end)
     if not asks_judge(recipe):
-        raise UsageError(f"{recipe.path}: {scorer(recipe)}, which only the trainer can ask")
+        raise UsageError(f"{recipe.path}: {scorer(recipe)}, which only the trainer can use")
     judge = make_judge(JudgeSettings(**recipe.section("judge")), None, env)
     return RubricScorer(judge, RewardSettings(**recipe.section("reward_config")))

@@ -39,13 +39,13 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
     hook = "webhook" in name.lower() and "://" in value
     if hook or _LOGIN.match(value) or (_URL.search(value) and _url_has_secret(value)):
         raise UsageError(
-            f"{where}: the URL of {key} holds a login or a key, and a recipe's values are kept "
+            f"{where}: the URL of {key} holds a login or a key, and config values are stored "
             "with the run; set it in the environment instead"
         )
     # What a reference stands for is looked at when it is filled in.
     if ("${" not in value and is_secret_key(key, value)) or holds_secret(value):
         raise UsageError(
-            f"{where}: {key} looks like a secret, and a recipe's values are kept with the run; "
+            f"{where}: {key} looks like a secret, and config values are stored with the run; "
             "set it in the environment instead"
         )
 
@@ -129,7 +129,7 @@ def _refusal(where: str, key: str, source: str) -> str:
     names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
     what = f" ({names})" if names else ""
     return (
-        f"{where}: {key} stands for a secret{what}, and a recipe's values are kept with the run; "
+        f"{where}: {key} stands for a secret{what}, and config values are stored with the run; "
         f"let the code read the variable itself, or give it to the run's processes with "
         f"{VARIABLES}NAME"
     )

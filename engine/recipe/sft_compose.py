@@ -43,7 +43,7 @@ def plan(recipe: Recipe, rows: int) -> SftPlan:
     steps = rows // ranks // (batch // ranks)
     if steps == 0:
         raise UsageError(
-            f"{recipe.values['data.train_file']}: {rows} rows do not fill one batch of "
+            f"{recipe.values['data.train_file']}: only {rows} rows for a batch of "
             f"{batch} (per_device_train_batch_size x gradient_accumulation_steps x n_gpus)"
         )
     limit = int(recipe.values["training.max_steps"])

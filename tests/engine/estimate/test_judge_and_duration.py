@@ -157,7 +157,7 @@ def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> No
     found = checked(project, "judge.max_concurrent=5")
     assert found.status == "ok"
     assert (
-        "16 calls a step, 5 in flight for all 8 reward workers together = 4 rounds" in found.message
+        "16 calls/step at concurrency 5 (all 8 reward workers together) = 4 rounds" in found.message
     )
 
 

@@ -92,4 +92,4 @@ def test_deprecated_sizes_are_refused_with_their_successor(project: Project) -> 
 
 
 def test_judge_calls_of_a_step_are_shown(project: Project) -> None:
-    assert "16 judge calls a step" in project.checks()["batch"].message
+    assert "16 judge calls per step" in project.checks()["batch"].message

@@ -87,7 +87,7 @@ def test_a_learning_rate_that_nobody_chose_is_shown(tmp_path: Path) -> None:
     path.write_text(text.replace("      lr: 2.0e-4\n", ""))
     recipe = effective(load_recipe(str(path), (), {}), tmp_path)
     message = check(Subject(recipe, {}, tmp_path)).message
-    assert f"{ACTOR}.optim.lr=1e-06 is the default, not the recipe's" in message
+    assert f"{ACTOR}.optim.lr=1e-06 is the default, not set in the config" in message
     assert "is the default" not in tiny().message
 
 

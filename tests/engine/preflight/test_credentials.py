@@ -64,7 +64,7 @@ def test_windows_line_ends_of_an_endpoint_are_recognised_too(project: Project) -
     env = {"AZURE_API_BASE": URL + "\r", "AZURE_API_KEY": SECRET}
     check = answer(project, env, "judge.provider=azure")
     assert check.status == "warn"
-    assert "AZURE_API_BASE ends in a carriage return" in check.message
+    assert "AZURE_API_BASE ends with a carriage return" in check.message
 
 
 def test_an_endpoint_must_be_a_url(project: Project) -> None:

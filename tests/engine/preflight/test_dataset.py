@@ -63,7 +63,7 @@ def test_extra_info_stored_as_text_is_refused(project: Project) -> None:
 
 def test_a_folder_is_no_data_file(project: Project) -> None:
     check = answer(project, "data.train_files=data")
-    assert (check.status, "data.train_files=data is no file" in check.message) == ("fail", True)
+    assert (check.status, "data.train_files=data is not a file" in check.message) == ("fail", True)
 
 
 def test_a_missing_column_is_named_with_the_nearest_one(project: Project) -> None:
@@ -92,16 +92,16 @@ def test_rows_that_cannot_be_scored_are_counted(
     rows[1]["extra_info"].update(change)
     project.write("data/train.parquet", rows)
     check = answer(project)
-    assert "1 of 3 rows cannot be used; row 1" in check.message
+    assert "1 of 3 rows are unusable; row 1" in check.message
     assert reason in check.message
 
 
 @pytest.mark.parametrize(
     ("change", "doubt"),
     [
-        ({"gold_scores": [0.5, 0.5]}, "one gold score for all their answers, which rewards no"),
+        ({"gold_scores": [0.5, 0.5]}, "the same gold score for all answers"),
         ({"answers": ["a", "a"]}, "different gold scores for the same answer"),
-        ({"question_id": "q0"}, "the id of another question"),
+        ({"question_id": "q0"}, "the ID of another question"),
     ],
 )
 def test_rows_that_teach_nothing_or_contradict_themselves_are_a_warning(
@@ -154,7 +154,10 @@ def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_wit
     [
         ("{torn", "not JSON"),
         ('{"prompt_id": "x"}', "no list 'messages'"),
-        ('{"messages": [{"role": "user", "content": "hi"}]}', "nothing to learn"),
+        (
+            '{"messages": [{"role": "user", "content": "hi"}]}',
+            "SFT trains on the assistant's last message",
+        ),
         ('{"messages": [{"role": "assistant", "content": ""}]}', "without role or content"),
         ('{"messages": [{"role": "assistant", "content": ["a"]}]}', "content is a list"),
         ('{"messages": [{"role": "assistant", "content": " \\n"}]}', "the last message is blank"),
@@ -166,7 +169,7 @@ def test_an_sft_line_that_teaches_nothing_is_named(
     with Path("data/sft/train.jsonl").open("a") as handle:
         handle.write(line + "\n")
     check = project.checks("sft")["parquet"]
-    assert "1 of 9 lines cannot be used; line 9" in check.message
+    assert "1 of 9 lines are unusable; line 9" in check.message
     assert reason in check.message
 
 
@@ -180,7 +183,7 @@ def test_every_bad_line_of_an_sft_file_is_named_by_reason_and_within_bounds(
     good, bare = json.dumps(example(0)), '{"prompt": "a", "response": "b"}'
     write_lines(good, "{torn", bare, good, *[bare] * 30, "]")
     message = project.checks("sft")["parquet"].message
-    assert "33 of 35 lines cannot be used" in message
+    assert "33 of 35 lines are unusable" in message
     assert "lines 2, 35: not JSON" in message
     assert "no list 'messages' (it has prompt, response)" in message
     assert "lines 3, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 21 more" in message
@@ -192,7 +195,7 @@ def test_every_bad_row_of_a_parquet_file_is_named_within_bounds(project: Project
         entry["extra_info"]["gold_scores"] = []
     project.write("data/train.parquet", rows)
     message = answer(project).message
-    assert "16 of 20 rows cannot be used; row 2: no answers" in message
+    assert "16 of 20 rows are unusable; row 2: no answers" in message
     assert "also rows 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 5 more" in message
 
 
@@ -212,7 +215,7 @@ def test_a_parquet_file_for_sft_is_told_what_it_holds_and_what_sft_reads(
     check = project.checks("sft", "data.train_file=data/sft/rows.parquet")["parquet"]
     assert check.status == "fail"
     assert f"is a parquet file with the columns {next(iter(columns))}" in check.message
-    assert "SFT reads JSONL" in check.message
+    assert "SFT needs JSONL" in check.message
     assert "reward_model" not in check.message
     assert way_on in str(check.fix)
 
@@ -228,7 +231,7 @@ def test_fields_of_messages_that_sft_does_not_read_are_a_warning(
     write_lines(json.dumps(example(1)), json.dumps(record))
     check = project.checks("sft")["parquet"]
     assert check.status == "warn"
-    assert f"fields that SFT does not read: {field} (line 2)" in check.message
+    assert f"fields that SFT ignores: {field} (line 2)" in check.message
 
 
 def test_tools_of_a_line_that_sft_does_not_read_are_a_warning(project: Project) -> None:
@@ -302,7 +305,7 @@ def test_a_role_that_no_chat_template_knows_is_a_warning(project: Project) -> No
     write_lines(json.dumps(example(0)), *[json.dumps(record)] * 2)
     check = project.checks("sft")["parquet"]
     assert check.status == "warn"
-    assert "'human' in lines 2, 3; they know system, user, assistant" in check.message
+    assert "'human' in lines 2, 3; known: system, user, assistant" in check.message
 
 
 @pytest.mark.parametrize(
@@ -365,4 +368,4 @@ def test_a_parquet_file_of_another_name_is_refused_as_verl_would(project: Projec
     other.write_bytes(Path(TRAIN).read_bytes())
     check = with_list(project, str(other))
     assert check.status == "fail"
-    assert "here it must end in .parquet" in check.message
+    assert "must end in .parquet" in check.message

@@ -52,7 +52,7 @@ def test_fsdp1_is_refused_on_a_cpu(project: Project) -> None:
 
 def test_several_nodes_need_a_cluster(project: Project) -> None:
     found = project.checks("grpo", "trainer.nnodes=2")["environment"]
-    assert (found.status, "trainer.nnodes=2, and one host has one node" in found.message) == (
+    assert (found.status, "trainer.nnodes=2, but one host is one node" in found.message) == (
         "fail",
         True,
     )

@@ -51,7 +51,7 @@ def test_a_copy_of_the_training_file_without_ids_is_refused(project: Project) ->
     found = answer(project, rows, rows)
     assert found.status == "fail"
     assert found.message.startswith(
-        "12 of 12 validation questions are also trained on: "
+        "12 of 12 validation questions are also in the training data: "
         "val.parquet row 0 is train.parquet row 0"
     )
     assert "and 7 more" in found.message
@@ -100,7 +100,7 @@ def test_unicode_forms_make_no_new_question(
 
     training = [accented(number) for number in range(12)]
     found = answer(project, [accented(number, written) for number in range(12)], training)
-    assert "12 of 12 validation questions are also trained on" in found.message
+    assert "12 of 12 validation questions are also in the training data" in found.message
 
 
 def test_another_system_prompt_or_instruction_makes_no_new_question(project: Project) -> None:
@@ -110,7 +110,7 @@ def test_another_system_prompt_or_instruction_makes_no_new_question(project: Pro
     system["extra_info"]["question"] = system["extra_info"]["question"][1:]
     instruction["prompt"][-1]["content"] += "\nThink step by step."
     found = answer(project, [system, instruction, unnamed(100)], training)
-    assert "2 of 3 validation questions are also trained on" in found.message
+    assert "2 of 3 validation questions are also in the training data" in found.message
 
 
 def test_a_user_message_that_all_rows_share_is_no_question(project: Project) -> None:
@@ -152,8 +152,8 @@ def test_a_copied_sft_file_without_ids_is_refused(project: Project) -> None:
     found = project.checks("sft", "data.val_file=data/sft/val.jsonl")["holdout"]
     assert found.status == "fail"
     assert (
-        "8 of 8 validation questions are also trained on: val.jsonl line 1 is train.jsonl line 8"
-        in (found.message)
+        "8 of 8 validation questions are also in the training data: val.jsonl line 1 is "
+        "train.jsonl line 8" in (found.message)
     )
 
 

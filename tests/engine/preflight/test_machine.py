@@ -66,7 +66,7 @@ def test_a_run_that_waits_for_its_turn_is_not_warned(project: Project) -> None:
 @pytest.mark.parametrize("state", ["queued", "finished"])
 def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -> None:
     active(project, state=state)
-    assert answer(project).message == "no other run is active here"
+    assert answer(project).message == "no other active run on this host"
 
 
 def test_a_run_on_another_machine_shares_nothing(project: Project) -> None:

@@ -32,8 +32,8 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
     checks = project.checks("grpo", *OWN)
     assert checks["credentials"].status == "ok"
     assert checks["judge"].status == "skip"
-    assert "16 rewards a step" in checks["batch"].message
-    assert "16 rewards a step" in checks["steps"].message
+    assert "16 rewards per step" in checks["batch"].message
+    assert "16 rewards per step" in checks["steps"].message
     others = [checks[name].message for name in checks if name not in ("judge", "credentials")]
     assert not [message for message in others if "judge call" in message]
 
@@ -42,7 +42,7 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
     ("kind", "file", "changes", "reason"),
     [
         ("sft", "train_file", (), "SFT does not use a judge"),
-        ("grpo", "train_files", OWN, "none is asked"),
+        ("grpo", "train_files", OWN, "no judge is used"),
     ],
 )
 def test_where_no_judge_is_asked_missing_data_is_not_the_reason(

@@ -250,7 +250,7 @@ def test_sft_examples_that_lose_their_whole_answer_are_named(project: Project) -
         file.write(json.dumps(long) + "\n")
     check = sft_answer(project)
     assert check.status == "warn"
-    assert "of train.jsonl line 9 nothing of the answer is left to learn" in check.message
+    assert "of train.jsonl line 9 nothing of the answer remains to train on" in check.message
 
 
 def test_sft_data_that_lose_every_answer_are_refused(project: Project) -> None:

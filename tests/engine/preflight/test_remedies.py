@@ -121,7 +121,7 @@ def test_one_rollout_per_prompt_is_refused_with_the_reason(project: Project) -> 
 def test_a_batch_that_the_data_cannot_fill_is_refused(project: Project) -> None:
     found = complete(project.recipe(), want(BATCH, 64))
     assert isinstance(found, Refusal)
-    assert "12 training rows do not fill one batch of 64" in found.reason
+    assert "12 training rows for a batch of 64" in found.reason
 
 
 def test_a_key_that_does_not_exist_is_refused(project: Project) -> None:

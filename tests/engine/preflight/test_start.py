@@ -65,7 +65,7 @@ def test_a_leftover_checkpoint_will_be_resumed(project: Project) -> None:
     save(GRPO_FOLDER, 3)
     check = project.checks()["checkpoint"]
     assert check.status == "warn"
-    assert "will resume from step 3" in check.message
+    assert "resumes from step 3" in check.message
 
 
 def test_a_leftover_checkpoint_past_the_end_is_refused(project: Project) -> None:
@@ -77,7 +77,7 @@ def test_leftover_checkpoints_are_moved_aside_when_resuming_is_off(project: Proj
     save(GRPO_FOLDER, 6)
     check = project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"]
     assert check.status == "warn"
-    assert "holds steps 6 of an earlier run; they will be moved" in check.message
+    assert "checkpoints of an earlier run (steps 6); they will be moved" in check.message
 
 
 def stamp(project: Project, *overrides: str) -> None:
@@ -157,7 +157,7 @@ def test_steps_of_sft_replace_its_epochs(project: Project) -> None:
     check = project.checks("sft", "training.max_steps=9")["steps"]
     assert check.status == "ok"
     assert check.message == (
-        "9 steps, as training.max_steps says: 4.5 epochs of 8 rows // batch 4 = 2 steps"
+        "9 steps (training.max_steps): 4.5 epochs of 8 rows // batch 4 = 2 steps"
     )
 
 
@@ -170,7 +170,7 @@ def test_fewer_rows_than_a_batch_train_nothing(project: Project) -> None:
 
 def test_judge_calls_of_the_whole_run_are_counted(project: Project) -> None:
     message = project.checks()["steps"].message
-    assert "16 judge calls a step, 96 in all, and 9 in 3 validations" in message
+    assert "16 judge calls per step, 96 in all, and 9 in 3 validations" in message
 
 
 def test_one_file_for_training_and_validation_is_refused(project: Project) -> None:
@@ -287,7 +287,7 @@ def test_a_model_that_the_run_before_is_to_write_need_not_be_there_yet(project: 
     found = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["sft"])
     check = next(check for check in found if check.id == "checkpoint")
     assert check.status == "warn"
-    assert "run 'sft' is to write it" in check.message
+    assert "run 'sft' will write it" in check.message
 
 
 def test_the_folder_of_the_run_before_will_be_free(project: Project) -> None:
@@ -305,7 +305,7 @@ def test_a_run_that_waits_is_only_warned_of_who_writes_there_at_present(project:
     found = run_checks(recipe, env={}, runs=project.root / "runs", waits=True)
     check = next(check for check in found if check.id == "checkpoint")
     assert check.status == "warn"
-    assert "run 'other'; that is looked at again before this run starts" in check.message
+    assert "run 'other'; this is checked again before this run starts" in check.message
 
 
 def test_waiting_makes_no_room_for_another_configuration(project: Project) -> None:
@@ -323,7 +323,7 @@ def test_overwriting_the_model_of_a_run_that_goes_on_is_a_warning(project: Proje
     run = write_run(project, "grpo", RunState("running", supervisor=me), config=config)
     check = project.checks("sft")["checkpoint"]
     assert check.status == "warn"
-    assert f"{model}, which this run will write, is the model of run 'grpo'" in check.message
+    assert f"{model}, which this run would overwrite, is the model of run 'grpo'" in check.message
     write_state(run, RunState("finished"))
     assert project.checks("sft")["checkpoint"].status == "ok"
 

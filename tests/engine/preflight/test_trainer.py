@@ -47,7 +47,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
             "reward.reward_manager.name=dapo",
         ),
         ([f"{BUFFER}.lenn=3"], "nothing reads", f"{BUFFER}.len=3"),
-        ([FILTER, "algorithm.filter_groups.metric=acc"], "no number", "metric=reward"),
+        ([FILTER, "algorithm.filter_groups.metric=acc"], "not a metric", "metric=reward"),
         ([FILTER, "algorithm.filter_groups.metric=seq_reward"], "names no", "metric=reward"),
         ([FILTER, "algorithm.filter_groups.metric=aligment"], "known", "metric=alignment"),
         (["data.gen_batch_size=3"], "does not divide", "data.gen_batch_size=4"),

@@ -30,7 +30,7 @@ def test_a_rate_that_breaks_the_model_is_a_warning_with_the_value_of_the_file(
 ) -> None:
     found, before = answer(project, name, f"{key}=3"), project.recipe(name).get(key)
     assert found.status == "warn"
-    assert found.message.startswith(f"A learning rate of 3 breaks the model: {key} is 3. ")
+    assert found.message.startswith(f"Learning rate 3 is too high: {key} is 3. ")
     assert found.fix == f"{key}={before}"
 
 
@@ -43,7 +43,10 @@ def test_the_words_are_those_of_the_doctor(project: Project) -> None:
 
 def test_several_values_are_one_line_with_every_fix(project: Project) -> None:
     found = answer(project, "grpo", "data.max_response_length=4", "actor_rollout_ref.rollout.n=1")
-    assert "Responses of 4 tokens" in found.message and "One rollout per prompt" in found.message
+    assert (
+        "Responses of 4 tokens" in found.message
+        and "GRPO needs at least two rollouts per prompt" in found.message
+    )
     assert found.fix == "data.max_response_length=512; actor_rollout_ref.rollout.n=4"
 
 

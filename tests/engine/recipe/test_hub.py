@@ -89,7 +89,7 @@ CASES = {
     ),
     "forbidden": (
         (403, "", "enable access to gated repositories"), {"HF_TOKEN": TOKEN},
-        "has no access", "enable access", "let the token read gated repositories",
+        "has no access", "enable access", "allow it to read gated repositories",
     ),
     "disabled": (
         (403, "", "Access to this resource is disabled."), {"HF_TOKEN": TOKEN},
@@ -146,7 +146,7 @@ def test_a_busy_hub_is_a_warning(status: int, project: Project) -> None:
 def test_offline_means_that_the_hub_is_not_asked(variable: str, project: Project) -> None:
     with hub() as server:
         found = check(project, server.url, **{variable: "1"})
-    assert found.status == "fail" and f"{variable} forbids" in found.message
+    assert found.status == "fail" and f"{variable} disables" in found.message
     assert server.paths == []
 
 

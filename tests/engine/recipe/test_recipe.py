@@ -79,10 +79,10 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("data=3", "data is a section"),
         ("judge.provider=azur", "judge.provider='azur'"),
         ("judge.timeout_s=-1", "judge.timeout_s=-1"),
-        ("just-a-word", "is not key=value"),
-        ("~trainer.logger", "no key can be removed; set trainer.logger=null"),
-        ("~trainer.logger=x", "no key can be removed; set trainer.logger=null"),
-        ("data.seed=[1,", "cannot be read as YAML"),
+        ("just-a-word", "expected key=value"),
+        ("~trainer.logger", "keys cannot be removed; set trainer.logger=null"),
+        ("~trainer.logger=x", "keys cannot be removed; set trainer.logger=null"),
+        ("data.seed=[1,", "not valid YAML"),
         ("trainer.total_training_steps=abc", "must be an integer of at least 1, or null"),
         ("trainer.max_actor_ckpt_to_keep=-3", "must be an integer of at least 1, or null"),
         ("data.val_batch_size=-2", "must be an integer of at least 1, or null"),
@@ -91,7 +91,7 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("trainer.rollout_data_dir=[a]", "must be a path or null"),
         ("data.seed=1.5", "must be an integer or null"),
         ("data.train_files=null", "must be a file or a list of files"),
-        ("grubrics.kind=sft", "grubrics.kind=grpo is fixed"),
+        ("grubrics.kind=sft", "grubrics.kind=grpo cannot be overridden"),
         (
             "judge.model=null",
             "judge.model=null: Input should be a valid string; leave it out for the",
@@ -115,7 +115,7 @@ def test_a_script_is_answered_with_the_way_to_launch_what_it_runs(
 ) -> None:
     path = tmp_path / name
     path.write_text("python -m verl.trainer.main_ppo \\\n    data.train_batch_size=4\n")
-    with pytest.raises(UsageError, match="is a program, not a recipe") as caught:
+    with pytest.raises(UsageError, match="is a program, not a config") as caught:
         load(str(path))
     assert "grubrics: {kind: grpo}" in str(caught.value)
     assert "grubrics-tui watch" in str(caught.value)
@@ -124,7 +124,7 @@ def test_a_script_is_answered_with_the_way_to_launch_what_it_runs(
 def test_a_yaml_file_of_another_program_is_called_no_recipe(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text("a: 1\n")
-    with pytest.raises(UsageError, match=r"no config: grubrics\.kind is missing"):
+    with pytest.raises(UsageError, match=r"not a config: grubrics\.kind is missing"):
         load(str(path))
 
 
@@ -147,11 +147,11 @@ def test_a_value_of_the_file_that_a_section_refuses_is_blamed_on_the_file(tmp_pa
     [
         ("", "empty"),
         ("- a\n- b\n", "not a mapping"),
-        ("a: [1\n", "not a YAML file"),
+        ("a: [1\n", "invalid YAML"),
         ("grubrics: {kind: rl}\n", "grpo, sft"),
         ("grubrics: {kind: sft}\n", "model.path is missing"),
         ("grubrics: {kind: grpo}\ntrainer: {default_local_dir: '${nope}'}\n", "nope"),
-        ("\x00\x01", "not a YAML file"),
+        ("\x00\x01", "invalid YAML"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, complaint: str) -> None:

@@ -38,7 +38,7 @@ def chain(reference: str) -> str:
 )
 def test_a_chain_that_doubles_is_refused_in_one_line(tmp_path: Path, reference: str) -> None:
     with pytest.raises(
-        UsageError, match=r"ray_init\.k\d+: with its \$\{\.\.\.\} references filled in"
+        UsageError, match=r"ray_init\.k\d+: with its \$\{\.\.\.\} references resolved"
     ) as refused:
         loaded(tmp_path, chain(reference))
     assert "\n" not in str(refused.value)

@@ -20,7 +20,7 @@ BOMB = "a: &a [1, 1]\n" + "".join(
 def test_aliases_that_multiply_are_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     path.write_text(f"grubrics: {{kind: grpo}}\n{BOMB}")
-    with pytest.raises(UsageError, match=rf"{path}: its YAML aliases stand for more than"):
+    with pytest.raises(UsageError, match=rf"{path}: its YAML aliases expand to more than"):
         load_recipe(str(path), env={})
 
 

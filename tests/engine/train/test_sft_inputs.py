@@ -37,7 +37,7 @@ def test_accumulation_and_ranks_enlarge_the_batch() -> None:
 
 
 def test_fewer_rows_than_one_batch_are_refused() -> None:
-    with pytest.raises(UsageError, match="7 rows do not fill one batch of 8"):
+    with pytest.raises(UsageError, match="only 7 rows for a batch of 8"):
         plan(recipe(), rows=7)
 
 

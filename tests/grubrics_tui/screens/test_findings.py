@@ -139,9 +139,9 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
     vouch(sick.run)
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
-        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+        while "is too high" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
-        assert "l log line" not in await driver.shows("breaks the model")
+        assert "l log line" not in await driver.shows("is too high")
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")
@@ -307,7 +307,7 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
         await findings(driver, curable, TITLE)
-        while "breaks the model" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
+        while "is too high" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
         await driver.shows(f"{number}  Set the learning rate to")
         await driver.press("a")
