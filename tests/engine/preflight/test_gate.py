@@ -57,5 +57,5 @@ def test_a_model_that_is_gone_meanwhile_ends_it_in_one_line(run: RunDir, project
 def test_data_that_changed_while_the_run_waited_is_refused(run: RunDir, project: Project) -> None:
     path = Path(next(iter(run.read_manifest()["data"])))
     path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(UsageError, match=f"{path.name} train.jsonl changed"):
+    with pytest.raises(UsageError, match=f"{path.name} changed"):
         gate.require_startable(run)
