@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from engine.base.masking import mask_text
 
@@ -48,6 +48,15 @@ class Evidence:
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", mask_text(self.text))
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "path": self.path,
+            "offset": self.offset,
+            "step": self.step,
+            "values": dict(self.values),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -60,6 +69,15 @@ class Change:
     after: object
     before: object = None
     why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "key": self.key,
+            "before": self.before,
+            "after": self.after,
+            "why": self.why,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +95,15 @@ class Remedy:
     def is_launchable(self) -> bool:
         """Whether a new run can be launched with it: it changes the recipe or the environment."""
         return any(change.kind != "command" for change in self.changes)
+
+    def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
+        """``number`` is the place among the ``choices``, as ``fix --number`` takes it."""
+        return {
+            "title": self.title,
+            "effect": self.effect,
+            "changes": [change.to_json() for change in self.changes],
+            "number": choices.index(self) + 1 if self in choices else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +143,22 @@ class Finding:
     def family(self) -> str:
         """The class of the finding: its id up to the first dot."""
         return self.id.split(".", 1)[0]
+
+    def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
+        """The finding and its consequences; a fix among the ``choices`` has its number."""
+        return {
+            "id": self.id,
+            "severity": str(self.severity),
+            "title": self.title,
+            "onset_step": self.onset_step,
+            "cause": self.cause,
+            "evidence": [evidence.to_json() for evidence in self.evidence],
+            "remedies": [remedy.to_json(choices) for remedy in self.remedies],
+            "confidence": self.confidence,
+            "not_checked": list(self.not_checked),
+            "followed_by": [finding.to_json() for finding in self.followed_by],
+            "source": self.source,
+        }
 
 
 def launchable(findings: Iterable[Finding]) -> list[Remedy]:

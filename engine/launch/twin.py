@@ -79,6 +79,20 @@ class Twin:
         named = named_values(found)
         return {key: value for key, value in named.items() if self.recipe.get(key) == value}
 
+    def to_json(self) -> dict[str, Any]:
+        rows = self.rows
+        return {
+            "run": self.plan.run_id,
+            "dir": str(self.plan.directory),
+            "parent": {"run": self.run, "relation": "reproduction"},
+            "shrunk": [change.to_json() for change in self.shrunk],
+            "kept": dict(self.kept),
+            "edited": self.edited,
+            "rows": None
+            if rows is None
+            else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},
+        }
+
 
 def twin_of(run: RunDir, env: Mapping[str, str] | None = None, step: int | None = None) -> Twin:
     """Plan the twin of a run, on the rows of ``step``. Nothing is written. UsageError where none

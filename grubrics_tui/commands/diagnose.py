@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import read_report
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.finding_text import finding_json, finding_lines
+from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say
 
@@ -41,7 +41,7 @@ def diagnose(
         raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
     findings = [(finding, each.choices) for each in diagnoses for finding in each.findings]
     if as_json:
-        print_json({"findings": [finding_json(*finding) for finding in findings]})
+        print_json({"findings": [finding.to_json(choices) for finding, choices in findings]})
     else:
         lines = [line for each in diagnoses for line in _lines(each, of_many=len(source) > 1)]
         say("\n".join(lines) or f"{_NO_FINDINGS}.\nread: {diagnoses[0].read}")

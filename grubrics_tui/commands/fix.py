@@ -14,7 +14,7 @@ from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.changes import change_json, child_lines, format_change
+from grubrics_tui.drawing.changes import child_lines, format_change
 
 if TYPE_CHECKING:
     from engine.findings.finding import Remedy
@@ -47,7 +47,7 @@ def fix(
     value: dict[str, Any] = {
         "parent": original.id,
         "remedy": chosen.title,
-        "changes": [change_json(change) for change in planned.changes],
+        "changes": [change.to_json() for change in planned.changes],
         "checkpoint_dir": planned.weights,
         "applied_before": [earlier.id for earlier in planned.before],
         "warnings": [f"{check.id}: {check.message}" for check in planned.warnings],

@@ -14,7 +14,7 @@ from engine.base.times import seconds
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.config_source import recipe_of_source
-from grubrics_tui.commands.shared.finding_text import finding_json, finding_lines
+from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.options import (
     JsonOption,
     OverridesArgument,
@@ -180,7 +180,7 @@ def _json(found: JudgeTest, own: Probe | None) -> dict[str, Any]:
         },
         "trial": None if found.trial is None else _trial_json(found.trial, own),
         "advice": None if found.advice is None else asdict(found.advice),
-        "findings": [finding_json(one) for one in found.findings],
+        "findings": [finding.to_json() for finding in found.findings],
     }
 
 

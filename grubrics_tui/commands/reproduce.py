@@ -22,7 +22,6 @@ from grubrics_tui.commands.shared.options import (
 )
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.changes import change_json
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -76,7 +75,7 @@ def reproduce(
         if causes:
             say(f"\n{must_fail(causes)}")
             say(f"  apply its fix instead: grubrics-tui fix {original.id} --number N")
-    value = {**_twin_json(twin), "causes": causes}
+    value = {**twin.to_json(), "causes": causes}
     if dry_run:
         answer({**value, "verdict": None}, "dry run: nothing was launched", as_json)
         return
@@ -115,21 +114,6 @@ def _show_twin(twin: Twin) -> None:
         say(f"rows: the {count} questions of step {twin.rows.step}, {twin.rows.why}")
     if twin.edited:
         say(f"warning: {twin.edited}")
-
-
-def _twin_json(twin: Twin) -> dict[str, Any]:
-    rows = twin.rows
-    return {
-        "run": twin.plan.run_id,
-        "dir": str(twin.plan.directory),
-        "parent": {"run": twin.run, "relation": "reproduction"},
-        "shrunk": [change_json(change) for change in twin.shrunk],
-        "kept": dict(twin.kept),
-        "edited": twin.edited,
-        "rows": None
-        if rows is None
-        else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},
-    }
 
 
 _MOST_LINES = 12

@@ -14,7 +14,6 @@ from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
-from grubrics_tui.drawing.changes import change_json
 
 if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
@@ -52,7 +51,7 @@ def smoke_test(
         "recipe": plan.recipe.name,
         "run": plan.run_id,
         "dir": str(plan.directory),
-        "shrunk": [change_json(change) for change in changes],
+        "shrunk": [change.to_json() for change in changes],
     }
     if dry_run:
         answer({**value, "ticks": None}, "dry run: nothing was launched", as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.findings.finding import Change
 from engine.runs.state import describe, observed_state
@@ -35,13 +35,3 @@ def child_lines(child: Rerun) -> Iterator[str]:
     warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
     yield f"preflight checks passed{warned}"
     yield from (clean_text(f"  {check.id}: {check.message}") for check in child.warnings)
-
-
-def change_json(change: Change) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "key": change.key,
-        "before": change.before,
-        "after": change.after,
-        "why": change.why,
-    }

@@ -3,55 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grubrics_tui.commands.shared.output import say
-from grubrics_tui.drawing.changes import change_json, format_change
+from grubrics_tui.drawing.changes import format_change
 
 if TYPE_CHECKING:
     from engine.findings.finding import Change, Evidence, Finding, Remedy
 
 
 _MOST_EVIDENCE = 4
-
-
-def finding_json(finding: Finding, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
-    """Return a finding and its consequences as JSON.
-
-    A fix among the ``choices`` has the number that ``fix --number`` takes.
-    """
-    return {
-        "id": finding.id,
-        "severity": str(finding.severity),
-        "title": finding.title,
-        "onset_step": finding.onset_step,
-        "cause": finding.cause,
-        "evidence": [_evidence_json(one) for one in finding.evidence],
-        "remedies": [_remedy_json(one, choices) for one in finding.remedies],
-        "confidence": finding.confidence,
-        "not_checked": list(finding.not_checked),
-        "followed_by": [finding_json(one) for one in finding.followed_by],
-        "source": finding.source,
-    }
-
-
-def _evidence_json(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "text": evidence.text,
-        "path": evidence.path,
-        "offset": evidence.offset,
-        "step": evidence.step,
-        "values": dict(evidence.values),
-    }
-
-
-def _remedy_json(remedy: Remedy, choices: Sequence[Remedy]) -> dict[str, Any]:
-    return {
-        "title": remedy.title,
-        "effect": remedy.effect,
-        "changes": [change_json(one) for one in remedy.changes],
-        "number": choices.index(remedy) + 1 if remedy in choices else None,
-    }
 
 
 def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -> Iterator[str]:

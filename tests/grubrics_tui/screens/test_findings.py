@@ -16,7 +16,6 @@ from engine.formats.foreign_run import open_foreign
 from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
-from grubrics_tui.commands.shared.finding_text import finding_json
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.findings.finding_list import FindingList
 from grubrics_tui.screens.findings.questions import reproduce_dialog
@@ -286,8 +285,8 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
     code, said = call("diagnose", "--json", str(exploding))
     told = json.loads(said)["findings"]
     assert code == 1
-    assert [finding_json(one) for one in seen] == told
-    assert [finding_json(one) for one in listed] == told
+    assert [one.to_json() for one in seen] == told
+    assert [one.to_json() for one in listed] == told
 
 
 async def test_remedies_have_the_numbers_that_the_command_takes(
