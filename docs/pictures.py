@@ -33,7 +33,7 @@ from grubrics_tui.screens.navigation import (
     OpenLogEntry,
     OpenRollouts,
     OpenRun,
-    OpenVerdict,
+    OpenSummary,
 )
 from grubrics_tui.settings.marks import Marks
 from grubrics_tui.settings.settings import Loaded, Settings
@@ -101,7 +101,7 @@ class Visitor:
             if isinstance(self.app.screen, LiveScreen) and len(seen) > _STILL:
                 return
 
-    async def open(self, message: OpenRun | OpenRollouts | OpenLog | OpenVerdict) -> None:
+    async def open(self, message: OpenRun | OpenRollouts | OpenLog | OpenSummary) -> None:
         self.app.post_message(message)
         await self.still()
 
@@ -172,7 +172,7 @@ async def compare(visitor: Visitor) -> None:
 
 
 async def verdict(visitor: Visitor) -> None:
-    await visitor.open(OpenVerdict(visitor.runs.ended))
+    await visitor.open(OpenSummary(visitor.runs.ended))
 
 
 async def log_entry(visitor: Visitor) -> None:

@@ -1,4 +1,4 @@
-"""The app: which screen is open, and where one leads to another."""
+"""The app: which screen is open, and which one follows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grubrics_tui.screens.navigation import (
     OpenLogEntry,
     OpenRollouts,
     OpenRun,
-    OpenVerdict,
+    OpenSummary,
     Tell,
 )
 from grubrics_tui.settings.layout import UNKNOWN, LayoutFile
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class GrubricsApp(Frame):
-    """Opens the run that is active, or else the checklist of ``config``.
+    """Opens the active run, or the preflight checks of ``config`` if no run is active.
 
-    It only reads files and asks: quitting it, or losing the terminal, changes nothing for a run.
-    With ``log`` it opens on that file. Screens are imported when they open: a log of gigabytes
-    shall be there at once.
+    The app only reads files and sends requests: quitting it, or losing the terminal, does not
+    affect a run. With ``log`` it opens that file. Screens are imported when they open, so that a
+    log of gigabytes opens at once.
     """
 
     class Opened(Message):
@@ -90,14 +90,14 @@ class GrubricsApp(Frame):
     @on(Opened)
     def _open(self, message: Opened) -> None:
         if len(self.screen_stack) > 1:
-            return  # The person was faster and has gone somewhere already.
+            return  # The user has opened another screen already.
         if message.active is None:
             self.action_show_checklist()
         else:
             self._open_first(RunDir(self.runs_root / message.active.id))
 
     def _open_first(self, run: Watched) -> None:
-        """The frames of the run's panels come before what draws in them is loaded."""
+        """Show empty panel frames first, then import what draws in them."""
         if isinstance(run, RunDir):
             known = find_kind(run.read_manifest().get("kind"))
             kind = known.name if known else UNKNOWN
@@ -111,14 +111,14 @@ class GrubricsApp(Frame):
             self._opening.show("", ())
 
     def action_show_runs(self) -> None:
-        """The list, above the screen that asked for it: ``back`` leads there again."""
+        """Show the list above the current screen, so that ``back`` returns there."""
         if not self._return_to_runs():
             while len(self.screen_stack) > 2:
                 self.pop_screen()
             self.push_screen(_runs(self.runs_root))
 
     def action_leave_run(self) -> None:
-        """From a run to the list, which is home when the person did not come from it."""
+        """Return from a run to the list of runs."""
         if not self._return_to_runs():
             self._show(_runs(self.runs_root))
 
@@ -175,8 +175,8 @@ class GrubricsApp(Frame):
         severity: SeverityLevel = "error" if message.failed else "information"
         self.notify(message.text, severity=severity, markup=False)
 
-    @on(OpenVerdict)
-    def _open_verdict(self, message: OpenVerdict) -> None:
+    @on(OpenSummary)
+    def _open_verdict(self, message: OpenSummary) -> None:
         from grubrics_tui.screens.end import EndScreen
 
         self.push_screen(EndScreen(message.run))
@@ -188,7 +188,7 @@ class GrubricsApp(Frame):
         self.push_screen(LogEntryScreen(message.run, self.log_path))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No screen offers the way to itself, and none leads away from a half-written entry."""
+        """Hide the key that opens the current screen, and keys that would leave a log entry."""
         here = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
         name = screen_name(here) if here else ""
         if action in ("show_runs", "show_checklist") and name == "log_entry":
@@ -217,15 +217,15 @@ class GrubricsApp(Frame):
         return True
 
     def _farewell(self) -> str | None:
-        """What becomes of the run that was on the screen."""
+        """Say that the run on the screen keeps running."""
         shown = [screen for screen in self.screen_stack if screen_name(screen) == "live"]
         run: Watched | None = getattr(shown[-1], "run", None) if shown else None
         if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
             return None
         run_id, step = run.id, format_step(state.step, state.total_steps)
         return (
-            f"{run_id} goes on without the screen ({state.state}, step {step}).\n"
-            f"grubrics-tui opens it again; grubrics-tui stop {run_id} stops it."
+            f"{run_id} keeps running ({state.state}, step {step}).\n"
+            f"Reattach: grubrics-tui. Stop it: grubrics-tui stop {run_id}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What stands around every screen: colours, keys, help, palette, and what is told to the person."""
+"""What all screens share: colors, keys, help, command palette and notifications."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ only four more than the machine has cores. They are started as they are needed."
 
 
 class Frame(App[None]):
-    """Knows the person's settings and no screen but the help."""
+    """The app without its screens: it knows the settings, and only the help screen."""
 
     TITLE = "grubrics-tui"
     BINDINGS = bindings()
@@ -80,7 +80,7 @@ class Frame(App[None]):
         self.ascii_only = not _speaks_unicode() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
-        self._told: set[SeverityLevel] = set()
+        self._shown_severities: set[SeverityLevel] = set()
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self.settings.theme
@@ -94,7 +94,7 @@ class Frame(App[None]):
             self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own colours, for Textual themes that do not know them."""
+        """The project's colors, for Textual themes that do not define them."""
         return DARK.variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -113,16 +113,15 @@ class Frame(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """What is told may quote a file: it is inert, and never read as markup.
+        """Show a message at the right of the footer until the next key, or for a few seconds.
 
-        It stands at the end of the footer's line until the next key, or for a short time: anywhere
-        else it would hide what a person reads. What is longer grows upwards; an information takes
-        the place of the one before.
+        The message may quote a file, so it is never read as markup. Anywhere else it would hide
+        what the user reads. A longer one grows upwards; an information replaces the one before.
         """
         patience = 1 if severity == "information" else 2
-        if self._told == {severity} == {"information"}:
+        if self._shown_severities == {severity} == {"information"}:
             self.clear_notifications()
-        self._told.add(severity)
+        self._shown_severities.add(severity)
         super().notify(
             clean_text(f"{title}: {message}" if title else message),
             severity=severity,
@@ -131,10 +130,10 @@ class Frame(App[None]):
         )
 
     async def on_event(self, event: Event) -> None:
-        """Every key comes by here, one that is typed into a field too."""
-        if isinstance(event, Key) and self._told:
+        """Clear the messages at every key, also one that is typed into a field."""
+        if isinstance(event, Key) and self._shown_severities:
             self.clear_notifications()
-            self._told.clear()
+            self._shown_severities.clear()
         await super().on_event(event)
 
     async def run_action(
@@ -143,10 +142,10 @@ class Frame(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Every key, click and palette entry comes by here: a read-only screen changes nothing."""
+        """Refuse actions that change something in read-only mode."""
         name = action if isinstance(action, str) else action[1]
         if self.settings.read_only and is_changing(name):
-            self.notify("the screen is read-only: nothing was done", markup=False)
+            self.notify("Not available in read-only mode", markup=False)
             return True
         return await super().run_action(action, default_namespace, namespaces)
 
@@ -158,7 +157,7 @@ class Frame(App[None]):
             self.push_screen(HelpScreen(name, keys, partial(self._offers, self.screen)))
 
     def _offers(self, screen: Screen[object], action: Action) -> bool:
-        """Whether the key does something there at this moment."""
+        """Whether the key does something on that screen now."""
         if self.settings.read_only and action.changes:
             return False
         _, name, parameters = parse(action.name)
@@ -174,14 +173,14 @@ class Frame(App[None]):
             if action.needs_argument or not self._offers(screen, action):
                 continue
             own = remapped(action, self.loaded.settings.keys or {})
-            twin = f"   $ {action.twin}" if action.twin else ""
+            command = f"   $ {action.cli_equivalent}" if action.cli_equivalent else ""
             about = f"{action.label.capitalize()}: " if action.label else ""
             yield SystemCommand(
                 f"{about}{action.description}",
-                f"key {own.keys}{twin}",
+                f"key {own.keys}{command}",
                 partial(screen.run_action, action.name),
             )
-        yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
+        yield SystemCommand("Theme", "Choose the colors", self.action_change_theme)
 
 
 def screen_name(screen: Screen[object]) -> str:

@@ -1,4 +1,4 @@
-"""What every screen with charts can do: zoom, pan, read values off, choose how lines are drawn."""
+"""Base of screens with charts: zoom, pan, cursor, axes, smoothing."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 class ChartScreen(CockpitScreen):
-    """All its charts share one view, so that their cursors stand at the same step.
+    """All its charts share one view, so that their cursors are at the same step.
 
-    Keys act on the view by way of ``current_chart``: how far one cell is, and where entries are,
-    depends on a chart. The actions are those that ``actions.py`` lists for charts; they are
-    offered while there is a current chart.
+    Keys act on the view through ``current_chart``, which knows the width of a cell and where its
+    values are. The actions are those of charts in ``actions.py``; they are offered while there is a
+    current chart.
     """
 
     view: reactive[View] = reactive(View())
 
     def current_chart(self) -> Viewed | None:
-        """The chart that the keys are about; None when they belong to something else."""
+        """The chart that the keys act on; None if they act on something else."""
         return next((chart for chart in self.query(Viewed) if chart.is_on_screen), None)
 
     def watch_view(self, view: View) -> None:
@@ -48,7 +48,7 @@ class ChartScreen(CockpitScreen):
         return super().check_action(action, parameters)
 
     def clear_view(self) -> bool:
-        """Take back table, cursor and zoom, one at a time: what escape does. False: nothing to."""
+        """Reset table, cursor or zoom, one at a time, for escape. False if none is set."""
         view = self.view
         if view.table:
             self.view = replace(view, table=False)
@@ -81,12 +81,12 @@ class ChartScreen(CockpitScreen):
             self._point(chart, chart.end_place(newest))
 
     def action_chart_axis(self) -> None:
-        """The next x axis; zoom and cursor stay where they are."""
+        """Show the next x axis; zoom and cursor keep their position."""
         chart = self.current_chart()
         if chart is None:
             return
         if not has_times(chart.clock):
-            self.notify("the steps of this run carry no time", markup=False)
+            self.notify("the steps of this run have no timestamps", markup=False)
             return
         self.view = _converted(self.view, _after(X_AXES, self.view.axis), chart)
 

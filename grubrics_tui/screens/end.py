@@ -1,4 +1,4 @@
-"""How a run ended: the verdict, the numbers at both ends, and whether its checkpoint is whole."""
+"""The summary of an ended run: outcome, first and last values, checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class EndScreen(ScrolledScreen):
-    """The same numbers as the log entry, which is drafted from the same files."""
+    """Shows the same values as the log entry, which is drafted from the same files."""
 
     BINDINGS = bindings("end")
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -50,7 +50,7 @@ class EndScreen(ScrolledScreen):
     }
     """
 
-    class Judged(Message):
+    class Summarized(Message):
         def __init__(
             self,
             update: Update,
@@ -69,19 +69,21 @@ class EndScreen(ScrolledScreen):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Facts("verdict", id="verdict")
-            yield Facts("checkpoint", id="checkpoint")
+            yield Facts("Run summary", id="summary")
+            yield Facts("Checkpoint", id="checkpoint")
         yield LossPanel() if self._kind == SFT else RewardPanel()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         panel = self.query_one(Panel)
         panel.border_title = panel.TITLE
-        self.query_one("#verdict", Facts).show([("run", self.run.id), ("", "reading its files")])
-        self._judge()
+        self.query_one("#summary", Facts).show(
+            [("run", self.run.id), ("", "reading the run files ...")]
+        )
+        self._summarize()
 
     @work(thread=True, exit_on_error=False)
-    def _judge(self) -> None:
+    def _summarize(self) -> None:
         from engine.checkpoints.find import check_checkpoint
         from engine.doctor.health import health_of
         from engine.reports.entry import drafted
@@ -89,15 +91,15 @@ class EndScreen(ScrolledScreen):
         worker, update = get_current_worker(), RunWatch(self.run).poll()
         health = health_of(self.run, update.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
-        self.post_message(self.Judged(update, entry, check_checkpoint(self.run), health))
+        self.post_message(self.Summarized(update, entry, check_checkpoint(self.run), health))
 
-    @on(Judged)
-    def _show(self, message: Judged) -> None:
+    @on(Summarized)
+    def _show(self, message: Summarized) -> None:
         history = History()
         history.add(message.update)
         self.query_one(Panel).show(history)
-        self.query_one("#verdict", Facts).show(
-            verdict_facts(message.update, message.entry, message.health)
+        self.query_one("#summary", Facts).show(
+            summary_facts(message.update, message.entry, message.health)
         )
         self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
 
@@ -108,8 +110,8 @@ class EndScreen(ScrolledScreen):
         self.post_message(OpenLogEntry(self.run))
 
 
-def verdict_facts(update: Update, entry: LogEntry, health: Health | None = None) -> list[Fact]:
-    """The state first; then the lines of the entry's result, split at their label."""
+def summary_facts(update: Update, entry: LogEntry, health: Health | None = None) -> list[Fact]:
+    """The state, then the lines of the entry's result, split at their label."""
     state = state_look(update.state.word, health)
     reason = update.state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
@@ -122,11 +124,11 @@ def verdict_facts(update: Update, entry: LogEntry, health: Health | None = None)
 
 
 def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
-    look = ("✓ complete", "$success") if report.complete else ("✗ not usable", "$error")
+    look = ("✓ complete", "$success") if report.complete else ("✗ incomplete", "$error")
     if report.moved:
         look = ("! moved aside by a later run", "$warning")
     facts: list[Fact] = [("state", Content.styled(look[0], f"bold {look[1]}"))]
-    facts.append(("found", line(report.message) or ""))
+    facts.append(("details", line(report.message) or ""))
     if report.complete:
         facts.append(("size", memory(report.size_bytes)))
     return facts

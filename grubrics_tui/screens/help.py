@@ -1,4 +1,4 @@
-"""Every key of the screen below it, and the command that does the same in a shell."""
+"""Every key of the screen below it, with its CLI equivalent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from grubrics_tui.settings.keys import told
 
 
 class HelpScreen(ModalScreen[None]):
-    """Read from the action registry, so it cannot be wrong. What the screen below does not offer at
-    this moment is listed too, in a quiet colour and with a remark."""
+    """Read from the action registry. Keys that are unavailable now are listed and marked."""
 
     BINDINGS = bindings("help")
 
@@ -39,8 +38,8 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         box = VerticalScroll(Static(self._table(), markup=False))
-        box.border_title = f"keys: {self._where.replace('_', ' ')}"
-        box.border_subtitle = "esc closes"
+        box.border_title = f"Keys: {self._where.replace('_', ' ')}"
+        box.border_subtitle = "esc close"
         yield box
 
     def action_back(self) -> None:
@@ -63,18 +62,18 @@ class HelpScreen(ModalScreen[None]):
             _line(action, key.ljust(keys), words if wide else 0, offered=self._offers(action))
             for action, key in zip(actions, pressed, strict=True)
         ]
-        lines += [Content(""), Content.styled("ctrl+p opens the command palette", "$quiet")]
+        lines += [Content(""), Content.styled("ctrl+p  command palette", "$quiet")]
         return Content("\n").join(lines)
 
 
 def _line(action: Action, keys: str, words: int, *, offered: bool) -> Content:
-    """Key, description and shell twin: in columns, or the twin below where there is no room."""
+    """Key, description and CLI equivalent: in columns, or in two lines if there is no room."""
     if not offered:
-        return Content.styled(f"{keys}{action.description} (not now)", "$quiet")
+        return Content.styled(f"{keys}{action.description} (unavailable)", "$quiet")
     line = Content.styled(keys, "bold $primary")
     line += action.description.ljust(words)
-    if not action.twin:
+    if not action.cli_equivalent:
         return line
     return line + Content.styled(
-        ("" if words else f"\n{' ' * len(keys)}") + f"$ {action.twin}", "$quiet"
+        ("" if words else f"\n{' ' * len(keys)}") + f"$ {action.cli_equivalent}", "$quiet"
     )

@@ -1,4 +1,4 @@
-"""Processes that ended runs left behind, and what they hold."""
+"""Orphaned processes of ended runs, and what they hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PID = 9
 
 @dataclass(frozen=True)
 class Left:
-    """One look: processes, and attempts whose private Ray directory outlived them."""
+    """Orphaned processes, and attempts whose private Ray directory still exists."""
 
     processes: tuple[Leftover, ...] = ()
     attempts: tuple[Path, ...] = ()
@@ -48,12 +48,12 @@ class Left:
         held = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
         parts = [f"{_count(self.processes, 'process', 'processes')}, {held}"]
         if self.attempts:
-            parts.append(_count(self.attempts, "Ray directory", "Ray directories"))
+            parts.append(_count(self.attempts, "Ray session directory", "Ray session directories"))
         return "; ".join(parts)
 
 
 class LeftoversScreen(ScrolledScreen):
-    """A thread looks through the machine's processes; what is ended is exactly what was shown."""
+    """A thread searches the processes of this host; exactly the listed ones can be killed."""
 
     BINDINGS = bindings("leftovers")
 
@@ -70,7 +70,7 @@ class LeftoversScreen(ScrolledScreen):
             self.found = found
 
     class Reaped(Message):
-        """``ended`` were told to end; ``left`` are still there."""
+        """``ended`` were killed; ``left`` are still running."""
 
         def __init__(self, ended: Sequence[int], left: Sequence[int]) -> None:
             super().__init__()
@@ -115,7 +115,7 @@ class LeftoversScreen(ScrolledScreen):
         self._draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is nothing to end while nothing is shown."""
+        """Nothing can be killed while nothing is listed."""
         return action != "reap" or bool(self._shown)
 
     def action_reap(self) -> None:
@@ -140,7 +140,7 @@ class LeftoversScreen(ScrolledScreen):
         self.post_message(self.Reaped([pid for pid in ended if pid not in left], left))
 
     @on(Reaped)
-    def _tell(self, message: Reaped) -> None:
+    def _show_outcome(self, message: Reaped) -> None:
         outcome = (
             f"Killed {_numbers(message.ended)}."
             if message.ended
@@ -171,7 +171,7 @@ class LeftoversScreen(ScrolledScreen):
 
 
 def _lines(one: Leftover, room: int) -> list[Content]:
-    """Pid, run and why it is over; then what it holds; then its command."""
+    """PID, run and why it ended; then what the process holds; then its command."""
     gpu = memory(one.gpu_bytes) if one.gpu_bytes else "none"
     ports = ", ".join(map(str, one.ports)) or "none"
     about = [

@@ -1,4 +1,4 @@
-"""The experiment-log entry of a run: filled in from its files, finished by a person."""
+"""The experiment-log entry of a run: drafted from its files, completed by the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MANY_LINES = (
 
 
 class LogEntryScreen(CockpitScreen):
-    """Nothing is written before ctrl+s; leaving typed text takes a second escape."""
+    """Nothing is written before ctrl+s; discarding typed text takes a second escape."""
 
     AUTO_FOCUS = "#question"
     BINDINGS = bindings("log_entry")
@@ -63,7 +63,7 @@ class LogEntryScreen(CockpitScreen):
             self.entry = entry
 
     class Appended(Message):
-        """The entry stands in the log under ``id``."""
+        """The entry was appended to the log as ``id``."""
 
         def __init__(self, id: str, path: Path) -> None:
             super().__init__()
@@ -82,7 +82,7 @@ class LogEntryScreen(CockpitScreen):
         self._leaving = False
 
     def compose(self) -> ComposeResult:
-        # Focus must stay in a field: outside one, letters are keys of the whole program.
+        # Focus must stay in a field: outside of one, letters are keys of the app.
         with VerticalScroll(can_focus=False):
             for name, title in ONE_LINE:
                 field = Input(id=name)
@@ -96,7 +96,7 @@ class LogEntryScreen(CockpitScreen):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self._say(f"drafting from {self.run.path}", "quiet")
+        self._say(f"Drafting from {self.run.path} ...", "quiet")
         self._make_draft()
 
     @work(thread=True, exit_on_error=False)
@@ -113,7 +113,7 @@ class LogEntryScreen(CockpitScreen):
 
     @on(Drafted)
     def _fill_in(self, message: Drafted) -> None:
-        """What was typed while the draft was made stays."""
+        """Fill in the draft; text typed meanwhile is kept."""
         self._draft = message.entry
         for name, _ in ONE_LINE:
             field = self.query_one(f"#{name}", Input)
@@ -121,10 +121,10 @@ class LogEntryScreen(CockpitScreen):
         for name, _ in MANY_LINES:
             area = self.query_one(f"#{name}", TextArea)
             area.text = area.text or getattr(message.entry, name)
-        self._say(f"ctrl+s appends it to {self._path}", "quiet")
+        self._say(f"ctrl+s appends the entry to {self._path}", "quiet")
 
     def entry(self) -> LogEntry | None:
-        """The entry as it stands in the form."""
+        """The entry as typed into the form."""
         if self._draft is None:
             return None
         texts = {name: self.query_one(f"#{name}", Input).value for name, _ in ONE_LINE}
@@ -153,7 +153,7 @@ class LogEntryScreen(CockpitScreen):
     @on(Appended)
     def _show_appended(self, message: Appended) -> None:
         self._draft = self.entry()
-        self._say(f"✓ {message.id} was appended to {message.path}", "success")
+        self._say(f"✓ {message.id} appended to {message.path}", "success")
 
     @on(Refused)
     def _show_refusal(self, message: Refused) -> None:
@@ -162,7 +162,7 @@ class LogEntryScreen(CockpitScreen):
     def action_back(self) -> None:
         if self.entry() != self._draft and not self._leaving:
             self._leaving = True
-            self._say("the entry is not appended: esc again drops it, ctrl+s appends it", "warning")
+            self._say("Entry not saved. ctrl+s saves it, esc again discards it.", "warning")
             return
         self.app.pop_screen()
 

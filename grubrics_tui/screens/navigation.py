@@ -1,4 +1,4 @@
-"""What a screen asks of the app: to open another screen. Screens do not know each other."""
+"""Messages with which a screen asks the app to open another one, or to notify the user."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class OpenRun(Message):
-    """Watch a run."""
+    """Show the live view of a run."""
 
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
 
 
-class OpenVerdict(Message):
-    """Show how a run ended."""
+class OpenSummary(Message):
+    """Show the summary of an ended run."""
 
     def __init__(self, run: RunDir) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class OpenVerdict(Message):
 
 
 class OpenRollouts(Message):
-    """Show what a run's model answered, at ``step`` or at the newest one."""
+    """Show the rollouts of a run at ``step``, or at the latest one."""
 
     def __init__(self, run: RunDir, step: int | None = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class OpenRollouts(Message):
 
 
 class OpenCompare(Message):
-    """Show runs side by side, in the colours that ``marks`` gives them."""
+    """Show runs side by side, in the colors that ``marks`` gives them."""
 
     def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
         super().__init__()
@@ -49,11 +49,11 @@ class OpenCompare(Message):
 
 
 class OpenLeftovers(Message):
-    """Show the processes that ended runs left behind."""
+    """Show orphaned processes of ended runs."""
 
 
 class Tell(Message):
-    """Tell the person how something ended, whatever screen is open by then."""
+    """Notify the user of a result, whatever screen is open by then."""
 
     def __init__(self, text: str, *, failed: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The keys that matter on a screen, told the first time a person opens it."""
+"""The most important keys of a screen, shown the first time it is opened."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from grubrics_tui.settings.layout import layout_path
 _VERSION = 1
 
 HINTS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "live": (("find_metric", "any metric"), ("open_log", "whole log"), ("zoom", "one panel")),
-    "log": (("search", "searches"), ("error(-1)", "error above"), ("go_to_time", "goes to a time")),
+    "live": (("find_metric", "find a metric"), ("open_log", "log view"), ("zoom", "zoom a panel")),
+    "log": (("search", "search"), ("error(-1)", "previous error"), ("go_to_time", "go to a time")),
     "rollouts": (("group(1)", "next group"), ("step(1)", "next step"),
-                 ("show_diff", "what differs")),
+                 ("show_diff", "diff")),
     "compare": (("find_metric", "other metric"), ("equal_steps", "equal steps"),
-                ("other_panel", "the table")),
-    "runs": (("filter", "filters"), ("mark", "marks"), ("compare", "compares marked")),
+                ("other_panel", "table")),
+    "runs": (("filter", "filter"), ("mark", "select"), ("compare", "compare selected")),
 }  # fmt: skip
-"""By screen: an action of the registry and what its key does, in a word or two."""
+"""By screen: actions of the registry, and a short label for each."""
 
 
 def hint(screen: str, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
-    """``(key, what it does)`` of a screen, with the keys a person has chosen; empty for others."""
+    """``(key, label)`` pairs of a screen, with the user's own keys; empty if it has no hint."""
     known = {action.name: remapped(action, keys or {}) for action in actions_of(screen)}
     found = [(known[name].keys.split()[0], told) for name, told in HINTS.get(screen, ())]
-    return [*found, (known["app.show_help"].keys.split()[0], "every key")] if found else []
+    return [*found, (known["app.show_help"].keys.split()[0], "all keys")] if found else []
 
 
 def hints_path() -> Path:
@@ -35,7 +35,7 @@ def hints_path() -> Path:
 
 
 class HintFile:
-    """The screens whose hint was taken away. One that is missing or torn means none was."""
+    """The screens whose hint was dismissed. A missing or damaged file means none was."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or hints_path()
@@ -44,7 +44,7 @@ class HintFile:
         return screen in self._seen()
 
     def keep(self, *screens: str) -> None:
-        """Never to be shown again; OSError when there is no room or no right to."""
+        """Never show these hints again; OSError if the file cannot be written."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         seen = sorted({*self._seen(), *screens})
         jsonl.write_json(self._path, {"v": _VERSION, "seen": seen})

@@ -100,7 +100,7 @@ def test_from_checklist_to_log_entry(
         again.wait_for(r"research question")
         again.press(*"Does it learn?")
         again.press("\x13")
-        again.wait_for(r"was appended to")
+        again.wait_for(r"appended to")
     finally:
         again.close()
     entry = (project.path / "docs" / "experiment-log.md").read_text()

@@ -53,7 +53,7 @@ from grubrics_tui.screens.navigation import (
     OpenLogEntry,
     OpenRollouts,
     OpenRun,
-    OpenVerdict,
+    OpenSummary,
 )
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.screens.runs.notes import NotesScreen
@@ -139,7 +139,7 @@ async def live_failed(driver: Driver, world: World) -> None:
 async def metrics(driver: Driver, world: World) -> None:
     await live(driver, world)
     await driver.press("slash")
-    await arrive(driver, MetricFinder, "find a metric", "actor/entropy")
+    await arrive(driver, MetricFinder, "Find a metric", "actor/entropy")
 
 
 async def confirm_stop(driver: Driver, world: World) -> None:
@@ -151,7 +151,7 @@ async def confirm_stop(driver: Driver, world: World) -> None:
 async def help_(driver: Driver, world: World) -> None:
     await live(driver, world)
     await driver.press("question_mark")
-    await arrive(driver, HelpScreen, "keys: live")
+    await arrive(driver, HelpScreen, "Keys: live")
 
 
 async def runs(driver: Driver, world: World) -> None:
@@ -162,7 +162,7 @@ async def runs(driver: Driver, world: World) -> None:
 async def notes(driver: Driver, world: World) -> None:
     await runs(driver, world)
     await driver.press("j", "j", "n")
-    await arrive(driver, NotesScreen, "notes on")
+    await arrive(driver, NotesScreen, "Notes on")
 
 
 async def confirm(driver: Driver, world: World) -> None:
@@ -203,7 +203,7 @@ async def checklist(driver: Driver, world: World) -> None:
     for check in world.checks:
         driver.app.screen.post_message(ChecklistScreen.Answered(check))
     await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "the answers")
-    await driver.shows("checklist", "fail")
+    await driver.shows("Preflight checks", "fail")
 
 
 async def configs(driver: Driver, world: World) -> None:
@@ -215,7 +215,7 @@ async def configs(driver: Driver, world: World) -> None:
 async def overrides(driver: Driver, world: World) -> None:
     await checklist(driver, world)
     await driver.press("v", *"training.max=3", "enter")
-    await arrive(driver, OverridesScreen, "overrides of", "training.max")
+    await arrive(driver, OverridesScreen, "Overrides of", "training.max")
 
 
 async def launch(driver: Driver, world: World) -> None:
@@ -235,7 +235,7 @@ async def launch(driver: Driver, world: World) -> None:
 async def findings(driver: Driver, world: World) -> None:
     driver.app.post_message(OpenFindings(world.day))
     await arrive(driver, FindingsScreen)
-    await driver.until(lambda: "the doctor reads" not in driver.screen)
+    await driver.until(lambda: "Diagnosing" not in driver.screen)
 
 
 async def confirm_remedy(driver: Driver, world: World) -> None:
@@ -262,13 +262,13 @@ async def confirm_twin(driver: Driver, world: World) -> None:
 
 
 async def end(driver: Driver, world: World) -> None:
-    driver.app.post_message(OpenVerdict(world.day))
-    await arrive(driver, EndScreen, "✗ failed", "not usable")
+    driver.app.post_message(OpenSummary(world.day))
+    await arrive(driver, EndScreen, "✗ failed", "incomplete")
 
 
 async def log_entry(driver: Driver, world: World) -> None:
     driver.app.post_message(OpenLogEntry(world.day))
-    await arrive(driver, LogEntryScreen, "ID", "appends it to")
+    await arrive(driver, LogEntryScreen, "ID", "appends the entry to")
 
 
 async def rollouts(driver: Driver, world: World) -> None:
@@ -296,7 +296,7 @@ async def log(driver: Driver, world: World) -> None:
 async def sources(driver: Driver, world: World) -> None:
     await log(driver, world)
     await driver.press("s")
-    await arrive(driver, SourcesScreen, "whose lines", "TaskRunnerV1")
+    await arrive(driver, SourcesScreen, "Filter by source", "TaskRunnerV1")
 
 
 async def compare(driver: Driver, world: World) -> None:
@@ -305,13 +305,13 @@ async def compare(driver: Driver, world: World) -> None:
     for run in chosen:
         marks.toggle(run.id)
     driver.app.post_message(OpenCompare([RunDir(run.path) for run in chosen], marks))
-    await arrive(driver, CompareScreen, "reward/mean", "each run to its own end")
+    await arrive(driver, CompareScreen, "reward/mean", "each run at its last step")
 
 
 async def choose_metric(driver: Driver, world: World) -> None:
     await compare(driver, world)
     await driver.press("slash")
-    await arrive(driver, ChooseMetric, "compare which metric")
+    await arrive(driver, ChooseMetric, "Choose a metric")
 
 
 async def whole_values(driver: Driver, world: World) -> None:

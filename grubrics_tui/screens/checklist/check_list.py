@@ -1,4 +1,4 @@
-"""The checklist's answers, one line each, as they come."""
+"""The preflight checks, one line each, as they finish."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _STATUS, _NAME = 8, 14
 
 
 class CheckList(Choices):
-    """Holds a line for every question from the start, so that nothing jumps when answers come."""
+    """Shows a line for every check from the start, so that nothing moves as results arrive."""
 
     DEFAULT_CSS = "CheckList { height: 1fr; }"
 
     def __init__(self) -> None:
-        super().__init__("checklist")
+        super().__init__("Preflight checks")
         self.checks: dict[str, Check] = {}
         self._ids: Sequence[str] = ()
 
     class Accepted(Message):
-        """Enter was pressed while no line is highlighted."""
+        """Enter was pressed while no check is highlighted."""
 
     def action_select(self) -> None:
         if self.highlighted is None:
@@ -38,14 +38,14 @@ class CheckList(Choices):
             super().action_select()
 
     def start(self, ids: Sequence[str]) -> None:
-        """Forget every answer and wait for those to ``ids``."""
+        """Show these checks as pending."""
         self._ids, self.checks = ids, {}
         self.clear_options()
         self.add_options([Option(_pending(id), id=id) for id in ids])
         self.border_subtitle = self.summary
 
     def answer(self, check: Check) -> None:
-        """Put one answer in its place; select the first failure, which is what to mend first."""
+        """Show the result of a check; select the first failure, which is what to fix first."""
         if check.id not in self._ids:
             return
         self.checks[check.id] = check
@@ -75,15 +75,15 @@ class CheckList(Choices):
 
     @property
     def summary(self) -> str:
-        """``9 ok, 1 warning, 0 failed``, and how many questions are still open."""
+        """``9 ok, 1 warning, 0 failed``, and how many checks are pending."""
         count = dict.fromkeys(CHECK_LOOKS, 0)
         for check in self.checks.values():
             count[check.status] += 1
         plural = "" if count["warn"] == 1 else "s"
-        said = f"{count['ok']} ok, {count['warn']} warning{plural}, {count['fail']} failed"
+        counts = f"{count['ok']} ok, {count['warn']} warning{plural}, {count['fail']} failed"
         skipped = f", {count['skip']} skipped" if count["skip"] else ""
-        still = f", {self.unanswered} to go" if self.unanswered else ""
-        return said + skipped + still
+        pending = f", {self.unanswered} pending" if self.unanswered else ""
+        return counts + skipped + pending
 
 
 def _pending(id: str) -> Content:

@@ -1,4 +1,4 @@
-"""Choosing another recipe."""
+"""Choose a config."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from grubrics_tui.widgets.choices import Choices
 
 
 class ConfigsScreen(PickOne):
-    """Answers the name of a config, or the path of one in this folder, or None."""
+    """Returns the name of a config, or the path of one in this folder, or None."""
 
     BINDINGS = bindings("configs")
 
-    TITLE_OF_LIST = "config"
+    TITLE_OF_LIST = "Choose a config"
 
     class Listed(Message):
         """The folder was read."""

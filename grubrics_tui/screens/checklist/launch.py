@@ -1,4 +1,4 @@
-"""The last look before a run starts: the command, what differs from the file, what it will cost."""
+"""Review of a launch: the command, the overrides and the planned steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class LaunchScreen(ScrolledScreen):
-    """Shows a plan; enter starts it, once."""
+    """Shows the plan; enter starts it, once."""
 
     BINDINGS = bindings("launch")
 
@@ -59,9 +59,9 @@ class LaunchScreen(ScrolledScreen):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Facts("command", id="command")
-            yield Facts("changed values", id="changes")
-            yield Facts("plan", id="plan")
+            yield Facts("Command", id="command")
+            yield Facts("Overrides", id="changes")
+            yield Facts("Plan", id="plan")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -93,7 +93,7 @@ class LaunchScreen(ScrolledScreen):
         self.query_one("#plan", Facts).show([*facts, *_machine_facts(message.machine)])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is nothing to start or to copy before there is a plan."""
+        """Nothing can be started or copied before the plan is known."""
         return action not in ("start", "queue", "copy_command") or self._plan is not None
 
     def action_start(self) -> None:
@@ -105,7 +105,7 @@ class LaunchScreen(ScrolledScreen):
     def action_queue(self) -> None:
         if self._plan is not None and not self._started:
             self._started = True
-            self.notify(f"Queueing {self._plan.run_id} ...", markup=False)
+            self.notify(f"Queuing {self._plan.run_id} ...", markup=False)
             self._launch(self._plan, queue=True)
 
     @work(thread=True, exit_on_error=False)
@@ -131,11 +131,11 @@ class LaunchScreen(ScrolledScreen):
     def action_copy_command(self) -> None:
         if self._plan is not None:
             self.app.copy_to_clipboard(shlex.join(self._plan.argv))
-            self.notify("Copied, if the terminal lets programs copy (OSC 52).")
+            self.notify("Copied (if the terminal supports OSC 52).")
 
 
 def command_lines(argv: tuple[str, ...]) -> list[str]:
-    """The command as it would be typed: program and module, then an option or override a line."""
+    """The command as one would type it, with one option or override per line."""
     words = [shlex.quote(word) for word in argv]
     lines, rest = [" ".join(words[:3])], words[3:]
     while rest:
@@ -146,9 +146,9 @@ def command_lines(argv: tuple[str, ...]) -> list[str]:
 
 
 def change_facts(recipe: Recipe) -> list[Fact]:
-    """Key, the file's value, the new one, and who set it."""
+    """Key, value in the file, new value and its origin."""
     if not recipe.changes:
-        return [("", f"none: every value is {recipe.path}'s")]
+        return [("", f"none (all values from {recipe.path})")]
     return [
         (
             change.key,
@@ -164,12 +164,12 @@ def change_facts(recipe: Recipe) -> list[Fact]:
 
 
 def _machine_facts(check: Check) -> list[Fact]:
-    """The runs that this one would share the machine with; nothing where there are none."""
+    """The active runs that this one would share the machine with, if any."""
     if check.status != "warn":
         return []
     return [
         ("machine", Content.styled(check.message, "bold $warning")),
-        ("", "w puts this run in the queue; enter starts it beside the others"),
+        ("", "w queues this run; enter starts it alongside the others"),
     ]
 
 
@@ -178,8 +178,8 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
 
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
     if steps is None:
-        return [*facts, ("steps", "unknown: the training file cannot be read")]
-    asked = "" if steps.asked is None else f"{steps.asked} asked for; "
+        return [*facts, ("steps", "unknown: cannot read the training file")]
+    asked = "" if steps.asked is None else f"{steps.asked} requested; "
     facts.append(("steps", f"{steps.total}   ({asked}{steps.arithmetic()})"))
     if not plan.recipe.kind.has_rollouts:
         return [*facts, ("each step", f"{steps.batch} rows")]
@@ -190,5 +190,5 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
     return [
         *facts,
         ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {what}"),
-        ("in all", f"{steps.total * calls:,} {what} without {retries}validation"),
+        ("total", f"{steps.total * calls:,} {what}, without {retries}validation"),
     ]

@@ -1,4 +1,4 @@
-"""Changing values for one launch."""
+"""Edit the overrides of a launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grubrics_tui.widgets.no_markup import inert
 
 
 class OverridesScreen(Dialog[tuple[str, ...]]):
-    """Answers overrides that the recipe accepts, or None. What it refuses is said in one line."""
+    """Returns overrides that the config accepts, or None. A refusal is shown in one line."""
 
     BINDINGS = bindings("overrides")
 
@@ -51,10 +51,10 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     def compose(self) -> ComposeResult:
         field = Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
-        hint = Content.styled("values as in the YAML file; empty removes every change", "$quiet")
+        hint = Content.styled("YAML values; leave empty to clear all overrides", "$quiet")
         box = Vertical(field, Static(hint, id="problem", markup=False))
-        box.border_title = inert(f"overrides of {self._config}")
-        box.border_subtitle = "enter takes them, esc leaves them"
+        box.border_title = inert(f"Overrides of {self._config}")
+        box.border_subtitle = "enter apply, esc cancel"
         yield box
 
     @on(Input.Submitted)

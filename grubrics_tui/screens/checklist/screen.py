@@ -1,4 +1,4 @@
-"""Before a launch: what would go wrong, and how to mend it."""
+"""The preflight checks: what would go wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ChecklistScreen(CockpitScreen):
-    """Answers come from a thread one by one; launching is refused while one of them is "fail"."""
+    """A thread runs the checks one by one; a failed check blocks the launch."""
 
     BINDINGS = bindings("checklist")
     AUTO_FOCUS = "CheckList"
@@ -47,21 +47,21 @@ class ChecklistScreen(CockpitScreen):
     """
 
     class Loaded(Message):
-        """The config was read; ``ids`` are the questions that will be answered."""
+        """The config was read; ``ids`` are the checks that will run."""
 
         def __init__(self, recipe: Recipe, ids: Sequence[str]) -> None:
             super().__init__()
             self.recipe, self.ids = recipe, ids
 
     class Refused(Message):
-        """The config or an override cannot be used."""
+        """The config or an override is invalid."""
 
         def __init__(self, reason: str) -> None:
             super().__init__()
             self.reason = reason
 
     class Answered(Message):
-        """One more answer."""
+        """The result of one check."""
 
         def __init__(self, check: Check) -> None:
             super().__init__()
@@ -74,9 +74,9 @@ class ChecklistScreen(CockpitScreen):
         self._refusal = ""
 
     def compose(self) -> ComposeResult:
-        yield Facts("before the launch", id="run")
+        yield Facts("Run to launch", id="run")
         yield CheckList()
-        yield Facts("selected", id="detail")
+        yield Facts("Details", id="detail")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -85,10 +85,10 @@ class ChecklistScreen(CockpitScreen):
     def _start(self, tests: bool = False) -> None:
         self.recipe, self._refusal = None, ""
         if not self._config:
-            self.query_one("#run", Facts).show([("config", "none is chosen yet: o chooses one")])
+            self.query_one("#run", Facts).show([("config", "none selected; press o to choose one")])
             self.call_after_refresh(self.action_choose_config)
             return
-        self.query_one("#run", Facts).show([("config", self._config), ("", "reading it ...")])
+        self.query_one("#run", Facts).show([("config", self._config), ("", "reading ...")])
         self.query_one(CheckList).start(())
         self._check(tests)
 
@@ -121,7 +121,7 @@ class ChecklistScreen(CockpitScreen):
     def _show_refusal(self, message: Refused) -> None:
         self._refusal = message.reason
         self.query_one("#run", Facts).show(
-            [("config", self._config), ("changes", " ".join(self._overrides) or "none")]
+            [("config", self._config), ("overrides", " ".join(self._overrides) or "none")]
         )
         self._show_detail()
 
@@ -135,13 +135,15 @@ class ChecklistScreen(CockpitScreen):
         detail, selected = self.query_one("#detail", Facts), self.query_one(CheckList).selected
         if self._refusal:
             refusal = Content.styled(self._refusal, "$error")
-            detail.show([("error", refusal), ("fix", "o chooses a config, v changes values")])
+            detail.show(
+                [("error", refusal), ("fix", "press o to choose a config, v to edit the overrides")]
+            )
         elif selected is not None:
             detail.show(check_facts(selected))
         elif self._obstacle() is None:
             detail.show(_ready_facts(self.query_one(CheckList).warnings))
         else:
-            detail.show([("", "the message and the fix of a line appear here")])
+            detail.show([("", "Select a check to see its message and fix")])
 
     @on(CheckList.Accepted)
     @on(CheckList.OptionSelected)
@@ -156,17 +158,17 @@ class ChecklistScreen(CockpitScreen):
         self.app.push_screen(LaunchScreen(self.recipe, self._runs_root))
 
     def _obstacle(self) -> str | None:
-        """Why nothing can be launched now, or None."""
+        """Why the run cannot be launched now, or None."""
         checks = self.query_one(CheckList)
         if not self._config:
-            return "No config is chosen yet: o chooses one."
+            return "No config selected. Press o to choose one."
         if self.recipe is None:
             return self._refusal or "The config is still being read."
         if checks.failures:
             first = checks.failures[0]
-            return f"{first.id} fails: {first.message}"
+            return f"{first.id} failed: {first.message}"
         if checks.unanswered:
-            return f"{checks.unanswered} checks are not answered yet."
+            return f"{checks.unanswered} checks are still running."
         return None
 
     def action_recheck(self) -> None:
@@ -194,7 +196,7 @@ class ChecklistScreen(CockpitScreen):
             self._start()
 
     class Chosen(Message):
-        """The person chose another config or other overrides; the app remembers them."""
+        """The user chose another config or other overrides; the app remembers them."""
 
         def __init__(self, config: str, overrides: tuple[str, ...]) -> None:
             super().__init__()
@@ -208,7 +210,7 @@ class ChecklistScreen(CockpitScreen):
 
 
 def recipe_facts(recipe: Recipe) -> list[Fact]:
-    """What will be trained, judged by whom, and what differs from the file."""
+    """What will be trained, with which judge and overrides."""
     from engine.recipe.scoring import asks_judge, scorer
 
     model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
@@ -225,10 +227,10 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
     if recipe.kind.has_rollouts and not asks_judge(recipe):
         facts.append(("reward", scorer(recipe)))
     elif recipe.kind.has_rollouts:
-        at_once = f"at most {recipe.get('judge.max_concurrent')} calls at once"
+        at_once = f"concurrency {recipe.get('judge.max_concurrent')}"
         facts.append(("judge", f"{_judge(recipe)}, {at_once}"))
     changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)
-    facts.append(("changes", changes or "none: the file's values"))
+    facts.append(("overrides", changes or "none"))
     return facts
 
 
@@ -240,11 +242,11 @@ def _judge(recipe: Recipe) -> str:
 
 
 def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:
-    """The way on; of what was warned of the first, as its line has no room for it."""
+    """How to continue, and the first warning in full."""
     if not warnings:
-        return [("", "no check failed: enter or l opens the launch screen")]
-    told = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    return [("", f"{told}; enter or l opens the launch screen"), *check_facts(warnings[0])]
+        return [("", "All checks passed. Press l to review the launch.")]
+    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    return [("", f"{count}. Press l to launch anyway."), *check_facts(warnings[0])]
 
 
 def check_facts(check: Check) -> list[Fact]:

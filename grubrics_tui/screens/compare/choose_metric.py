@@ -1,4 +1,4 @@
-"""Choosing one metric by typing some of its letters."""
+"""Choose a metric by typing part of its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grubrics_tui.widgets.metric_list import Choice, MetricList
 
 
 class ChooseMetric(ModalScreen[str]):
-    """Answers a metric, or None. ``metrics`` are shown with the course of one run."""
+    """Returns a metric, or None. ``metrics`` are shown with the values of one run."""
 
     WHERE = "choose_metric"
     BINDINGS = bindings("choose_metric")
@@ -44,10 +44,10 @@ class ChooseMetric(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            yield Input(placeholder="type some letters of a metric", compact=True)
+            yield Input(placeholder="type part of a metric name", compact=True)
             yield MetricList()
-        box.border_title = "compare which metric"
-        box.border_subtitle = "enter shows it, esc closes"
+        box.border_title = "Choose a metric"
+        box.border_subtitle = "enter show, esc cancel"
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -79,4 +79,4 @@ class ChooseMetric(ModalScreen[str]):
         choices = [
             Choice(name, self._metrics[name], shown=name == self._shown) for name in self._found
         ]
-        self.query_one(MetricList).show(choices, self._selected, "nothing has these letters")
+        self.query_one(MetricList).show(choices, self._selected, "no match")

@@ -1,4 +1,4 @@
-"""Runs side by side: their curves, how they did, what differs between them."""
+"""Runs side by side: one metric as a chart, results and differences as a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALONG = 16
 
 
 class CompareScreen(ChartScreen):
-    """A thread reads the runs' files, those still growing included; widgets are touched here."""
+    """A thread reads the files of the runs, including those that still grow."""
 
     WHERE = "compare"
     BINDINGS = bindings("compare")
@@ -64,14 +64,14 @@ class CompareScreen(ChartScreen):
     current: reactive[str] = reactive("curves")
 
     class Looked(Message):
-        """The files of the run at ``place`` brought something."""
+        """The files of the run at ``place`` have new content."""
 
         def __init__(self, place: int, look: Look) -> None:
             super().__init__()
             self.place, self.look = place, look
 
     class Read(Message):
-        """Every run has been looked at once more, and something was new."""
+        """All runs were polled, and at least one has new content."""
 
     def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
         super().__init__()
@@ -90,8 +90,8 @@ class CompareScreen(ChartScreen):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one("#figures").border_title = "differences"
-        self.query_one(Chart).show(Plot, None, "reading the runs' files")
+        self.query_one("#figures").border_title = "Results and differences"
+        self.query_one(Chart).show(Plot, None, "reading the run files")
         self._poll()
 
     def on_unmount(self) -> None:
@@ -149,7 +149,7 @@ class CompareScreen(ChartScreen):
         found = self._comparer.compare(self.baseline, equal_steps=self.equal_steps)
         self.comparison = found
         versions = tuple(record.version for record in self.records)
-        hint = f"no run has a value of {self.metric}" if self.metric else "no run has logged a step"
+        hint = f"no run has logged {self.metric}" if self.metric else "no run has logged a step"
         self.query_one(Chart).show(self._plot, (self.metric, found.until, versions), hint)
         self.query_one(CompareTable).show(found, deltas=self.deltas, shell=self.shell)
         self._say()
@@ -161,13 +161,13 @@ class CompareScreen(ChartScreen):
 
     @on(CompareTable.Moved)
     def _say(self) -> None:
-        """What is compared stands in the frames."""
+        """Show in the frames what is compared."""
         found = self.comparison
         if found is None:
             return
         curves, figures = self.query_one("#curves"), self.query_one("#figures")
         curves.border_title = Content(self.metric or "no metric")
-        ends = "each run to its own end" if found.until is None else f"up to step {found.until}"
+        ends = "each run at its last step" if found.until is None else f"up to step {found.until}"
         none = " (no step that all have)" if self.equal_steps and found.common is None else ""
         kinds = f"different kinds: {', '.join(found.kinds)}; " if found.kinds else ""
         curves.border_subtitle = Content(f"{kinds}{ends}{none}")
@@ -236,7 +236,7 @@ class CompareScreen(ChartScreen):
         self.app.push_screen(ChooseMetric(known, self.metric), self._choose)
 
     def action_metric(self, places: int) -> None:
-        """The next metric in the order of the alphabet."""
+        """The next metric in alphabetical order."""
         names = metric_names(self.records)
         if self.metric in names:
             self.metric = names[(names.index(self.metric) + places) % len(names)]
@@ -246,7 +246,7 @@ class CompareScreen(ChartScreen):
             self.metric = metric
 
     def _fullest(self, metric: str) -> Column:
-        """The metric of the run that has the most of it."""
+        """The metric of the run that logged it most often."""
         return max((record.columns.get(metric) for record in self.records), key=len)
 
     def action_back(self) -> None:
@@ -259,7 +259,7 @@ class CompareScreen(ChartScreen):
 
 
 def labels(ids: Sequence[str]) -> list[str]:
-    """Names short enough for a legend, each another one: what they have in common goes first."""
+    """Distinct names that are short enough for a legend."""
     width = _LONGEST_LABEL
     while len({_short(name, width) for name in ids}) < len(ids) and width < max(map(len, ids)):
         width += 8

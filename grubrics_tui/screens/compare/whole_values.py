@@ -1,4 +1,4 @@
-"""One row of a comparison in full: what does not fit into a column of a table."""
+"""The full values of one row of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grubrics_tui.widgets.facts import Fact, Facts
 
 
 class WholeValues(ModalScreen[None]):
-    """Every run with its whole value and where that came from."""
+    """Shows the full value of every run and its origin."""
 
     WHERE = "whole_values"
     BINDINGS = bindings("whole_values")
@@ -60,6 +60,6 @@ def _told(row: Measure | Difference, number: int) -> Content:
         )
     cell = row.cells[number]
     if cell is None:
-        return Content.styled("  it has no such key", "$quiet")
+        return Content.styled("  not set", "$quiet")
     origin = Content.styled(f"   {cell.origin}", "$quiet") if cell.origin else Content("")
     return Content(f"  {text_of(cell.value)}") + origin

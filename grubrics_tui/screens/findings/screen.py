@@ -1,4 +1,4 @@
-"""What the doctor found: root causes first, their evidence, and the keys that cure them."""
+"""The findings of a run: root causes first, with evidence and applicable fixes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class FindingsScreen(CockpitScreen):
-    """A thread asks the doctor again and again; widgets are only touched here."""
+    """A thread diagnoses the run again and again while the screen is open."""
 
     BINDINGS = bindings("findings")
     AUTO_FOCUS = ""
@@ -53,14 +53,14 @@ class FindingsScreen(CockpitScreen):
     """
 
     class Found(Message):
-        """The doctor sees something else than before."""
+        """The diagnosis has changed."""
 
         def __init__(self, diagnosis: Diagnosis) -> None:
             super().__init__()
             self.diagnosis = diagnosis
 
     def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
-        """``known`` is what somebody has found already; the screen looks for itself as well."""
+        """``known`` are findings to show until the first diagnosis is complete."""
         super().__init__()
         self.run = run
         self._known = known
@@ -76,7 +76,7 @@ class FindingsScreen(CockpitScreen):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self._say("the doctor reads the run's files ...")
+        self._say("Diagnosing ...")
         if self._known:
             self._fill(self._known)
         post_from_thread(self._found, self.post_message)
@@ -89,17 +89,17 @@ class FindingsScreen(CockpitScreen):
 
     @on(Found)
     def _show(self, message: Found) -> None:
-        told = message.diagnosis
-        self._fill(told.findings)
-        self.query_one("#kin", Static).update(clean_text(told.lineage))
-        self.query_one("#kin").display = bool(told.lineage)
-        if told.trouble:
-            self._say(f"Nothing could be looked at: {clean_text(told.trouble)}")
-        elif not told.findings:
-            self._say("Nothing is wrong with what the files show.")
+        diagnosis = message.diagnosis
+        self._fill(diagnosis.findings)
+        self.query_one("#kin", Static).update(clean_text(diagnosis.lineage))
+        self.query_one("#kin").display = bool(diagnosis.lineage)
+        if diagnosis.trouble:
+            self._say(f"Diagnosis failed: {clean_text(diagnosis.trouble)}")
+        elif not diagnosis.findings:
+            self._say("No findings.")
 
     def _fill(self, findings: Sequence[Finding]) -> None:
-        """A log that was not launched here has no recipe: nothing can be launched with a remedy."""
+        """Show the findings. An external log has no config, so no fix can be applied to it."""
         self._choices = launchable(findings) if isinstance(self.run, RunDir) else ()
         listed = self.query_one(FindingList)
         listed.border_subtitle = Content(clean_text(self.run.id))
@@ -125,10 +125,10 @@ class FindingsScreen(CockpitScreen):
         return self.query_one(FindingList).selected if self.is_mounted else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only what the selected finding offers."""
+        """Offer what applies to the selected finding."""
         finding = self.selected
         if action == "apply_remedy":
-            return bool(self._curing(finding))
+            return bool(self._applicable(finding))
         if action == "reproduce":
             return isinstance(self.run, RunDir)
         if action == "evidence":
@@ -148,7 +148,7 @@ class FindingsScreen(CockpitScreen):
             self.post_message(OpenLog(path, path.name, offset=offset))
 
     def _place(self) -> tuple[Path, int] | None:
-        """The line of the log that tells it; of what numbers show there is none."""
+        """The log line of the evidence; numeric evidence has none."""
         for one in self.selected.evidence if self.selected else ():
             if one.path is not None and one.offset is not None:
                 path = Path(one.path)
@@ -157,8 +157,8 @@ class FindingsScreen(CockpitScreen):
         return None
 
     def action_apply_remedy(self) -> None:
-        """The first remedy that is a change; the question lets a person choose another."""
-        run, remedies = self.run, self._curing(self.selected)
+        """Ask which of the applicable fixes of the finding to apply."""
+        run, remedies = self.run, self._applicable(self.selected)
         if not isinstance(run, RunDir) or not remedies:
             return
 
@@ -214,7 +214,7 @@ class FindingsScreen(CockpitScreen):
     def action_back(self) -> None:
         self.app.pop_screen()
 
-    def _curing(self, finding: Finding | None) -> dict[int, Remedy]:
-        """The finding's remedies that can be applied, each under its number."""
+    def _applicable(self, finding: Finding | None) -> dict[int, Remedy]:
+        """The applicable fixes of the finding by number."""
         own = finding.remedies if finding is not None else ()
         return {n: one for n, one in enumerate(self._choices, start=1) if one in own}

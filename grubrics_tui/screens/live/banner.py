@@ -1,4 +1,4 @@
-"""What a person must know before the numbers: why a run waits, failed or ended."""
+"""The most important line about a run: why it waits, failed or ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from grubrics_tui.model.history import History
 from grubrics_tui.text.terminal_text import clean_text
 
 _ERROR_LINES = 3
-_HINT = "   f shows why"
+_HINT = "   f findings"
 
 
 class Banner(Static):
-    """Hidden while a run simply goes on."""
+    """Hidden while a run is active without alerts."""
 
     DEFAULT_CSS = """
     Banner {
@@ -41,7 +41,7 @@ class Banner(Static):
         self._shown: History | None = None
 
     def on_resize(self) -> None:
-        """Cut the lines to the new width: a run that has ended is not shown again by itself."""
+        """Cut the lines to the new width; nothing else redraws an ended run."""
         if self._shown is not None:
             self.show(self._shown)
 
@@ -61,7 +61,7 @@ class Banner(Static):
         self.update(Content("\n").join([first, *quiet]))
 
     def _cut(self, line: Content) -> Content:
-        """In one row. Of trouble that takes more, the key that tells the rest stays in sight."""
+        """Cut a line to one row; the key hint at its end stays visible."""
         kept = len(_HINT) if line.plain.endswith(_HINT) else 0
         if line.cell_length <= self._room:
             return line
@@ -74,40 +74,40 @@ class Banner(Static):
 
 
 def message(state: RunState, history: History) -> list[str]:
-    """The headline and, for a run that failed, the last lines that say why."""
+    """The headline and, for a failed run, the last error lines."""
     if state.state in ("running", "foreign"):
-        return _trouble(history)
+        return _first_alert(history)
     if state.state == "queued" and state.reason:
         return [f"queued: {state.reason}"]
     if state.state in ("starting", "queued"):
-        return [f"{state.state}: waiting for {state.waiting_for or 'its first sign of life'}"]
+        return [f"{state.state}: waiting for {state.waiting_for or 'its supervisor'}"]
     if state.state == "finished":
         return _ended(state, history)
-    head = f"{state.state}: {state.reason or 'no reason was recorded'}"
+    head = f"{state.state}: {state.reason or 'no reason recorded'}"
     if state.state == "stalled" or state.state == "stopping":
-        return [head, *_trouble(history)]
-    return [head, *(_trouble(history) or last_errors(history.console, _ERROR_LINES))]
+        return [head, *_first_alert(history)]
+    return [head, *(_first_alert(history) or last_errors(history.console, _ERROR_LINES))]
 
 
 def _ended(state: RunState, history: History) -> list[str]:
-    """What makes a finished run worthless comes first."""
-    done = state.reason or "finished: every step was done"
-    keys = "v shows the verdict, e writes the log entry"
+    """The lines for a finished run; an unhealthy one names its main finding first."""
+    done = state.reason or "finished: all steps completed"
+    keys = "v summary   e log entry"
     if history.health is not None and history.health.finding is not None:
-        title, cause = _trouble(history)
+        title, cause = _first_alert(history)
         return [f"! {state.word}, unhealthy: {title.split(' ', 1)[1]}", cause, f"{done}   {keys}"]
-    return [state.reason or f"{done}   {keys}", *_trouble(history)]
+    return [state.reason or f"{done}   {keys}", *_first_alert(history)]
 
 
-def _alarms(history: History) -> list[Finding]:
+def _alerts(history: History) -> list[Finding]:
     return [finding for finding in history.findings if finding.severity.is_alarm]
 
 
-def _trouble(history: History) -> list[str]:
-    """The root of the trouble in two lines."""
-    if not (alarms := _alarms(history)):
+def _first_alert(history: History) -> list[str]:
+    """The first alert in two lines: title and cause."""
+    if not (alerts := _alerts(history)):
         return []
-    root, more = alarms[0], len(alarms) - 1
+    root, more = alerts[0], len(alerts) - 1
     since = f" since {root.onset}" if root.onset else ""
     others = f"   and {more} more" if more else ""
     shape, _ = LOOKS[root.severity]
@@ -115,10 +115,10 @@ def _trouble(history: History) -> list[str]:
 
 
 def _look(state: RunState, history: History) -> tuple[str, str]:
-    """The class of the banner and the colour of its headline."""
-    alarms = _alarms(history)
-    if state.state in ("running", "foreign") and alarms:
-        bad = alarms[0].severity is not Severity.WARNING
+    """The class of the banner and the color of its headline."""
+    alerts = _alerts(history)
+    if state.state in ("running", "foreign") and alerts:
+        bad = alerts[0].severity is not Severity.WARNING
         return ("alarm", "error") if bad else ("worry", "warning")
     if state.state == "finished" and history.health is not None:
         if history.health.finding is not None:

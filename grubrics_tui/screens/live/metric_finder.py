@@ -1,4 +1,4 @@
-"""Find any metric or panel by typing, look at it, and put it on the live screen."""
+"""Find a metric or panel by name, preview it, and show it in the live view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFRESH_S = 1.0
 
 
 class MetricFinder(ModalScreen[Slot | None]):
-    """Answers with the slot to show: a panel, or the metric or metrics to pin."""
+    """Returns the slot to show: a panel, or the metrics to pin."""
 
     WHERE = "metrics"
     BINDINGS = bindings("metrics")
@@ -57,14 +57,12 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
-            yield Input(placeholder="type some letters of a metric or a panel", compact=True)
+            yield Input(placeholder="type part of the name of a metric or panel", compact=True)
             with Horizontal():
                 yield MetricList()
                 yield Chart()
-            yield Static(
-                "enter shows it   tab takes several into one panel   esc closes", id="keys"
-            )
-        box.border_title = "find a metric"
+            yield Static("enter show   tab select several for one panel   esc cancel", id="keys")
+        box.border_title = "Find a metric"
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -87,7 +85,7 @@ class MetricFinder(ModalScreen[Slot | None]):
         self._refresh()
 
     def action_mark(self) -> None:
-        """Take the selected metric into the panel, or out of it again."""
+        """Add the selected metric to the pinned panel, or remove it."""
         name = self._found[self._selected] if self._found else ""
         if name in self._marked:
             self._marked.remove(name)
@@ -100,7 +98,7 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     @property
     def _panels(self) -> dict[str, str]:
-        """Built-in panels of this kind of run: name by title. A metric of that name comes first."""
+        """Built-in panels of this kind of run, name by title; metrics of the same name win."""
         known = {slot.panel for slot in self._layout.slots}
         metrics = set(self._history.columns.names)
         return {t: n for t, n in self._titles.items() if n in known and t not in metrics}
@@ -115,7 +113,7 @@ class MetricFinder(ModalScreen[Slot | None]):
         self._refresh()
 
     def _look_again(self) -> None:
-        """The run goes on below: metrics may come that were not logged when this was opened."""
+        """Add metrics that the run has logged since this was opened."""
         chosen = self._found[self._selected : self._selected + 1]
         query = self.query_one(Input).value
         self._found = ranked(query, [*self._panels, *self._history.columns.names])
@@ -124,7 +122,7 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     def _refresh(self) -> None:
         choices = [self._choice(name) for name in self._found]
-        self.query_one(MetricList).show(choices, self._selected, "nothing has these letters")
+        self.query_one(MetricList).show(choices, self._selected, "no match")
         total = len(self._panels) + len(self._history.columns.names)
         self.query_one("#box").border_subtitle = f"{len(self._found)} of {total}"
         names = tuple(self._marked) or tuple(self._found[self._selected : self._selected + 1])
@@ -132,7 +130,7 @@ class MetricFinder(ModalScreen[Slot | None]):
         self.query_one(Chart).show(
             lambda: metrics_plot(self._history, shown) if shown else Plot(),
             (shown, self._history.version),
-            "a panel of its own" if names and not shown else "–",
+            "a built-in panel" if names and not shown else "–",
         )
 
     def _choice(self, name: str) -> Choice:

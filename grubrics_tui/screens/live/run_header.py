@@ -1,4 +1,4 @@
-"""Three lines that say everything at a glance: which run, how far, how good."""
+"""Three lines: the run and its state, progress and time, the last values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TICK_S = 1.0
 
 
 class RunHeader(Drawn):
-    """State and name, progress and time, the last values. Redrawn when one of them changed."""
+    """Redrawn only if one of its values changed."""
 
     DEFAULT_CSS = "RunHeader { height: 3; margin: 0 1; padding: 0 1; }"
 
     def __init__(self, run_id: str, kind: str, source: str = "") -> None:
-        """``source`` says of a foreign run what is read of it."""
+        """``source`` names the format of an external run."""
         super().__init__()
         self._run_id, self._kind, self._source = run_id, kind, source
         self._history: History | None = None
@@ -45,7 +45,7 @@ class RunHeader(Drawn):
         return self._shown
 
     def _tick(self) -> None:
-        """The clock goes on; not when a step has just brought it forward."""
+        """Update the clock, unless a step has just redrawn the header."""
         if time.monotonic() - self._drawn > _TICK_S * 0.95:
             self._refresh()
 
@@ -69,12 +69,12 @@ class RunHeader(Drawn):
         ]
 
     def _times(self, history: History) -> Row:
-        """Time spent and left; of a foreign run what is known, and no end while it is quiet."""
+        """Time spent and left; for an external run, its format and an ETA while it grows."""
         state, left = history.state, history.remaining()
         if state is None or state.state != "foreign":
             return [] if state is None else _times(state, left)
         if history.read_share < 1:
-            return [Span(f"{self._source}, reading it: {percent(history.read_share)}", "quiet")]
+            return [Span(f"{self._source}, reading: {percent(history.read_share)}", "quiet")]
         ahead = [Span("   ETA ", "quiet"), Span(duration(left))] if left else []
         return [Span(self._source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
@@ -91,7 +91,7 @@ def _title(history: History, state: RunState, run_id: str, width: int) -> Row:
 def _times(state: RunState, left: float | None) -> Row:
     took = duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
-    # Of a run that gets nowhere nobody knows the end.
+    # A stalled run has no ETA.
     if not state.has_ended and state.state != "stalled":
         row += [Span("   ETA ", "quiet"), Span(MISSING if left is None else duration(left))]
     return row
@@ -141,7 +141,7 @@ def _step_time(history: History) -> Row:
 
 
 def _reading(history: History) -> Row:
-    """How far a long history was read, until it is: what is shown is then not the newest."""
+    """The share of a long history that was read so far."""
     if history.read_share >= 1:
         return []
     return [Span(f"reading the history: {percent(history.read_share)}", "warning")]

@@ -1,4 +1,4 @@
-"""A run as it goes on, or as it went."""
+"""The live view of a run: its state, findings and panels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from grubrics_tui.screens.navigation import (
     OpenLog,
     OpenLogEntry,
     OpenRollouts,
-    OpenVerdict,
+    OpenSummary,
 )
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
@@ -56,15 +56,15 @@ from grubrics_tui.widgets.panel import Panel
 
 _FOOTER_S = 0.3
 _READING_S = 0.25
-"""Between two pictures while a history is read."""
+"""Time between two redraws while a history is read."""
 _FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
-"""What needs a run directory: nothing of a foreign run is ours to stop or to judge."""
+"""Actions that need a run directory, which an external run does not have."""
 
 
 class LiveScreen(ChartScreen):
-    """The run's panels, as many at a time as there is room for.
+    """The panels of a run, as many at a time as fit.
 
-    A thread polls the run's files and posts what is new; widgets are only touched here.
+    A thread polls the files of the run and posts what is new.
     """
 
     BINDINGS = bindings("live")
@@ -75,14 +75,14 @@ class LiveScreen(ChartScreen):
     zoomed: reactive[bool] = reactive(False)
 
     class Updated(Message):
-        """A run's files gained something."""
+        """The files of the run have new content."""
 
         def __init__(self, update: Update) -> None:
             super().__init__()
             self.update = update
 
     class Diagnosed(Message):
-        """The doctor sees something else than before."""
+        """The findings have changed."""
 
         def __init__(self, findings: Sequence[Finding]) -> None:
             super().__init__()
@@ -135,7 +135,7 @@ class LiveScreen(ChartScreen):
         post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
 
     def _open_console(self, console: Path) -> None:
-        """A foreign log's last lines come first; then its history is read."""
+        """Show the last lines of an external log first; then read its history."""
         self.query_one(LogView).open(console)
         self.call_after_refresh(self._poll)
 
@@ -149,7 +149,7 @@ class LiveScreen(ChartScreen):
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
         self.query_one(PanelGrid).show(self.history)
-        # What an ended run or somebody else's log shows when it is opened is no news.
+        # The first findings of an ended run or an external log are not news.
         goes_on = isinstance(self.run, RunDir) and not self._has_ended
         if is_news and self._settings.bell and (self._was_diagnosed or goes_on):
             self.app.bell()
@@ -172,7 +172,7 @@ class LiveScreen(ChartScreen):
         return self.history.state is not None and self.history.state.has_ended
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer offers what makes sense now: stop a run that runs, judge one that ended."""
+        """Offer what applies now: stop an active run, summarize an ended one."""
         ended = self._has_ended
         if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
             return False
@@ -203,7 +203,7 @@ class LiveScreen(ChartScreen):
             self.refresh_bindings()
         now = time.monotonic()
         if message.update.read_share < 1 and now - self._drawn < _READING_S:
-            return  # A long history comes in many parts: they are not all worth a picture.
+            return  # A long history arrives in many parts; not every part is drawn.
         self._drawn = now
         if isinstance(self.run, RunDir) or message.update.read_share >= 1:
             self._doctor.tell(message.update.state, self.history.columns)
@@ -224,8 +224,8 @@ class LiveScreen(ChartScreen):
         self._refresh_offers()
 
     def _refresh_offers(self) -> None:
-        """The footer is made anew only when it would say something else, and after the panels were
-        drawn: that takes a while, and keys come in a row."""
+        """Rebuild the footer only if it changes, and after the panels were drawn: it is slow, and
+        keys come in quick succession."""
         offers = (self.current_chart() is None, self.check_action("zoom", ()), self.zoomed)
         if offers != self._offers:
             self._offers = offers
@@ -288,7 +288,7 @@ class LiveScreen(ChartScreen):
         self.post_message(OpenFindings(self.run, self.history.findings))
 
     def action_open_rollouts(self) -> None:
-        """Of the step under the cursor, while the charts are over steps; else of the newest."""
+        """Open the step under the cursor if the x axis shows steps; else the latest step."""
         at_step = self.view.axis == "step" and self.view.cursor is not None
         step = round(self.view.cursor or 0) if at_step else None
         if isinstance(self.run, RunDir):
@@ -301,7 +301,7 @@ class LiveScreen(ChartScreen):
 
     def action_verdict(self) -> None:
         if isinstance(self.run, RunDir):
-            self.post_message(OpenVerdict(self.run))
+            self.post_message(OpenSummary(self.run))
 
     def action_log_entry(self) -> None:
         if isinstance(self.run, RunDir):
@@ -321,11 +321,11 @@ def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
 
 
 def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
-    """Whether a look brought more than a new heartbeat."""
+    """Whether a poll brought more than a new heartbeat."""
     if before is None or update.anew or update.batch:
         return True
     if update.console or update.system or update.events:
         return True
     state, read_share = before
-    told = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)
-    return told or update.read_share != read_share
+    changed = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)
+    return changed or update.read_share != read_share

@@ -1,4 +1,4 @@
-"""What a log screen says about its log: in the frame, and in the line below it."""
+"""The texts that the log view shows about its log: in the frame and below it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grubrics_tui.text.terminal_text import clean_line
 from grubrics_tui.widgets.log_view import LogView
 
 
-def facts_of(view: LogView) -> str:
+def format_facts(view: LogView) -> str:
     """Size, lines, errors and sources of the file, as far as they are known."""
     if view.file is None:
         return "   waiting for the file"
@@ -20,13 +20,13 @@ def facts_of(view: LogView) -> str:
         facts.append(f"{lines:,} lines")
     elif size:
         share = f"{min(99, 100 * survey.read // size)} %"
-        facts.append(f"reading ended at {share}" if survey.given_up else f"reading {share}")
+        facts.append(f"scan stopped at {share}" if survey.given_up else f"scanning: {share}")
     if errors := len(survey.errors):
         facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
     return "   " + "   ".join(facts)
 
 
-def place_of(view: LogView) -> str:
+def format_position(view: LogView) -> str:
     if view.file is None:
         return ""
     survey, at = view.survey, view.cursor
@@ -40,29 +40,29 @@ def place_of(view: LogView) -> str:
     return "   ".join(parts)
 
 
-def told_of(view: LogView, looked_for: str = "") -> Content:
-    """What is searched and filtered, and what became of the file. ``looked_for`` is a time."""
+def format_status(view: LogView, looked_for: str = "") -> Content:
+    """Notice, search and filter in one line. ``looked_for`` is a time being searched for."""
     parts = [Content.styled(view.notice, "$warning")] if view.notice else []
     if looked_for:
-        parts.append(Content.styled(f"looking for {looked_for}, esc stops", "$quiet"))
+        parts.append(Content.styled(f"searching for {looked_for}, esc stops", "$quiet"))
     if view.search is not None:
-        parts.append(_hunted("find", view.search, view))
+        parts.append(_format_search("search", view.search, view))
     if view.filter is not None:
-        parts.append(_hunted("only", view.filter, view))
+        parts.append(_format_search("filter", view.filter, view))
     return Content("   ").join(parts)
 
 
-def _hunted(verb: str, hunt: Hunt, view: LogView) -> Content:
+def _format_search(verb: str, hunt: Hunt, view: LogView) -> Content:
     query = hunt.query
     what = "  ".join(clean(part) for part in (*query.patterns[:1], query.source) if part)
     count = (
         f"{len(hunt.hits):,}{'+' if hunt.full else ''} {'line' if len(hunt.hits) == 1 else 'lines'}"
     )
-    if verb == "find" and not hunt.running and hunt.hits.any_in(view.cursor, view.cursor + 1):
+    if verb == "search" and not hunt.running and hunt.hits.any_in(view.cursor, view.cursor + 1):
         count = f"{hunt.hits.count_before(view.cursor) + 1:,} of {count}"
     size = max(1, view.file.size if view.file else 1)
     going = f"   {min(99, 100 * hunt.read // size)} %, esc stops" if hunt.running else ""
-    going = "   given up: it takes too long" if hunt.given_up else going
+    going = "   stopped: it takes too long" if hunt.given_up else going
     return (
         Content.styled(f"{verb} ", "$quiet")
         + Content.styled(what, "bold $mark")

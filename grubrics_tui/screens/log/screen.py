@@ -1,4 +1,4 @@
-"""A log on the whole screen: search, filter, errors, sources, times, the attempts of a run."""
+"""The log view: search, filter, errors, sources, times, attempts of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.logs.log_times import Asked, LogTimes, Stamp
 from grubrics_tui.model.attempt_logs import AttemptLogs
 from grubrics_tui.model.log_search import Hunt
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.log.log_status import clean, facts_of, place_of, told_of
+from grubrics_tui.screens.log.log_status import clean, format_facts, format_position, format_status
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.log_view import LogView, Way
 
@@ -28,15 +28,18 @@ _PLACE = re.compile(
 )
 
 PROMPTS = {
-    "search": ("find", "regular expression; n and N go on; empty ends it"),
-    "filter": ("show only", "regular expression; empty shows all lines"),
-    "go_to": ("go to", "a line (120), a share of the file (50%) or a step (s12)"),
-    "go_to_time": ("go to time", "14:03, 14:03:20, 2026-01-31 14:03, or -10m before the end"),
+    "search": ("search", "regex; n and N: next and previous; leave empty to clear"),
+    "filter": ("filter", "regex; leave empty to show all lines"),
+    "go_to": ("go to", "line (120), percentage (50%) or step (s12)"),
+    "go_to_time": (
+        "go to time",
+        "14:03, 14:03:20, 2026-01-31 14:03, or -10m (10 minutes before the end)",
+    ),
 }
 
 
 class LogScreen(CockpitScreen):
-    """One log. What is searched, filtered and known of it stands in the frame."""
+    """Shows one log; the frame shows its size, position, search and filter."""
 
     BINDINGS = bindings("log")
     # The prompt would take the keys.
@@ -48,16 +51,16 @@ class LogScreen(CockpitScreen):
             margin: 0 1; border: round $line-focus; border-title-color: $primary;
             border-subtitle-color: $quiet; padding: 0 0 0 1;
         }
-        #told { height: 1; margin: 0 2; color: $quiet; }
+        #status { height: 1; margin: 0 2; color: $quiet; }
         #prompt { display: none; height: 1; margin: 0 2; border: none; padding: 0; }
         &.-asking #prompt { display: block; }
-        &.-asking #told { display: none; }
+        &.-asking #status { display: none; }
         #prompt, #prompt:focus { border: none; background: $panel; }
     }
     """
 
     class TimeLooked(Message):
-        """Where the time is in a file: the line, or None; ``newest`` is the last time in it."""
+        """The line at a time, or None; ``newest`` is the last timestamp of the file."""
 
         def __init__(self, of: LogFile, found: Stamp | None, newest: Stamp | None) -> None:
             super().__init__()
@@ -72,7 +75,7 @@ class LogScreen(CockpitScreen):
 
     def compose(self) -> ComposeResult:
         yield LogView(self.path, surveyed=True)
-        yield Static("", id="told", markup=False)
+        yield Static("", id="status", markup=False)
         yield Input(id="prompt")
         yield Footer(show_command_palette=False)
 
@@ -81,19 +84,17 @@ class LogScreen(CockpitScreen):
         return self.query_one(LogView)
 
     def go_to_offset(self, offset: int) -> None:
-        """The line that holds a byte of the file, as a finding's evidence names it."""
+        """Go to the line at a byte offset, as given by the evidence of a finding."""
         self.view.go_to_offset(offset)
 
     def go_to_step(self, step: int) -> None:
-        """The line that logs a step's metrics."""
+        """Go to the line that logs the metrics of a step."""
         if not self.view.go_to_step(step):
-            self._say(f"no line of step {step} in this log")
+            self._say(f"no line for step {step} in this log")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A log that is of no run has no other attempts."""
+        """Only the log of a run has other attempts."""
         return action != "attempt" or self._attempts is not None
-
-    # -- what is said -----------------------------------------------------------------------
 
     @on(LogView.Changed)
     def _show(self) -> None:
@@ -102,14 +103,12 @@ class LogScreen(CockpitScreen):
         name = Content(clean(self._title)) + Content.styled(
             f"   {which}" if which else "", "bold $mark"
         )
-        view.border_title = name + Content.styled(facts_of(view), "$quiet")
-        view.border_subtitle = Content(place_of(view))
-        self.query_one("#told", Static).update(told_of(view, self._looked_for))
+        view.border_title = name + Content.styled(format_facts(view), "$quiet")
+        view.border_subtitle = Content(format_position(view))
+        self.query_one("#status", Static).update(format_status(view, self._looked_for))
 
     def _say(self, text: str) -> None:
         self.notify(text, markup=False)
-
-    # -- asking -----------------------------------------------------------------------------
 
     def action_search(self) -> None:
         self._ask("search", _first_pattern(self.view.search))
@@ -153,14 +152,16 @@ class LogScreen(CockpitScreen):
             self.notify(str(error), severity="error", markup=False)
 
     def _query(self, pattern: str) -> Query:
-        """A search finds lines that are shown: what the filter asks for is asked for too."""
+        """A search finds only lines that the filter shows."""
         shown = self.view.filter.query if self.view.filter else Query()
         return Query((pattern, *shown.patterns), shown.source) if pattern else Query()
 
     def _go_to(self, text: str) -> None:
         match = _PLACE.fullmatch(text)
         if match is None:
-            raise UsageError(f"'{text}' is no place; try a line (120), a share (50%), a step (s12)")
+            raise UsageError(
+                f"'{text}' is not a position; try a line (120), a percentage (50%) or a step (s12)"
+            )
         if match["percent"]:
             self.view.go_to_percent(float(match["number"]))
         elif match["step"]:
@@ -196,11 +197,9 @@ class LogScreen(CockpitScreen):
         if message.found is not None:
             self.view.go_near(message.found.offset)
         elif message.newest is not None:
-            self._say(
-                f"nothing was written then: the last time in this log is {message.newest.when}"
-            )
+            self._say(f"no line at or after that time; the last timestamp is {message.newest.when}")
         else:
-            self._say("no line of this log says when it was written; : goes to a step, s12")
+            self._say("this log has no timestamps; press : to go to a step, e.g. s12")
 
     def _stop_looking(self) -> bool:
         was = bool(self._looked_for)
@@ -208,8 +207,6 @@ class LogScreen(CockpitScreen):
         self._looked_for = ""
         self._show()
         return was
-
-    # -- moving -----------------------------------------------------------------------------
 
     def action_move(self, rows: int) -> None:
         self.view.move(rows)
@@ -230,19 +227,17 @@ class LogScreen(CockpitScreen):
         if not self.view.go_to_hit(way):
             search = self.view.search
             yet = " yet" if search is not None and search.running else ""
-            self._say(f"no hit {_side(way)}{yet}" if search else "nothing is searched: / searches")
+            self._say(f"no hit {_side(way)}{yet}" if search else "No active search; press /")
 
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):
             survey = self.view.survey
             going = (
-                " found: the log was not read to its end"
+                " found (the scan of the log was stopped)"
                 if survey.given_up
-                else " found yet: still reading"
+                else " found yet (still scanning)"
             )
             self._say(f"no error {_side(way)}{'' if survey.complete else going}")
-
-    # -- the rest ---------------------------------------------------------------------------
 
     def action_fold(self) -> None:
         self.view.toggle_fold()
@@ -253,7 +248,7 @@ class LogScreen(CockpitScreen):
     def action_copy(self) -> None:
         if (line := self.view.line_under_cursor()) is not None:
             self.app.copy_to_clipboard(line)
-            self._say(f"copied: {len(line):,} characters")
+            self._say(f"Copied {len(line):,} characters")
 
     def action_source(self) -> None:
         from grubrics_tui.screens.log.sources import SourcesScreen
@@ -263,12 +258,12 @@ class LogScreen(CockpitScreen):
         self.app.push_screen(screen, self._show_source)
 
     def action_attempt(self, by: int) -> None:
-        """The console of another attempt; what is searched and filtered stays."""
+        """Show the log of another attempt; search and filter are kept."""
         if self._attempts is None:
             return
         before, self._attempts = self._attempts, self._attempts.beside(by)
         if self._attempts.number == before.number:
-            self._say(f"there is no {'later' if by > 0 else 'earlier'} attempt")
+            self._say(f"no {'later' if by > 0 else 'earlier'} attempt")
         self.view.open(self._attempts.console)
         self._show()
 
@@ -287,7 +282,7 @@ class LogScreen(CockpitScreen):
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
         else:
-            self._say("q quits; r lists the runs")
+            self._say("Press q to quit, r for the list of runs")
 
 
 def _first_pattern(hunt: Hunt | None) -> str:

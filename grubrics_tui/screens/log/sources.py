@@ -1,4 +1,4 @@
-"""Choosing whose lines of a log are shown."""
+"""Choose the process whose lines of a log are shown."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from grubrics_tui.screens.dialogs.pick_one import PickOne
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.choices import Choices
 
-_EVERYBODY = "everybody"
+_ALL = "all sources"
 
 
 class SourcesScreen(PickOne):
-    """Answers a source, an empty string for all of them, or None."""
+    """Returns a source, an empty string for all of them, or None."""
 
     BINDINGS = bindings("sources")
 
-    TITLE_OF_LIST = "whose lines"
+    TITLE_OF_LIST = "Filter by source"
 
     DEFAULT_CSS = "SourcesScreen Choices { width: 70; }"
 
@@ -36,7 +36,7 @@ class SourcesScreen(PickOne):
         choices.add_options([Option(_line(*source)) for source in self._sources])
         names = [name for name, _ in self._sources]
         choices.highlighted = names.index(self._shown) if self._shown in names else 0
-        choices.border_subtitle = "enter shows only these lines"
+        choices.border_subtitle = "enter show only these lines"
         choices.focus()
 
     @on(Choices.OptionSelected)
@@ -45,6 +45,6 @@ class SourcesScreen(PickOne):
 
 
 def _line(name: str, lines: int) -> Content:
-    told = f"{name}   judge" if is_judge(name) else name or _EVERYBODY
+    label = f"{name}   judge" if is_judge(name) else name or _ALL
     unit = "line" if lines == 1 else "lines"
-    return Content(told.ljust(46)) + Content.styled(f"{lines:>12,} {unit}", "$quiet")
+    return Content(label.ljust(46)) + Content.styled(f"{lines:>12,} {unit}", "$quiet")

@@ -1,4 +1,4 @@
-"""Where a filter is typed, and what is said about it."""
+"""The input line of a filter, with a remark about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KE
 
 
 class FilterBar(Horizontal):
-    """One line; not there while nothing is filtered. Each key press is a new filter."""
+    """One line, hidden without a filter. Each key press applies a new filter."""
 
     DEFAULT_CSS = """
     FilterBar {
@@ -27,7 +27,7 @@ class FilterBar(Horizontal):
         #sign { width: 2; color: $primary; }
         Input, Input:focus { border: none; height: 1; padding: 0; background: $background; }
         Input { width: 2fr; }
-        #told {
+        #remark {
             width: auto; max-width: 60%; height: 1; margin-left: 2;
             text-wrap: nowrap; text-overflow: ellipsis;
         }
@@ -45,12 +45,12 @@ class FilterBar(Horizontal):
             self.text = text
 
     class Accepted(Message):
-        """Enter: on to the list."""
+        """Enter was pressed: move to the list."""
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="sign", markup=False)
         yield Input(placeholder=_EXAMPLES, compact=True)
-        yield Static("", id="told", markup=False)
+        yield Static("", id="remark", markup=False)
 
     @property
     def text(self) -> str:
@@ -61,16 +61,16 @@ class FilterBar(Horizontal):
         self.query_one(Input).focus()
 
     def close(self) -> None:
-        """Take the filter back."""
+        """Clear the filter."""
         self.remove_class("-open")
         self.query_one(Input).value = ""
 
     def leave(self) -> None:
-        """Keep the filter; an empty one needs no line."""
+        """Keep the filter; hide the line if it is empty."""
         self.set_class(bool(self.text.strip()), "-open")
 
-    def tell(self, text: str, ink: str = "quiet") -> None:
-        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))
+    def show_remark(self, text: str, ink: str = "quiet") -> None:
+        self.query_one("#remark", Static).update(inert(Content.styled(text, f"${ink}")))
 
     @on(Input.Changed)
     def _change(self, event: Input.Changed) -> None:

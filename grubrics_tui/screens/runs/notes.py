@@ -1,4 +1,4 @@
-"""Tags and the note of a run, to be written."""
+"""Edit the tags and the note of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grubrics_tui.widgets.no_markup import inert
 
 
 class NotesScreen(Dialog[Notes]):
-    """Answers what was saved, or None. Leaving typed text takes a second escape."""
+    """Returns what was saved, or None. Discarding typed text takes a second escape."""
 
     BINDINGS = bindings("notes")
 
@@ -59,14 +59,14 @@ class NotesScreen(Dialog[Notes]):
         tags = Input(" ".join(self._before.tags), placeholder="baseline lr-sweep", id="tags")
         note = TextArea(self._before.text, tab_behavior="focus", id="note")
         box = Vertical(
-            Static(Content.styled("tags, with spaces between them", "$quiet")),
+            Static(Content.styled("tags (separated by spaces)", "$quiet")),
             tags,
             Static(Content.styled("note", "$quiet")),
             note,
-            Static("", id="told", markup=False),
+            Static("", id="status", markup=False),
         )
-        box.border_title = Content(f"notes on {self._run_dir.id}")
-        box.border_subtitle = "ctrl+s saves, esc leaves"
+        box.border_title = Content(f"Notes on {self._run_dir.id}")
+        box.border_subtitle = "ctrl+s save, esc cancel"
         yield box
 
     def _typed(self) -> Notes:
@@ -91,14 +91,14 @@ class NotesScreen(Dialog[Notes]):
 
     @on(Refused)
     def _refuse(self, message: Refused) -> None:
-        self._tell(message.reason, "error")
+        self._say(message.reason, "error")
 
     def action_back(self) -> None:
         if self._typed() != self._before and not self._leaving:
             self._leaving = True
-            self._tell("nothing is saved yet: esc again drops it, ctrl+s saves it", "warning")
+            self._say("Not saved. ctrl+s saves it, esc again discards it.", "warning")
             return
         self.dismiss()
 
-    def _tell(self, text: str, ink: str) -> None:
-        self.query_one("#told", Static).update(inert(Content.styled(text, f"${ink}")))
+    def _say(self, text: str, ink: str) -> None:
+        self.query_one("#status", Static).update(inert(Content.styled(text, f"${ink}")))

@@ -44,7 +44,7 @@ class Widths:
 
 
 class RunList(ScrollView, can_focus=True):
-    """Draws the lines in sight, so ten thousand runs scroll like ten.
+    """Draws only the visible lines, so ten thousand runs scroll like ten.
 
     The selected run stays selected while others come and go.
     """
@@ -67,20 +67,20 @@ class RunList(ScrollView, can_focus=True):
     ]
 
     class Highlighted(Message):
-        """Another run is selected, or none."""
+        """The run under the cursor has changed."""
 
     class Opened(Message):
-        """The selected run was clicked."""
+        """The run under the cursor was clicked."""
 
     class Turned(Message):
-        """Others are in sight, or may be."""
+        """Other runs may be visible."""
 
     def __init__(
         self,
         marks: Marks | None = None,
         health_of: Callable[[RunInfo], Health | None] = lambda _: None,
     ) -> None:
-        """``health_of`` gives the verdict on a finished run."""
+        """``health_of`` returns the health of a finished run."""
         super().__init__()
         self._health_of = health_of
         self.border_title = "runs"
@@ -95,17 +95,17 @@ class RunList(ScrollView, can_focus=True):
 
     @property
     def in_sight(self) -> Sequence[RunInfo]:
-        """The selected run, then those that are drawn."""
+        """The run under the cursor, then the visible ones."""
         first = round(self.scroll_offset.y)
         drawn = self.runs[first : first + self.scrollable_content_region.height]
         return [*self.runs[self._index : self._index + 1], *drawn]
 
-    def show(self, runs: Sequence[RunInfo], told: str = "") -> None:
-        """``told`` stands in the frame instead of how many runs there are."""
+    def show(self, runs: Sequence[RunInfo], summary: str = "") -> None:
+        """``summary`` is shown in the frame instead of the number of runs."""
         kept = self.selected
         self.runs = runs
         self._widths = Widths.of(runs)
-        self.border_subtitle = told or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+        self.border_subtitle = summary or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
         self._select(_place(runs, kept))
         self.post_message(self.Turned())
@@ -162,7 +162,7 @@ class RunList(ScrollView, can_focus=True):
         return Strip([*strip.crop(0, width - 1), Segment("…", base)])
 
     def _lead(self, info: RunInfo, chosen: bool) -> Row:
-        """Where the cursor is, and the colour of a run that was chosen for a comparison."""
+        """The cursor, and the color of a selected run."""
         lead, marks = Span("›" if chosen else " ", "primary", bold=True), self._marks
         if info.id not in marks:
             return [lead, Span("  ")]
@@ -179,7 +179,7 @@ class RunList(ScrollView, can_focus=True):
 
 
 def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
-    """Where the kept run is now; the top when it is gone."""
+    """The index of the run in the new list; 0 if it is gone."""
     if kept is None:
         return 0
     return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
@@ -216,7 +216,7 @@ def _cells(info: RunInfo, widths: Widths, wide: bool) -> Iterator[str]:
 
 
 def _cut(name: str, width: int) -> str:
-    """Without its middle: names start alike and end with what tells them apart."""
+    """Cut the middle of a name: names start alike, and their ends differ."""
     if len(name) <= width:
         return name
     head = (width - 1) // 2

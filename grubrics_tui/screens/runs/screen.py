@@ -1,4 +1,4 @@
-"""Every run of this host, newest first."""
+"""The list of runs, newest first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from grubrics_tui.screens.navigation import (
     OpenLogEntry,
     OpenRollouts,
     OpenRun,
-    OpenVerdict,
+    OpenSummary,
     Tell,
 )
 from grubrics_tui.screens.runs.filter_bar import FilterBar
@@ -48,8 +48,8 @@ from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.run_facts import run_facts
 
-_KEYS = "   / filter   space mark   x compare   n notes"
-"""Told in the frame: the footer has no room for them at 80 columns."""
+_KEYS = "   / filter   space select   x compare   n notes"
+"""Shown in the frame, because the footer has no room for them at 80 columns."""
 _TICK_S = 1.0
 _FOR_ENDED = ("verdict", "log_entry")
 _ON_TARGETS = ("stop", "resume", "remove")
@@ -57,7 +57,7 @@ _FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "c
 
 
 class RunsScreen(CockpitScreen):
-    """A thread reads the folder and posts it when it differs from what is shown."""
+    """A thread reads the folder and posts the list if it changed."""
 
     BINDINGS = bindings("runs")
     AUTO_FOCUS = "RunList"
@@ -65,7 +65,7 @@ class RunsScreen(CockpitScreen):
     DEFAULT_CSS = """
     RunsScreen {
         RunList { margin: 0 1; }
-        /* Always as high: a list that changes its size while one moves in it is hard to read. */
+        /* Fixed height: a list that changes its size while one moves in it is hard to read. */
         #about { margin: 0 1; height: 9; }
     }
     """
@@ -87,12 +87,12 @@ class RunsScreen(CockpitScreen):
         self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
         self.marks = Marks()
         self._known: dict[str, RunInfo] = {}
-        """Every run as it was last listed: a filter may hide marked ones."""
+        """Every run as it was last listed: a filter may hide selected ones."""
 
     def compose(self) -> ComposeResult:
         yield RunList(self.marks, self._health.of)
         yield FilterBar()
-        yield Facts("selected", id="about")
+        yield Facts("Details", id="about")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -123,35 +123,37 @@ class RunsScreen(CockpitScreen):
     def _show(self, message: Listed) -> None:
         self._shown = listing = message.listing
         if listing.filter != self.query_one(FilterBar).text:
-            return  # Something else was typed since.
+            return  # Another filter was typed since.
         self._known |= {run.id: run for run in listing.runs}
         if not listing.filter:
             self._known = {run.id: run for run in listing.runs}
             self.marks.keep(self._known)
-        self.query_one(RunList).show(listing.runs, self._told(listing))
-        self.query_one(FilterBar).tell(listing.remark or "", "warning")
+        self.query_one(RunList).show(listing.runs, self._summary(listing))
+        self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:
             self.refresh_bindings()
         self._show_selected()
 
-    def _told(self, listing: Listing) -> str:
-        marked = (
-            f"   {len(self.marks)} marked: x compares; d, s, u act on them" if self.marks else ""
+    def _summary(self, listing: Listing) -> str:
+        selected = (
+            f"   {len(self.marks)} selected: x compare, d remove, s stop, u resume"
+            if self.marks
+            else ""
         )
         if not listing.filter.strip():
-            keys = marked or (_KEYS if listing.total > 1 else "")
+            keys = selected or (_KEYS if listing.total > 1 else "")
             return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
-        still = f", looked at {listing.looked}" if listing.looked < listing.total else ""
-        return f"{len(listing.runs)} of {listing.total} runs{still}{marked}"
+        still = f", {listing.looked} searched" if listing.looked < listing.total else ""
+        return f"{len(listing.runs)} of {listing.total} runs{still}{selected}"
 
     @on(FilterBar.Changed)
     def _filter(self, message: FilterBar.Changed) -> None:
         try:
             self._feed.ask(message.text)
         except UsageError as error:
-            self.query_one(FilterBar).tell(str(error).removeprefix("filter, "), "error")
+            self.query_one(FilterBar).show_remark(str(error).removeprefix("filter, "), "error")
         else:
-            self.query_one(FilterBar).tell("")
+            self.query_one(FilterBar).show_remark("")
 
     @on(FilterBar.Accepted)
     def _to_the_list(self) -> None:
@@ -162,24 +164,24 @@ class RunsScreen(CockpitScreen):
         self.query_one(FilterBar).open()
 
     def action_mark(self) -> None:
-        """Mark the selected run, or unmark it, and move to the next one."""
+        """Select or deselect the run under the cursor, and move to the next one."""
         if (info := self._selected) is None:
             return
         if not self.marks.toggle(info.id):
-            self.notify(f"{len(self.marks)} runs are marked: that is the most", markup=False)
+            self.notify(f"{len(self.marks)} runs selected (maximum)", markup=False)
             return
         self._listing_changed()
         self.query_one(RunList).action_move(1)
 
     def action_compare(self) -> None:
-        """The marked runs; with one marked that and the selected one."""
+        """Compare the selected runs; if only one is selected, with the run under the cursor."""
         ids = list(self.marks.ids)
         if len(ids) == 1 and self._selected is not None and self._selected.id not in ids:
             ids.append(self._selected.id)
             self.marks.toggle(self._selected.id)
             self._listing_changed()
         if len(ids) < 2:
-            self.notify("mark two to eight runs with space, then x compares them", markup=False)
+            self.notify("Select 2-8 runs with space, then press x to compare", markup=False)
             return
         self.post_message(OpenCompare([RunDir(self._root / run) for run in ids], self.marks))
 
@@ -200,31 +202,31 @@ class RunsScreen(CockpitScreen):
             self._feed.look_now()
 
     def _listing_changed(self) -> None:
-        """What stands in the frame speaks of the marks too."""
+        """Update the frame, which counts the selected runs."""
         runs = self.query_one(RunList)
         if self._shown is not None:
-            runs.show(runs.runs, self._told(self._shown))
+            runs.show(runs.runs, self._summary(self._shown))
         self.refresh_bindings()
 
     @property
     def _selected(self) -> RunInfo | None:
-        """The run under the cursor at this very moment: keys may be faster than messages."""
+        """The run under the cursor now: keys may be faster than messages."""
         return self.query_one(RunList).selected if self.is_mounted else None
 
     @property
     def _targets(self) -> list[RunInfo]:
-        """What stop, resume and remove act on: the marked runs, else the one under the cursor."""
+        """What stop, resume and remove act on: the selected runs, else the one under the cursor."""
         if self.marks:
             return [self._known[run] for run in self.marks.ids]
         return [self._selected] if self._selected is not None else []
 
     def _agreed(self, action: str) -> list[RunInfo]:
-        """The targets of an action, or none and a notice when one of them is in its way."""
+        """The targets of an action; none, with a notice, if it does not apply to one of them."""
         targets = self._targets
         wrong = [info for info in targets if not _allows(action, info)]
         if wrong:
             states = ", ".join(f"{info.id} is {info.state.word}" for info in wrong)
-            self.notify(f"{states}: unmark it with space", title="nothing was done", markup=False)
+            self.notify(f"{states}; deselect it with space", title="nothing was done", markup=False)
         return [] if wrong else targets
 
     @on(RunList.Highlighted)
@@ -234,12 +236,12 @@ class RunsScreen(CockpitScreen):
         if before is None or info is None or _offers(before) != _offers(info):
             self.refresh_bindings()
         filtered = self.query_one(FilterBar).text.strip()
-        none = "no run passes the filter; esc takes it back" if filtered else ""
-        nothing = [("", none or f"no runs in {self._root} yet; c opens the checklist")]
+        none = "No runs match the filter. esc clears it." if filtered else ""
+        nothing = [("", none or f"No runs in {self._root} yet. Press c for the preflight checks.")]
         self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
 
     def _tick(self) -> None:
-        """The clock of a run that has not ended goes on, also while its files say nothing new."""
+        """Update the clock of a run that has not ended."""
         info = self._described
         if info is not None and not info.state.has_ended:
             self.query_one("#about", Facts).show(self._facts(info))
@@ -254,8 +256,7 @@ class RunsScreen(CockpitScreen):
         return RunDir(self._root / info.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop what runs, and to judge, resume or put away what has ended; of a list
-        without a run only what needs none."""
+        """Offer what applies to the run under the cursor, or to the selected runs."""
         info = self._selected
         if action == "open_rollouts":
             kind = find_kind(info.kind) if info is not None else None
@@ -273,7 +274,7 @@ class RunsScreen(CockpitScreen):
         self._open(OpenRun)
 
     def action_verdict(self) -> None:
-        self._open(OpenVerdict)
+        self._open(OpenSummary)
 
     def action_log_entry(self) -> None:
         self._open(OpenLogEntry)
@@ -285,7 +286,7 @@ class RunsScreen(CockpitScreen):
         self._open(OpenRollouts)
 
     def _open(
-        self, what: type[OpenRun | OpenVerdict | OpenLogEntry | OpenRollouts | OpenFindings]
+        self, what: type[OpenRun | OpenSummary | OpenLogEntry | OpenRollouts | OpenFindings]
     ) -> None:
         if (info := self._selected) is not None:
             self.post_message(what(self._run(info)))
@@ -353,8 +354,7 @@ class RunsScreen(CockpitScreen):
         self._feed.look_now()
 
     def action_back(self) -> None:
-        """Out of the filter, the marks, and then to where the person came from; from the first
-        screen there is only the way out."""
+        """Close the filter, clear the selection, go back; on the first screen, ask to quit."""
         if self.query_one(FilterBar).has_class("-open"):
             self.query_one(FilterBar).close()
             self.query_one(RunList).focus()
@@ -385,12 +385,12 @@ class RunsScreen(CockpitScreen):
 
 
 def _offers(info: RunInfo) -> tuple[bool, bool, str]:
-    """What decides about the keys that make sense for a run."""
+    """What determines the keys that apply to a run."""
     return info.state.has_ended, info.state.went_well, info.kind
 
 
 def _allows(action: str, info: RunInfo) -> bool:
-    """Whether an action can be done with a run: stop what is active, the others what has ended."""
+    """Whether an action applies to a run: stop to an active one, the others to an ended one."""
     if action == "resume" and info.state.went_well:
         return False
     return info.state.has_ended == (action != "stop")

@@ -19,9 +19,9 @@ async def test_help_lists_the_keys_of_the_screen_and_their_commands(
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("question_mark")
-        await driver.shows("keys: live", "Ask the run to stop", "$ grubrics-tui stop RUN")
+        await driver.shows("Keys: live", "Stop the run", "$ grubrics-tui stop RUN")
         await driver.press("escape")
-        assert "keys: live" not in driver.screen
+        assert "Keys: live" not in driver.screen
 
 
 async def test_what_is_told_hides_nothing_but_the_end_of_the_footer(
@@ -68,7 +68,7 @@ async def test_f1_opens_the_help_from_a_field_in_which_one_types(
         driver.app.post_message(OpenLogEntry(run.run))
         await driver.shows("research question", "f1 help")
         await driver.press("question_mark", "f1")
-        await driver.shows("keys: log entry", "Append the entry to the log")
+        await driver.shows("Keys: log entry", "Append the entry to the experiment log")
         await driver.press("escape")
         await driver.shows("│ ?")
 
@@ -87,7 +87,7 @@ async def test_the_footer_of_a_finished_run_fits_80_columns(run: SampleRun, runs
     run.say("finished")
     async with running(runs, SMALL) as driver:
         driver.app.post_message(OpenRun(run.run))
-        await driver.shows("v verdict", "e entry", "? help", "q quit")
+        await driver.shows("v summary", "e entry", "? help", "q quit")
 
 
 async def test_every_theme_draws_the_live_screen(run: SampleRun, runs: Path) -> None:
@@ -134,4 +134,4 @@ async def test_an_unreadable_folder_of_runs_still_opens_the_checklist(tmp_path: 
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")
     async with running(not_a_folder) as driver:
-        await driver.shows("before the launch")
+        await driver.shows("Run to launch")

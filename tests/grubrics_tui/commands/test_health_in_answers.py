@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from grubrics_tui.commands import runs as runs_command
 from grubrics_tui.screens.live.banner import Banner
-from grubrics_tui.screens.navigation import OpenRun, OpenVerdict
+from grubrics_tui.screens.navigation import OpenRun, OpenSummary
 from grubrics_tui.screens.runs.screen import RunsScreen
 from tests.grubrics_tui.commands.test_show import told
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
@@ -65,7 +65,7 @@ async def test_the_verdict_names_what_made_a_finished_run_unhealthy(
     runs: Path, hot: SampleRun
 ) -> None:
     async with running(runs) as driver:
-        driver.app.post_message(OpenVerdict(hot.run))
+        driver.app.post_message(OpenSummary(hot.run))
         await driver.shows("! finished, unhealthy", "doctor", TITLE)
 
 
@@ -74,7 +74,7 @@ async def test_the_first_line_of_its_own_screen_is_the_finding_in_amber(
 ) -> None:
     async with running(runs) as driver:
         driver.app.post_message(OpenRun(hot.run))
-        await driver.shows(f"! finished, {UNHEALTHY}", "f shows why", "every step was done")
+        await driver.shows(f"! finished, {UNHEALTHY}", "f findings", "all steps completed")
         banner = driver.app.screen.query_one(Banner)
         assert banner.has_class("-worry") and not banner.has_class("-finished")
         assert "✓ finished" not in driver.screen
@@ -85,12 +85,12 @@ async def test_the_banner_of_an_unhealthy_run_is_cut_to_a_smaller_terminal(
 ) -> None:
     async with running(runs, LARGE) as driver:
         driver.app.post_message(OpenRun(hot.run))
-        await driver.shows(f"! finished, {UNHEALTHY}", "f shows why")
+        await driver.shows(f"! finished, {UNHEALTHY}", "f findings")
         await driver.resize((60, 24))
         banner = driver.app.screen.query_one(Banner)
         await driver.until(lambda: banner.size.height == 3)
         (headline,) = [line for line in driver.screen.splitlines() if "! finished, unheal" in line]
-        assert "f shows why" in headline
+        assert "f findings" in headline
 
 
 async def test_a_healthy_run_is_green_once_it_was_examined(runs: Path) -> None:

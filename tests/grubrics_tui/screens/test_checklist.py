@@ -50,9 +50,9 @@ async def test_without_a_config_the_recipes_of_the_folder_are_offered(
         screen = await driver.shows("small", "a small warm-up", "other")
         assert "error" not in screen
         await driver.press("escape")
-        await driver.shows("none is chosen yet: o chooses one")
+        await driver.shows("none selected; press o to choose one")
         await driver.press("l")
-        await driver.shows("No config is chosen yet")
+        await driver.shows("No config selected")
         await driver.press("o")
         await driver.shows("a small warm-up")
         await driver.press("j", "enter")
@@ -78,7 +78,7 @@ async def test_a_warning_is_told_in_full_beside_the_way_on(project: Path, runs: 
         warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
         for check in [*(ok(id, "fine") for id in list(checks.checks)), warned]:
             driver.app.screen.post_message(ChecklistScreen.Answered(check))
-        await driver.shows("1 warning; enter or l opens the launch screen", "end", "mend=it")
+        await driver.shows("1 warning. Press l to launch anyway.", "end", "mend=it")
 
 
 async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
@@ -91,7 +91,7 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
         for id in list(checks.checks):
             driver.app.screen.post_message(ChecklistScreen.Answered(ok(id, "fine")))
         checks.highlighted = None
-        await driver.shows("no check failed: enter or l opens the launch screen")
+        await driver.shows("All checks passed. Press l to review the launch.")
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
 
@@ -168,9 +168,9 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
         await driver.app.push_screen(LaunchScreen(recipe, runs))
         screen = await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
         assert "training.max_steps=5" in screen
-        await driver.shows("(5 asked for; 40 rows", "small-", "enter launch now")
+        await driver.shows("(5 requested; 40 rows", "small-", "enter launch now")
         await driver.press("escape")
-        await driver.shows("before the launch")
+        await driver.shows("Run to launch")
     assert not runs.exists()
 
 
@@ -184,4 +184,4 @@ async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
         await driver.message(ChecklistScreen.Loaded)
         SampleRun.create(runs, "busy").say("running")
         await driver.app.push_screen(LaunchScreen(load_recipe("small", []), runs))
-        await driver.shows("run 'busy' is running", "w puts this run in the queue", "w queue")
+        await driver.shows("run 'busy' is running", "w queues this run", "w queue")

@@ -45,7 +45,7 @@ async def test_marked_runs_are_drawn_in_the_colours_of_their_marks(
         assert [line.ink for line in lines] == [marks.colour(name) for name in marks.ids]
         assert len({line.ink for line in lines}) == 3
         assert [line.x.size for line in lines] == [8, 5, 30]
-        await driver.shows("reward/mean", "◆ growing", "━ long", "each run to its own end")
+        await driver.shows("reward/mean", "◆ growing", "━ long", "each run at its last step")
 
 
 async def test_what_differs_is_told_with_its_origin(
@@ -110,7 +110,7 @@ async def test_a_row_is_shown_in_full(three: dict[str, SampleRun], runs: Path) -
         screen = await compare(driver)
         await select(driver, screen, "gnp.exe")
         await driver.press("enter")
-        whole = await driver.shows("it has no such key", "cli")
+        whole = await driver.shows("not set", "cli")
         assert "".join(whole.split()).count("a-long-folder-name/") >= 5
         await driver.press("escape")
         assert driver.app.screen is screen
@@ -175,7 +175,7 @@ async def test_one_panel_at_a_time_on_a_small_terminal(
         assert "how they did" not in driver.screen
         await driver.press("tab")
         await driver.shows("how they did")
-        assert "each run to its own end, row 1" in driver.screen
+        assert "each run at its last step, row 1" in driver.screen
 
 
 async def test_escape_leads_back_to_the_list_and_the_marks_stay(
@@ -184,9 +184,9 @@ async def test_escape_leads_back_to_the_list_and_the_marks_stay(
     async with running(runs) as driver:
         await compare(driver, 2)
         await driver.press("escape")
-        await driver.shows("2 marked: x compares")
+        await driver.shows("2 selected: x compare")
         await driver.press("escape")
-        await driver.shows("/ filter   space mark   x compare")
+        await driver.shows("/ filter   space select   x compare")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 15), (300, 100)])
@@ -257,7 +257,7 @@ async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
     async with running(runs, LARGE) as driver:
         await compare(driver, 4)
         screen = await driver.shows("beside steps and times they share ")
-        assert "different kinds: " in screen and "; each run to its own end" in screen
+        assert "different kinds: " in screen and "; each run at its last step" in screen
     assert f"note: {line}" in told(runs, "compare", "long", "tuned")
     found = json.loads(told(runs, "compare", "long", "tuned", "--json"))
     assert found["different_kinds"] == ["grpo", "sft"]

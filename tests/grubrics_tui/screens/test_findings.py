@@ -104,8 +104,8 @@ async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
 
 async def test_nothing_wrong_is_said(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
-        screen = await findings(driver, run.run, "Nothing is wrong with what the files show.")
-        assert "a remedy" not in screen and "l log line" not in screen
+        screen = await findings(driver, run.run, "No findings.")
+        assert "a fix" not in screen and "l log line" not in screen
 
 
 async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> N
     opened = open_foreign(foreign)
     foreign.unlink()
     async with running(runs) as driver:
-        await findings(driver, opened, "Nothing could be looked at", "night.log")
+        await findings(driver, opened, "Diagnosis failed", "night.log")
         assert run.run.path.exists()
 
 
@@ -128,7 +128,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
         await driver.shows("foreign")
         await driver.press("f")
         screen = await driver.shows(TITLE, "night.log line 2", "l log line")
-        assert "a remedy" not in screen and "t reproduce" not in screen
+        assert "a fix" not in screen and "t reproduce" not in screen
         await driver.press("a", "t")
         assert on(driver, FindingsScreen)()
 
@@ -144,14 +144,14 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")
-        await driver.shows("keys: findings", "if there is one (not now)")
+        await driver.shows("Keys: findings", "at the evidence line (unavailable)")
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     curable: RunDir, runs: Path
 ) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a remedy")
+        await findings(driver, curable, TITLE, "a fix")
         await driver.press("a")
         await driver.until(on(driver, Confirm))
         screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
@@ -168,7 +168,7 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
 
 async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a remedy")
+        await findings(driver, curable, TITLE, "a fix")
         await driver.press("a")
         await driver.shows("y 1  apply fix 1", "  3  apply fix 3", "  n  cancel")
         await driver.press("y")
@@ -181,7 +181,7 @@ async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it
 ) -> None:
     launch_rerun(check_rerun(curable, _first_remedy(curable).changes))
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a remedy")
+        await findings(driver, curable, TITLE, "a fix")
         await driver.press("a")
         screen = await driver.shows("note: grpo-sick-remedy already has these overrides (starting)")
         assert "apply fix 1 again" in screen and "apply fix 3 again" not in screen
@@ -196,7 +196,7 @@ def _first_remedy(run: RunDir) -> Remedy:
 
 async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a remedy")
+        await findings(driver, curable, TITLE, "a fix")
         await driver.press("a")
         await driver.shows("apply fix 1")
         await driver.press("n")
@@ -246,7 +246,7 @@ async def test_a_read_only_screen_neither_cures_nor_reproduces(curable: RunDir, 
     loaded = Loaded(Settings(read_only=True), {})
     async with running(runs, loaded=loaded) as driver:
         screen = await findings(driver, curable, TITLE)
-        assert "a remedy" not in screen and "t reproduce" not in screen
+        assert "a fix" not in screen and "t reproduce" not in screen
         await driver.press("a", "t", "1", "y")
         for action in ("apply_remedy", "reproduce"):
             await driver.app.screen.run_action(action)
@@ -277,7 +277,7 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
     exploding: Path, runs: Path, quick: list[bool], call: Call
 ) -> None:
     async with running(runs, watched=open_foreign(exploding)) as driver:
-        await driver.shows(TITLE, "f shows why")
+        await driver.shows(TITLE, "f findings")
         seen = driver.app.screen.history.findings  # type: ignore[attr-defined]
         await driver.press("f")
         await driver.shows("cuda_oom_training.oom", "Gradients grew")

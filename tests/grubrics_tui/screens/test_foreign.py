@@ -82,7 +82,7 @@ async def test_a_quiet_log_says_so_and_promises_no_end(log: Path, runs: Path) ->
 async def test_nothing_of_a_foreign_run_can_be_stopped_or_judged(log: Path, runs: Path) -> None:
     async with running(runs, watched=open_foreign(log)) as driver:
         screen = await driver.shows("step 10/40")
-        for word in ("s stop", "v verdict", "e entry"):
+        for word in ("s stop", "v summary", "e entry"):
             assert word not in screen
         await driver.press("s", "v", "e", "q")
     assert not driver.app.is_running

@@ -44,7 +44,7 @@ async def test_nothing_left_behind_is_said_in_words(run: SampleRun, runs: Path) 
     async with running(runs) as driver:
         await driver.press("r", "p")
         screen = await driver.shows("No orphaned processes in")
-        assert "x end them" not in screen
+        assert "x kill" not in screen
 
 
 async def test_a_process_is_shown_with_what_it_holds(

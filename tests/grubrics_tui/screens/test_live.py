@@ -110,7 +110,7 @@ async def test_a_failed_run_shows_its_reason_and_what_the_doctor_says(runs: Path
         await driver.press("r", "enter")
         await driver.shows(
             "failed: exit code 1 at step 2 of 40",
-            "GPU out of memory in training   f shows why",
+            "GPU out of memory in training   f findings",
         )
 
 
@@ -204,7 +204,7 @@ async def test_an_ended_run_offers_the_verdict_instead_of_the_stop(
     async with running(runs) as driver:
         await driver.shows("step 12/40", "s stop")
         run.say("finished")
-        assert "s stop" not in await driver.shows("finished", "v verdict", "e entry")
+        assert "s stop" not in await driver.shows("finished", "v summary", "e entry")
 
 
 async def test_scrolling_the_log_stops_following_until_the_end_is_asked_for(

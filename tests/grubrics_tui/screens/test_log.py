@@ -69,9 +69,9 @@ async def test_a_reading_process_that_ends_early_is_told(
 ) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     async with running(runs, LARGE, log=log) as driver:
-        await driver.shows("reading ended at 0 %")
+        await driver.shows("scan stopped at 0 %")
         await driver.press("e")
-        await driver.shows("no error below found: the log was not read to its end")
+        await driver.shows("no error below found (the scan of the log was stopped)")
 
 
 async def test_new_lines_appear_while_following_and_not_while_reading(
@@ -151,9 +151,11 @@ async def test_a_source_can_be_shown_alone(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("1,202 lines")
         await driver.press("s")
-        await driver.shows("whose lines", "everybody", "driver", "900 lines", "WorkerDict pid=9")
+        await driver.shows(
+            "Filter by source", "all sources", "driver", "900 lines", "WorkerDict pid=9"
+        )
         await driver.press("down", "down", "down", "enter")
-        screen = await driver.shows("only WorkerDict pid=9 2 lines", "rank 100", "rank 200")
+        screen = await driver.shows("filter WorkerDict pid=9 2 lines", "rank 100", "rank 200")
         assert "filler" not in screen
 
 
@@ -167,9 +169,9 @@ async def test_places_are_reached_by_line_share_and_step(log: Path, runs: Path) 
         await ask(driver, "colon", "50%")
         await driver.shows("50 %")
         await ask(driver, "colon", "s999")
-        await driver.shows("no line of step 999")
+        await driver.shows("no line for step 999")
         await ask(driver, "colon", "nowhere")
-        await driver.shows("is no place")
+        await driver.shows("is not a position")
 
 
 async def test_a_link_leads_to_the_line_that_holds_a_byte(log: Path, runs: Path) -> None:
@@ -213,7 +215,7 @@ async def test_a_line_is_copied_without_its_colours(log: Path, runs: Path) -> No
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
         await driver.press("y")
-        await driver.shows("copied")
+        await driver.shows("Copied")
         assert driver.app.clipboard.startswith("(TaskRunnerV1 pid=7) step:300 - ")
 
 
@@ -351,7 +353,7 @@ async def test_a_time_that_is_not_in_the_log_is_said_so(tmp_path: Path, runs: Pa
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("10:30:00")
         await ask(driver, "t", "2026-01-31 11:00")
-        await driver.shows("nothing was written then")
+        await driver.shows("no line at or after that time")
         await ask(driver, "t", "noon")
         await driver.shows("'noon' is no time")
 
@@ -360,7 +362,7 @@ async def test_a_log_without_times_says_so(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
         await ask(driver, "t", "14:03")
-        await driver.shows("no line of this log says")
+        await driver.shows("this log has no timestamps")
 
 
 async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
@@ -377,7 +379,7 @@ async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
         await driver.press("]")
         await driver.shows("attempt 2 of 2", "second start", "needle of two", "1 line")
         await driver.press("]")
-        await driver.shows("there is no later attempt")
+        await driver.shows("no later attempt")
         await driver.press("[")
         await driver.shows("attempt 1 of 2", "needle of one")
 
@@ -388,7 +390,7 @@ async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -
         offered = {one.binding.action for one in driver.app.screen.active_bindings.values()}
         assert "follow" in offered and not offered & {"attempt(1)", "attempt(-1)"}
         await driver.press("question_mark")
-        await driver.shows("The log of the attempt before (not now)")
+        await driver.shows("Log of the previous attempt (unavailable)")
 
 
 async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, runs: Path) -> None:
@@ -398,8 +400,8 @@ async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, run
     async with running(runs, LARGE, log=run.run.attempt(1).console) as driver:
         await driver.shows("48 lines")
         await driver.press("s")
-        await driver.shows("whose lines", "RewardLoopWorker pid=25611 judge")
+        await driver.shows("Filter by source", "RewardLoopWorker pid=25611 judge")
         await driver.press("j", "j", "enter")
-        await driver.shows("only", "12 lines")
+        await driver.shows("filter", "12 lines")
         await driver.press("]")
         await driver.shows("second start")

@@ -29,7 +29,7 @@ async def test_the_verdict_names_state_reward_validation_and_checkpoint(
         await driver.shows("grpo-done")
         await driver.press("v")
         await driver.shows(
-            "✓ finished", "first 10 steps", "last 10 steps", "validation reward", "✗ not usable"
+            "✓ finished", "first 10 steps", "last 10 steps", "validation reward", "✗ incomplete"
         )
 
 
@@ -46,7 +46,7 @@ async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
         assert not log.exists()
         await driver.press("ctrl+s")
         await driver.message(LogEntryScreen.Appended)
-        await driver.shows("✓ EXP-001 was appended to")
+        await driver.shows("✓ EXP-001 appended to")
     text = log.read_text()
     assert "### [EXP-001]" in text
     assert "- **Research question:** RQ1" in text
@@ -79,7 +79,7 @@ async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
         await driver.press("r")
         await driver.shows("grpo-done")
         await driver.press("e")
-        await driver.shows("ctrl+s appends it")
+        await driver.shows("ctrl+s appends the entry")
         await driver.press("ctrl+s")
         await driver.message(LogEntryScreen.Appended)
         await driver.press("ctrl+s")
@@ -95,8 +95,8 @@ async def test_typed_text_is_not_dropped_by_one_escape(
         await driver.press("r")
         await driver.shows("grpo-done")
         await driver.press("e")
-        await driver.shows("ctrl+s appends it")
+        await driver.shows("ctrl+s appends the entry")
         await driver.press("x", "escape")
-        await driver.shows("esc again drops it")
+        await driver.shows("esc again discards it")
         await driver.press("escape")
         await driver.shows("1 run ")

@@ -68,7 +68,7 @@ async def test_the_keys_for_filters_marks_and_notes_are_told_at_80_columns(
     ended(runs)
     async with running(runs, SMALL) as driver:
         await driver.press("r")
-        await driver.shows("/ filter", "space mark", "x compare", "n notes")
+        await driver.shows("/ filter", "space select", "x compare", "n notes")
 
 
 async def test_g_and_shift_g_go_to_both_ends_of_the_list(run: SampleRun, runs: Path) -> None:
@@ -111,9 +111,9 @@ async def test_the_footer_is_whole_at_80_columns(run: SampleRun, runs: Path) -> 
     ended(runs, "broken")
     async with running(runs, SMALL) as driver:
         await driver.press("r")
-        await driver.shows("enter open", "v verdict", "u resume", "p leftovers", "q quit")
+        await driver.shows("enter open", "v summary", "u resume", "p orphans", "q quit")
         await driver.press("j")
-        await driver.shows("enter open", "s stop", "p leftovers", "? help", "q quit")
+        await driver.shows("enter open", "s stop", "p orphans", "? help", "q quit")
 
 
 async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
@@ -149,22 +149,22 @@ async def test_a_run_that_appears_is_listed_without_asking(run: SampleRun, runs:
 async def test_an_empty_folder_says_so(runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r")
-        assert "enter open" not in await driver.shows("no runs in")
+        assert "enter open" not in await driver.shows("No runs in")
 
 
 async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r")
-        await driver.shows("no runs in")
+        await driver.shows("No runs in")
         below = driver.app.screen
         offered = {one.binding.action for one in below.active_bindings.values()}
         needing = {"open_run", "findings", "notes", "mark", "compare", "select(0)", "cursor_down"}
         assert not offered & needing and {"filter", "back"} <= offered
         await driver.press("question_mark")
-        await driver.shows("What is wrong, why, and what cures it (not now)")
+        await driver.shows("how to fix it (unavailable)")
         palette = {one.title: one.help for one in driver.app.get_system_commands(below)}
-        assert "Tags and a note on the run" not in palette
-        leftovers = "Leftovers: Processes that ended runs left behind"
+        assert "Edit tags and note" not in palette
+        leftovers = "Orphans: Orphaned processes of ended runs"
         assert palette[leftovers] == "key p   $ grubrics-tui reap"
         assert all(help not in title for title, help in palette.items())
 
@@ -176,7 +176,7 @@ async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_pat
         await driver.press("r")
         await driver.shows("could not be read", "NotADirectoryError")
         await driver.press("c")
-        await driver.shows("before the launch")
+        await driver.shows("Run to launch")
 
 
 # The way back
@@ -198,7 +198,7 @@ async def test_from_a_run_opened_in_the_list_escape_leads_to_the_list(
 ) -> None:
     async with running(runs) as driver:
         await driver.press("c")
-        await driver.shows("before the launch")
+        await driver.shows("Run to launch")
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("enter")
@@ -206,7 +206,7 @@ async def test_from_a_run_opened_in_the_list_escape_leads_to_the_list(
         await driver.press("escape")
         await driver.shows("1 run ")
         await driver.press("escape")
-        await driver.shows("before the launch")
+        await driver.shows("Run to launch")
 
 
 async def test_escape_on_the_first_screen_asks_before_it_quits(run: SampleRun, runs: Path) -> None:
@@ -233,7 +233,7 @@ async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
         await driver.press("d")
         await driver.shows("Archive or delete ", "archive the run", "delete files")
         await driver.press("a")
-        await driver.shows("grubrics-tui archive --undo old", "no runs in")
+        await driver.shows("grubrics-tui archive --undo old", "No runs in")
     assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
 
 
@@ -257,7 +257,7 @@ async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path
         await driver.press("d")
         await driver.shows("checkpoints  3.0 MiB", "delete files and checkpoints", "permanently")
         await driver.press("y")
-        await driver.shows("Deleted old:", "freed", "no runs in")
+        await driver.shows("Deleted old:", "freed", "No runs in")
     assert (folder / "global_step_3" / "model.pt").exists()
 
 
@@ -269,7 +269,7 @@ async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> 
         await driver.press("d")
         await driver.shows("delete files and checkpoints")
         await driver.press("c")
-        await driver.shows("Deleted old:", "no runs in")
+        await driver.shows("Deleted old:", "No runs in")
     assert not folder.exists()
 
 
@@ -334,7 +334,7 @@ async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor
         await driver.press("r")
         await driver.shows("3 runs")
         await driver.press("space", "space")
-        await driver.shows("2 marked: x compares; d, s, u act on them")
+        await driver.shows("2 selected: x compare")
         assert driver.app.screen.query_one(RunList).selected.id == "third"
         await driver.press("d")
         screen = await driver.shows("Archive or delete 2 runs?", "delete files")
@@ -358,7 +358,7 @@ async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archive
         await driver.press("d")
         await driver.shows("Archive or delete 2 runs?", "hidden")
         await driver.press("a")
-        await driver.shows("no run passes the filter")
+        await driver.shows("No runs match the filter")
     assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
 
 
@@ -368,9 +368,9 @@ async def test_one_marked_run_in_the_way_keeps_all_of_them(run: SampleRun, runs:
         await driver.press("r")
         await driver.shows("2 runs")
         await driver.press("space", "space", "d")
-        await driver.shows("nothing was done", "grpo-night is running: unmark it with space")
+        await driver.shows("nothing was done", "grpo-night is running; deselect it with space")
         await driver.press("s")
-        await driver.shows("old is failed: unmark it with space")
+        await driver.shows("old is failed; deselect it with space")
     assert len(list_runs(runs)) == 2
 
 

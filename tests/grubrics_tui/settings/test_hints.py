@@ -40,12 +40,12 @@ def test_a_hint_names_two_or_three_keys_that_the_screen_has_and_the_help(screen:
     names = {action.name for action in actions_of(screen)}
     assert {name for name, _ in HINTS[screen]} <= names
     assert 2 <= len(HINTS[screen]) <= 3
-    assert hint(screen)[-1] == ("?", "every key")
+    assert hint(screen)[-1] == ("?", "all keys")
     assert len(HintLine(hint(screen)).content.plain) <= 80 - 4
 
 
 def test_a_hint_has_the_keys_that_a_person_has_chosen() -> None:
-    assert hint("log", {"search": "F"})[0] == ("F", "searches")
+    assert hint("log", {"search": "F"})[0] == ("F", "search")
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -53,7 +53,7 @@ async def test_it_stands_above_the_footer_and_covers_nothing(
     run: SampleRun, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        await driver.shows("step 12/40", "Keys:", "/ any metric", "? every key", "? help")
+        await driver.shows("step 12/40", "Keys:", "/ find a metric", "? all keys", "? help")
         assert "Keys:" in driver.screen.splitlines()[-2]
         line = driver.app.screen.query_one(HintLine).region
         assert line.height == 1
@@ -80,7 +80,7 @@ async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("l")
-        await driver.shows("Keys:", "searches")
+        await driver.shows("Keys:", "search")
         await driver.press("escape")
         await driver.shows("step 12/40", "1 reward")
         await driver.until(lambda: HintFile().was_seen("log"), "a note of it")
@@ -93,15 +93,15 @@ async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:
     for name in ("grpo-night", "grpo-other"):
         marks.toggle(name)
     async with running(runs, SMALL) as driver:
-        await driver.shows("grpo-", "Keys:", "whole log")
+        await driver.shows("grpo-", "Keys:", "log view")
         driver.app.post_message(OpenLog(run.run.attempt(1).console))
-        await driver.shows("goes to a time")
+        await driver.shows("go to a time")
         driver.app.post_message(OpenRollouts(run.run))
-        await driver.shows("what differs")
+        await driver.shows("diff")
         driver.app.post_message(OpenCompare([run.run, other.run], marks))
         await driver.shows("other metric")
         await driver.press("r")
-        await driver.shows("compares marked")
+        await driver.shows("compare selected")
 
 
 @pytest.mark.parametrize("settings", [Settings(hints=False), Settings(read_only=True)])

@@ -175,7 +175,7 @@ async def test_a_metric_is_found_by_typing_and_pinned(run: SampleRun, runs: Path
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("slash", *"gradn")
-        await driver.shows("find a metric", "actor/grad_norm")
+        await driver.shows("Find a metric", "actor/grad_norm")
         await driver.press("enter")
         await driver.shows("2 actor/grad_norm", "━ actor/grad_norm")
         await driver.until(lambda: LayoutFile().load("grpo").slots[1].is_pin, "a note of the pin")
