@@ -104,7 +104,7 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
         checks = driver.app.screen.query_one(CheckList)
         await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
         await driver.press("l")
-        await driver.shows("not launched", f"{checks.failures[0].id} fails")
+        await driver.shows("not launched", f"{checks.failures[0].id} failed")
         assert not isinstance(driver.app.screen, LaunchScreen)
     assert not runs.exists()
 
