@@ -36,7 +36,7 @@ _LEAST = {
 
 @dataclass(frozen=True)
 class PrecomputePlan:
-    """How gold scores are made: ``num_evals`` independent judgements are averaged.
+    """How gold scores are made: ``num_evals`` independent judgments are averaged.
 
     ``limit`` is the maximum number of questions to score, 0 for all.
     """
@@ -234,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     model = os.environ.get("JUDGE_MODEL", "gpt-4o-mini")
     parser.add_argument("--model", default=model, help="model of the judge (default: $JUDGE_MODEL)")
     parser.add_argument("--base_url", help="address of the judge (default: the provider's)")
-    parser.add_argument("--num_evals", type=int, default=3, help="judgements averaged per answer")
+    parser.add_argument("--num_evals", type=int, default=3, help="judgments averaged per answer")
     parser.add_argument("--max_answers", type=int, default=6, help="answers per question")
     parser.add_argument(
         "--limit",

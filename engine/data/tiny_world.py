@@ -1,4 +1,4 @@
-"""A small world that trains in minutes: questions, graded answers, gold rubrics, a model.
+"""The tiny demo, which trains in minutes: questions, graded answers, gold rubrics, a model.
 
 Everything follows from one seed and goes the way real data goes: HealthBench-like raw files,
 adapter, precompute, prepare_sft, prepare preset --only-cached, parquet.
@@ -271,7 +271,7 @@ def _model_up_to_date(paths: TinyPaths) -> bool:
 
 
 def build_tiny_model(paths: TinyPaths, seed: int) -> int:
-    """Make the model, in a process of its own since data code never imports torch.
+    """Make the model, in a separate process, since data code never imports torch.
 
     Returns that process's exit code.
     """

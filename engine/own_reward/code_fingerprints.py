@@ -1,4 +1,4 @@
-"""The reward function that a run was launched with: its files' hashes, and the copies kept."""
+"""Fingerprints of the reward function and the data that a run was launched with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from engine.host.environment import fingerprint
 from engine.runs.rundir import RunDir
 
 OF_CODE, OF_INPUTS, OF_DATA = "reward function", "reward input", "data file"
-"""What files are called among the values of a configuration."""
+"""Names of files among the values of a configuration."""
 
 Files = Mapping[str, Mapping[str, Any]]
 """Fingerprints by path; the function's own file is the first."""
 
 
 def code_values(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """``{"reward function rw.py": sha256}``, by path in the function's own folder, and the files
-    that it reads, by path: what a configuration says besides its keys."""
+    """``{"reward function rw.py": sha256}`` by path in the function's folder, and the files that it
+    reads by path: the parts of a configuration that are not keys."""
     code: Files = manifest.get("code") or {}
     inputs: Files = manifest.get("reward_inputs") or {}
     names = _names(code)
@@ -29,14 +29,14 @@ def code_values(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def data_values(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """``{"data file data/train.parquet": sha256}``: two runs of one configuration on other data are
-    no repetitions of each other."""
+    """``{"data file data/train.parquet": sha256}``: runs of one configuration on different data do
+    not repeat each other."""
     data: Files = manifest.get("data") or {}
     return {f"{OF_DATA} {path}": facts["sha256"] for path, facts in data.items()}
 
 
 def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:
-    """The fingerprints of what a new attempt would execute: the run's copies, where it has them."""
+    """Fingerprints of what a new attempt would execute: the run's copies, if there are any."""
     found = {}
     for path, name in _names(files).items():
         copy = run.code / name
@@ -47,7 +47,7 @@ def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:
 
 
 def edited_code(files: Files, cwd: Path) -> Iterator[str]:
-    """The files that are gone or other than they were at the launch."""
+    """The files that were removed or edited since the launch."""
     for path, facts in files.items():
         now = fingerprint(cwd / path)["sha256"] if (cwd / path).is_file() else None
         if now != facts["sha256"]:

@@ -29,9 +29,9 @@ _IMPORTERS = ("import_module", "__import__")
 
 
 def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> list[Path]:
-    """The function's file first; empty where there is none. Paths are relative if its is.
+    """The code files, the function's own first; empty without one. Paths are relative if its is.
 
-    ``everywhere``: also what is imported from the working folder, outside of the function's own.
+    ``everywhere``: also what is imported from the working directory outside the function's folder.
     """
     file = function.find_file() if function is not None else None
     if function is None or file is None:

@@ -46,7 +46,7 @@ from engine.runs.processes import carriers, send
 
 _FRAME = re.compile(r'^ +File "(.*)", line (\d+)', re.MULTILINE)
 MARK_VARIABLE = "GRUBRICS_REWARD_PROCESS"
-"""In the environment of a function's process, and of all that it starts: a text of its own."""
+"""Marks the environment of a function's process, and of all processes that it starts."""
 _ROUNDS = 5
 _STACK_PATIENCE_S = 0.5
 _LOOKS = 20
@@ -69,7 +69,7 @@ class RewardTimeoutError(RewardCallError):
 
 
 class ProcessLostError(Exception):
-    """The process ended for the sake of another call; this one can be made again."""
+    """The process ended because of another call; this one can be repeated."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ class RewardProcess:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            # A group of its own: it is ended with what the function starts in it.
+            # Its own group, which is ended with everything that the function starts in it.
             start_new_session=True,
         )
         theirs.close()
@@ -250,8 +250,8 @@ class RewardProcess:
 def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
     """What a process of ``function`` must know. UsageError where its file does not exist.
 
-    ``copies`` is the folder in which a run kept the files it was launched with; where it has the
-    function's file, the original may be gone.
+    ``copies`` is the folder with a run's copies of the files it was launched with; if it has the
+    function's file, the original may be missing.
     """
     file = function.find_file()
     former = function.former_file()
@@ -425,7 +425,7 @@ def _end(popen: subprocess.Popen[bytes], mark: str) -> int:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill what the function started in a group of its own, a daemon for one."""
+    """Kill what the function started in another process group, e.g. a daemon."""
     for _ in range(_ROUNDS):  # One of them may start another meanwhile.
         found = carriers(MARK_VARIABLE, mark)
         if not found:

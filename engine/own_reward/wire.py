@@ -1,7 +1,7 @@
-"""What the process of a reward function and its owner say to each other.
+"""Messages between the process of a reward function and its owner.
 
 Pickled messages over a socket, each after its length, and a page of shared memory in which the
-process notes what it is busy with: a process that hangs in C code can say nothing any more.
+process notes what it is busy with: a process that hangs in C code sends no messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = mmap.PAGESIZE
 HEADER = _LENGTH.size
 
 IDLE = 0
-"""The number of no call."""
+"""Not the number of any call."""
 
 Outcome = Literal["ok", "error", "timeout"]
 
@@ -39,7 +39,7 @@ class Reply:
 class Ready:
     """The function is loaded. ``together``: it is asynchronous, so calls run side by side.
 
-    ``files`` are those of its own folder that were imported, relative to that.
+    ``files`` are the imported files of its folder, relative to it.
     """
 
     together: bool

@@ -1,4 +1,4 @@
-"""A reward function of the recipe's own, under verl's ``compute_score`` contract."""
+"""Call a config's reward function, under verl's ``compute_score`` contract."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ async def custom_score(
     ground_truth: Any,
     extra_info: Mapping[str, Any],
 ) -> tuple[RolloutScore, dict[str, float]]:
-    """The score, and the numbers beside it. The function returns a number, or a mapping with
-    ``score``; what it raises is the score's error."""
+    """The score and the other numbers that the function returns.
+
+    It returns a number, or a mapping with ``score``; what it raises is the score's error.
+    """
     started = time.perf_counter()
     reward, error = None, None
     numbers: dict[str, float] = {}
@@ -55,10 +57,10 @@ async def custom_score(
 
 
 def own_record(score: RolloutScore, numbers: Mapping[str, float], truth: Any) -> dict[str, Any]:
-    """The fields of a reward.jsonl line that a function of the recipe's own leads to.
+    """The fields of a reward.jsonl line for a reward function.
 
-    ``parts`` are the numbers beside the score. The text is an ``answer``, not a rubric, and there
-    is nothing of a judge.
+    ``parts`` are the numbers besides the score. The text is an ``answer``, not a rubric, and there
+    are no fields of a judge.
     """
     return {
         "question_id": score.question_id,
@@ -73,19 +75,23 @@ def own_record(score: RolloutScore, numbers: Mapping[str, float], truth: Any) ->
 
 
 def question_of(extra_info: Mapping[str, Any]) -> str:
-    """The name a row is recorded under; rows that others prepared may have a number only."""
+    """The ID that a row is recorded under; rows of other programs may have only a number."""
     return str(extra_info.get("question_id", extra_info.get("index", "")))
 
 
 def _numbers(result: Mapping[str, Any]) -> dict[str, float]:
-    """Texts and lists, such as the answer that was parsed, are left out. verl wants one set of
-    names for all rollouts, so what is missing in one of them is NaN."""
-    told = ((name, value) for name, value in result.items() if not isinstance(value, _NO_NUMBERS))
-    return {name: math.nan if value is None else float(value) for name, value in told}
+    """The numbers of a result, without texts and lists such as the parsed answer.
+
+    verl needs the same names for all rollouts, so a missing number is NaN.
+    """
+    numbers = (
+        (name, value) for name, value in result.items() if not isinstance(value, _NO_NUMBERS)
+    )
+    return {name: math.nan if value is None else float(value) for name, value in numbers}
 
 
 def _finite(reward: float) -> float:
-    """verl would train on a NaN, skip the update and end with exit code 0."""
+    """Refuse NaN and infinity: verl would skip the update and end with exit code 0."""
     if not math.isfinite(reward):
         raise ValueError(f"the reward function returned {reward}")
     return reward

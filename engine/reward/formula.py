@@ -36,7 +36,7 @@ class RewardSettings(BaseModel):
 
 @dataclass(frozen=True)
 class RewardParts:
-    """The four terms, before their weights. Only ``alignment`` can be negative (-1 to 1)."""
+    """The four components before weighting. Only ``alignment`` can be negative (-1 to 1)."""
 
     alignment: float
     length_penalty: float

@@ -1,4 +1,4 @@
-"""From one rubric text to one reward: ask the judge, apply the formula, keep the evidence."""
+"""Score one rubric: ask the judge, apply the formula, record the evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.rubrics.thoughts import without_thoughts
 
 @dataclass(frozen=True)
 class RewardItem:
-    """What a rubric is tested on: a question, its answers and their gold scores."""
+    """The question, answers and gold scores that a rubric is tested on."""
 
     question_id: str
     question: str
@@ -25,7 +25,7 @@ class RewardItem:
 
     @classmethod
     def from_extra_info(cls, extra: Mapping[str, Any]) -> RewardItem:
-        """The item of one dataset row; absent lists become empty and fail in ``problem``."""
+        """The item of a row; missing lists become empty and fail in ``problem``."""
         return cls(
             question_id=str(extra.get("question_id", "")),
             question=str(extra.get("question", "")),
@@ -38,7 +38,7 @@ class RewardItem:
         )
 
     def problem(self) -> str | None:
-        """Why this row cannot be scored, or None. Precomputed gold is required, never assumed."""
+        """Why this row cannot be scored, or None. Precomputed gold scores are required."""
         if not self.answers or not self.gold_scores:
             return (
                 f"Missing precomputed answers/gold_scores for question '{self.question_id}'; "
@@ -76,8 +76,8 @@ async def score_rollout(
 ) -> RolloutScore:
     """Score one rubric. Never raises for bad data or a failing judge: the error is in the result.
 
-    An empty rubric names nothing to look for, so every answer scores 0 without a judge call. What
-    the model thought before the rubric is no part of it; thoughts that never end leave none.
+    An empty rubric has no criteria, so every answer scores 0 without a judge call. Reasoning before
+    the rubric is not part of it; reasoning that never ends leaves an empty rubric.
     """
     started = time.perf_counter()
     rubric = without_thoughts(rubric)

@@ -1,4 +1,4 @@
-"""Which gold scores can be trained on. The one rule for caches, parquet rows and rewards."""
+"""Which gold scores can be trained on: the rule for caches, parquet rows and rewards."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def gold_problem(answers: Sequence[Any], gold: Sequence[float | None]) -> str | 
     if len(answers) < FEWEST_ANSWERS:
         return f"fewer than {FEWEST_ANSWERS} answers to rank"
     if not all(isinstance(answer, str) for answer in answers):
-        return "answers that are no text"
+        return "answers that are not text"
     if not all(_finite(score) for score in gold):
-        return "gold_scores that hold null, NaN, infinity or text"
+        return "gold_scores with null, NaN, infinity or text"
     return None
 
 
 def finite_scores(scores: Any) -> tuple[float, ...]:
-    """The scores, or none of them when any is missing: a gap must not become a zero."""
+    """The scores, or none of them if any is missing, so that a gap does not become a zero."""
     listed = scores if isinstance(scores, list) else []
     return tuple(map(float, listed)) if all(map(_finite, listed)) else ()
 
 
 def _finite(score: Any) -> bool:
-    # A comparison, unlike math.isfinite, also stands whole numbers too large for a float.
+    # A comparison, unlike math.isfinite, also works for integers too large for a float.
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     return is_number and abs(score) <= sys.float_info.max

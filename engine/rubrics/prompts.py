@@ -1,4 +1,4 @@
-"""What the rubric writer is asked. SFT and GRPO share this one builder."""
+"""The prompt that asks for a rubric, the same for SFT and GRPO."""
 
 from __future__ import annotations
 

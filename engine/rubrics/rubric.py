@@ -19,9 +19,9 @@ _POINTS_ALONE = re.compile(rf"{_LEAD}{_POINTS}(?:{_BREAK})?\s*$", re.IGNORECASE)
 _ITEM_ALONE = re.compile(rf"{_LEAD}{_ITEM}(?P<text>.*)$", re.IGNORECASE)
 
 WANTED_SUM = 10.0
-"""What ``engine.rubrics.prompts.SYSTEM`` asks for."""
+"""The sum that ``engine.rubrics.prompts.SYSTEM`` asks for."""
 _STEPS = (10, 100, 1000)
-"""Parts of a point that points are rounded to, the coarsest first."""
+"""Fractions of a point to round to, the coarsest first."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RubricItem:
 
 
 def parse_rubric(text: str) -> tuple[RubricItem, ...]:
-    """The items found in ``text``, in order; prose around them is ignored.
+    """The items in ``text``, in order; other text around them is ignored.
 
     Lines that follow an item without a blank line continue it. Items without text are dropped.
     """
@@ -63,11 +63,10 @@ def has_wanted_sum(text: str) -> bool:
 
 
 def scaled_to_sum(text: str) -> str | None:
-    """The rubric with its points in the same proportions and of the sum 10.
+    """The rubric with its points in the same proportions and a sum of 10; scores do not change.
 
-    Unchanged when they sum to that already. None when their sum is 0 or less, which no scale
-    mends. Points are rounded to tenths, or finer where an item would lose its own, and what is
-    left over goes to the largest item.
+    Unchanged if they already do. None if their sum is 0 or less, which no scale changes. Points are
+    rounded to tenths, or finer where an item would become 0; the largest item takes the rest.
     """
     if has_wanted_sum(text):
         return text

@@ -1,4 +1,4 @@
-"""Thinking models: what they say, without what they think before."""
+"""Remove the reasoning of thinking models from their output."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ _TAG = re.compile(rf"<(?P<close>/?)(?:{_NAMES})>|\[(?P<square>/?)THINK\]", re.IG
 
 
 def without_thoughts(text: str) -> str:
-    """The text after its last block of thoughts; nothing of a block that was cut short.
+    """The text after its last block of reasoning; a block that was cut off leaves nothing.
 
-    Where nothing follows the blocks, what stands before the first of them. A template may open the
-    block in the prompt, so that a text begins with its thoughts. A text without thoughts is
-    returned as it is.
+    If nothing follows the blocks, the text before the first one. A template may open the block in
+    the prompt, so a text may begin inside one. A text without reasoning is returned unchanged.
     """
     tags = list(_TAG.finditer(text))
     if not tags:
@@ -27,7 +26,7 @@ def without_thoughts(text: str) -> str:
 
 
 def without_tags(text: str) -> str:
-    """The text with the tags alone taken out."""
+    """The text without the tags themselves."""
     return _TAG.sub("", text)
 
 

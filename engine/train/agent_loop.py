@@ -1,4 +1,4 @@
-"""Rollouts that say whether they are of a validation.
+"""Mark rollouts of a validation.
 
 ``actor_rollout_ref.rollout.agent.agent_loop_manager_class`` is verl's hook for a manager of one's
 own. verl knows for each batch whether it validates, and does not tell its reward manager; what the

@@ -127,7 +127,7 @@ class PlatformCPU(PlatformBase):
         return None
 
     def ray_resource_name(self) -> str:
-        # verl's resource pools count "GPU" or "NPU" only, so Ray is told of logical GPUs.
+        # verl's resource pools count "GPU" or "NPU" only, so Ray gets logical GPUs.
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:

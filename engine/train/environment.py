@@ -36,8 +36,8 @@ def prepare(env: MutableMapping[str, str], device: str) -> None:
 def keep_compiled_code_private(env: MutableMapping[str, str], fallback: Path) -> None:
     """Have torch keep compiled code in a folder of this user's alone.
 
-    Its default is ``/tmp/torchinductor_NAME``, which anybody can create first, and what lies there
-    is loaded: pickles and shared objects. ``fallback`` stands in where the user has no cache.
+    Its default is ``/tmp/torchinductor_NAME``, which anybody can create first, and its content is
+    loaded: pickles and shared objects. ``fallback`` is used if the user has no cache folder.
     """
     if env.get(COMPILED):
         return

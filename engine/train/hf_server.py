@@ -127,10 +127,10 @@ class HFServer:
                     await self._answer(batch)
 
     async def _arrived(self) -> list[_Waiting]:
-        """What arrived together, in an order of its own: neither decides how rows are batched.
+        """The requests that arrived together, in an order that does not depend on arrival.
 
         The rollouts of a training step are waited for. Validation, greedy unless a recipe says
-        otherwise, and later turns of a conversation come in numbers that nobody told.
+        otherwise, and later turns of a conversation come in unknown numbers.
         """
         items = [await self.waiting.get()]
         awaited = self.expected if items[0].request.sampling.temperature > 0 else 0
@@ -221,7 +221,7 @@ class HFServer:
 
 
 def _place(request: Request) -> tuple[int, list[int], int]:
-    """Where a request stands in its batch: beside others of its length, then by content."""
+    """Sort key of a request in its batch: by length, then by content."""
     return len(request.prompt), request.prompt, request.seed
 
 

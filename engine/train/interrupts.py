@@ -1,4 +1,4 @@
-"""Ending a run on a signal: everything it started goes, and the exit code says which signal."""
+"""End a run on a signal: stop everything it started, and exit with the signal's code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StopSignals:
         self.listen()
 
     def listen(self) -> None:
-        """Repeat after ``ray.init``, which installs handlers of its own."""
+        """Repeat after ``ray.init``, which installs its own handlers."""
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, self._stop)
 

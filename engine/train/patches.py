@@ -29,7 +29,7 @@ Kind = Literal["public hook", "environment", "private name", "patch"]
 
 @dataclass(frozen=True)
 class Deviation:
-    """One thing verl has to be told in an unusual way; ``check`` returns what is wrong, or None."""
+    """One deviation from verl's public interface; ``check`` returns what is wrong, or None."""
 
     name: str
     kind: Kind
@@ -418,7 +418,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "public hook",
         "runtime_env.py_executable (engine/train/zygote.py); RAY_JOB_ID and RAY_RAYLET_PID set "
         "before ray is imported, because its C++ side reads them only then",
-        "importing verl anew costs each of eight actors some seconds of CPU",
+        "importing verl again costs each of eight actors some seconds of CPU",
         _ray_moved,
     ),
     Deviation(
@@ -455,7 +455,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "public hook",
         "reward.reward_manager source=importlib (engine/train/reward_entry.py), reading uid, "
         "session_id and global_steps of the sample",
-        "a plain custom_reward_function is not told group, step or split",
+        "a plain custom_reward_function does not get group, step or split",
         _reward_manager_moved,
     ),
     Deviation(

@@ -1,4 +1,4 @@
-"""Who may speak to a run's TransferQueue: the processes that can read the run's key file.
+"""Restrict a run's TransferQueue to the processes that can read the run's key file.
 
 TransferQueue unpickles what arrives at its sockets, so whoever reaches one runs code as this user.
 With the key every connection is a CurveZMQ connection: encrypted, and closed before a message is

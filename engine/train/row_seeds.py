@@ -1,4 +1,4 @@
-"""Which random numbers a rollout is drawn with: its own, whatever else is generated beside it.
+"""Random numbers of a rollout, which do not depend on what else is generated in its batch.
 
 A run that was killed and resumed must draw what the uninterrupted one drew. Requests of a step
 reach the server in no fixed order, so a generator shared by all of them would not repeat.
@@ -34,6 +34,6 @@ class RowSeeds:
         tokens = array("q", prompt).tobytes()
         occurrence = self._came[tokens]
         self._came[tokens] += 1
-        # Python's own hash() is salted anew in every process.
+        # Python's own hash() is salted differently in every process.
         digest = blake2b(f"{self.seed} {self.step} {occurrence} ".encode() + tokens, digest_size=8)
         return int.from_bytes(digest.digest(), "big") >> 1

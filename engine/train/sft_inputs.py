@@ -33,7 +33,7 @@ def _messages(path: Path, number: int, line: bytes) -> list[dict[str, str]]:
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
             raise UsageError(f"{path}:{number}: a message without 'role' or 'content'")
         if not isinstance(message["content"], str):
-            raise UsageError(f"{path}:{number}: a message whose 'content' is no text")
+            raise UsageError(f"{path}:{number}: a message whose 'content' is not text")
     if messages[-1]["role"] != "assistant":
         raise UsageError(f"{path}:{number}: the last message is not the assistant's")
     return [{"role": str(m["role"]), "content": m["content"]} for m in messages]
@@ -45,12 +45,12 @@ def write_parquet(conversations: list[list[dict[str, str]]], path: Path) -> Path
 
 
 def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Path | None:
-    """The folder to give verl for ``training.resume_from``, or None to start from the model.
+    """The folder for verl's ``training.resume_from``, or None to start from the model.
 
-    At the end of an epoch the saved place in the data is the end of the data: verl would train
-    nothing for a whole epoch and then miss one. Without a saved place it begins the next epoch at
-    its beginning, in the order of that epoch. So there it gets ``links``, a folder of links to
-    everything else. Raises UsageError for a folder that is no complete checkpoint.
+    At the end of an epoch the saved position is the end of the data: verl would train nothing for a
+    whole epoch and then miss one. Without a saved position it starts the next epoch at its
+    beginning, in its order. So it gets ``links``, a folder of links to everything else.
+    Raises UsageError for a folder that is not a complete checkpoint.
     """
     given = recipe.get("training.resume_from")
     if given is None:
@@ -62,7 +62,7 @@ def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Pa
         raise UsageError(f"training.resume_from={checkpoint}: incomplete, {problem}")
     if step % steps_per_epoch:
         return checkpoint
-    print(f"step {step} ended an epoch: the next one begins at its first row", flush=True)
+    print(f"step {step} ended an epoch; the next epoch starts at its first row", flush=True)
     return _without_place(checkpoint, links)
 
 

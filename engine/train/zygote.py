@@ -61,7 +61,7 @@ class Zygote:
 
 
 def start(socket_path: Path, preload: Sequence[str]) -> Zygote:
-    """Start the zygote; it imports the ``preload`` modules while the caller goes on.
+    """Start the zygote; it imports the ``preload`` modules while the caller continues.
 
     Workers may ask for a fork at once: they wait in the socket's queue. The environment must
     already hold what Ray's workers read while ``ray`` is imported (see ``ray_session``).

@@ -80,9 +80,9 @@ def test_a_missing_column_is_named_with_the_nearest_one(project: Project) -> Non
         ({"gold_scores": []}, "no answers/gold_scores for 'q1'"),
         ({"answers": None}, "no answers/gold_scores for 'q1'"),
         ({"gold_scores": [0.5]}, "2 answers but 1 gold_scores"),
-        ({"gold_scores": [0.5, None]}, "hold null"),
+        ({"gold_scores": [0.5, None]}, "with null"),
         ({"question": "something else"}, "does not contain the question"),
-        ({"answers": ["a", None]}, "answers that are no text"),
+        ({"answers": ["a", None]}, "answers that are not text"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_counted(

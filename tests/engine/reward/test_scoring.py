@@ -119,7 +119,7 @@ def test_answers_and_gold_of_different_length_are_a_data_error() -> None:
 def test_gold_that_is_not_finite_is_a_data_error(wrong: float | None) -> None:
     extra = {"question_id": "q7", "answers": ["a", "b"], "gold_scores": [1.0, wrong]}
     error = scored("x", RewardItem.from_extra_info(extra)).error
-    message = "question 'q7' has gold_scores that hold null, NaN, infinity or text"
+    message = "question 'q7' has gold_scores with null, NaN, infinity or text"
     assert error == ScoringError("data", message)
 
 
