@@ -1,14 +1,13 @@
-"""The checklist's answers about the data that a run was trained on, as findings.
+"""Findings about the data that a run was trained on: the preflight checks, asked again.
 
-Nothing is checked here that ``engine.preflight`` does not check: this names the class that an
-answer belongs to. What a launch refuses is left out, and what depends on the moment: it may have
-been otherwise when the run began.
+Checks whose answer may have changed since the launch, and those that refuse a launch, are left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -16,25 +15,47 @@ import yaml
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Case, Symptom
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
 from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 
-Question = tuple[Callable[[Subject], Check], str, str]
+_PROPOSED = Remedy("The values or the command that the check proposes")
 
-QUESTIONS: tuple[Question, ...] = (
-    (dataset.check, "data_missing_or_schema.file", "A data file is missing or unusable"),
-    (holdout.check, "validation_is_training", "Validation questions are trained on"),
+DATA_FILE = Symptom(
+    id="data_missing_or_schema.file",
+    also=(Severity.INFO,),
+    title="A data file is missing or unusable",
+    cause="{message}.",
+    shape="the preflight check `dataset` fails (a warning of it is info) on the very files that "
+    "the run was trained on",
+    ruled_out="files that are gone, or that have changed since the launch",
+    remedies=lambda _: (_PROPOSED,),
+    confidence=0.8,
+    source="preflight checks",
 )
+VALIDATION_IS_TRAINING = Symptom(
+    id="validation_is_training",
+    also=(Severity.INFO,),
+    title="Validation questions are also in the training data",
+    cause="{message}.",
+    shape="the preflight check `holdout` fails (a warning of it is info) on the very files that "
+    "the run was trained on",
+    ruled_out="files that are gone, or that have changed since the launch",
+    remedies=lambda _: (_PROPOSED,),
+    confidence=0.8,
+    source="preflight checks",
+)
+_CHECKS = ((dataset.check, DATA_FILE), (holdout.check, VALIDATION_IS_TRAINING))
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 
 
 def data_findings(run: RunDir) -> list[Finding]:
-    """What is wrong with the very data a run was trained on.
+    """Faults in the data that a run was trained on.
 
-    Empty when a file is gone or is not what it was at the launch: nothing can be said then.
+    Empty if a file is gone or has changed since the launch: then nothing is known.
     """
     if not _is_as_launched(run):
         return []
@@ -42,7 +63,7 @@ def data_findings(run: RunDir) -> list[Finding]:
         recipe = load_recipe(str(run.recipe), env={})
     except (UsageError, OSError):
         return []
-    return _answers(recipe, run.path.parent)
+    return _recipe_findings(recipe, run.path.parent)
 
 
 def _is_as_launched(run: RunDir) -> bool:
@@ -51,34 +72,30 @@ def _is_as_launched(run: RunDir) -> bool:
     return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
 
 
-def _answers(recipe: Recipe, runs: Path) -> list[Finding]:
+def _recipe_findings(recipe: Recipe, runs: Path) -> list[Finding]:
     try:
         subject = Subject(effective(recipe, runs / "attempt_1"), {}, runs)
-    except Exception:  # A recipe that cannot be completed has been refused with its reason.
+    except Exception:  # A config that cannot be completed was refused at the launch.
         return []
-    return [found for ask, id, title in QUESTIONS for found in _asked(subject, ask, id, title)]
+    return [finding for check, symptom in _CHECKS for finding in _findings(subject, check, symptom)]
 
 
-def _asked(
-    subject: Subject, ask: Callable[[Subject], Check], id: str, title: str
+def _findings(
+    subject: Subject, check: Callable[[Subject], Check], symptom: Symptom
 ) -> Iterator[Finding]:
     try:
-        answer = ask(subject)
-    except Exception:  # A question that cannot be asked has no answer; others may have.
+        result = check(subject)
+    except Exception:  # A check that cannot run has no result; others may have.
         return
-    if answer.status not in ("warn", "fail"):
-        return
-    failed = answer.status == "fail"
-    yield Finding(
-        id,
-        Severity.ERROR if failed else Severity.INFO,
-        title,
-        f"{answer.message}.",
-        (Evidence(answer.message, str(subject.recipe.path)),),
-        tuple(_remedies(subject.recipe, answer.fix)),
-        confidence=0.8,
-        source=f"checklist: {answer.id}",
-    )
+    if result.status in ("warn", "fail"):
+        found = symptom.found(
+            Case(),
+            Evidence(result.message, str(subject.recipe.path)),
+            severity=None if result.status == "fail" else Severity.INFO,
+            remedies=_remedies(subject.recipe, result.fix),
+            message=result.message,
+        )
+        yield replace(found, source=f"checklist: {result.id}")
 
 
 def _remedies(recipe: Recipe, fix: str | None) -> Iterator[Remedy]:

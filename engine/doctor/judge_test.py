@@ -1,7 +1,7 @@
-"""Does the judge of a run answer, how fast, and if not: which class of error is it?
+"""Tests the judge of a run: whether it answers, how fast, and else which class of error it is.
 
-The call is made with the run's effective provider, model, address and limits, so what fails here
-fails in the run.
+The calls use the run's effective provider, model, address and limits, so what fails here fails in
+the run.
 """
 
 from __future__ import annotations
@@ -14,18 +14,64 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask_url
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.failures import CLASSES
-from engine.doctor.rewards.remedies import remedies
-from engine.doctor.rewards.rollout_record import finer
+from engine.doctor.rewards.failures import FAILURES, remedies_of
+from engine.doctor.rewards.rollout_record import refine_kind
 from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Case, Symptom
 from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError
 from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
-from engine.judge.trial import Probe, ScoreMargins, Trial, try_judge
+from engine.judge.trial import Probe, Trial, try_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
+
+_SOURCE = "calls with the run's own settings"
+_STRONGER = Remedy("Use a stronger model as the judge, or ask it for JSON")
+_SERVER = Remedy("Check the server: a mock or a cache may return scores without reading")
+
+SAME_SCORE = Symptom(
+    id="judge_parse_failure.constant",
+    severity=Severity.WARNING,
+    title="Judge gives a right and a wrong answer the same score, {right}",
+    cause="Rewards compare the judge's order of the answers with gold's: a judge that does not "
+    "tell them apart leaves no signal.",
+    shape="judge-test: equal scores for a right and a wrong answer in every call",
+    remedies=lambda _: (_STRONGER, _SERVER),
+    confidence=0.7,
+    source=_SOURCE,
+)
+INVERTED = Symptom(
+    id="judge_parse_failure.inverted",
+    severity=Severity.CRITICAL,
+    title="Judge scores a wrong answer above a right one: {wrong} and {right}",
+    cause="Rewards compare the judge's order of the answers with gold's: a judge that reverses the "
+    "order trains the model to write rubrics that reward wrong answers.",
+    shape="judge-test: a wrong answer scored above a right one in every call",
+    remedies=lambda _: (_STRONGER, _SERVER),
+    source=_SOURCE,
+)
+BY_ORDER = Symptom(
+    id="judge_parse_failure.order",
+    severity=Severity.CRITICAL,
+    title="Judge scores answers by their position, not by their content",
+    cause="The same two answers in the other order get the scores of their positions: such scores "
+    "say nothing about the answers.",
+    shape="judge-test: the sign of the difference follows the order of the answers",
+    remedies=lambda _: (_SERVER, _STRONGER),
+    source=_SOURCE,
+)
+UNSTABLE = Symptom(
+    id="judge_parse_failure.unstable",
+    severity=Severity.WARNING,
+    title="In {share} of {calls} calls the judge does not score the right answer higher",
+    cause="The same question and answers get different scores: rewards would be noise.",
+    shape="judge-test: a right answer not scored higher in some of the calls",
+    remedies=lambda _: (_STRONGER, _SERVER),
+    confidence=0.7,
+    source=_SOURCE,
+)
 
 
 @dataclass(frozen=True)
@@ -38,14 +84,14 @@ class Advice:
     recommended: int
     seconds: float
     allowed: int | None
-    """Calls at once that were served where some were refused; None: none was."""
+    """Concurrent calls that were served if some were refused; None if none was."""
 
 
 @dataclass(frozen=True)
 class JudgeTest:
-    """``endpoint`` is host and port, without path or login; None for the offline judge and where
-    credentials are missing.
-    ``trial`` is None where no call could be made. ``findings`` are empty when all is well."""
+    """The result. ``endpoint`` is host and port, without path or login; None for the offline judge
+    and if credentials are missing. ``trial`` is None if no call could be made. ``findings`` are
+    empty if the judge works."""
 
     settings: JudgeSettings
     endpoint: str | None
@@ -57,15 +103,15 @@ class JudgeTest:
 def run_test(
     recipe: Recipe, env: Mapping[str, str], calls: int, own: Probe | None = None
 ) -> JudgeTest:
-    """One call that is scored, then ``calls`` in flight as in a run.
+    """Make one call that is scored, then ``calls`` more at the run's concurrency.
 
-    ``env`` holds the credentials; ``own`` takes the place of the built-in question. UsageError for
-    a recipe that asks no judge.
+    ``env`` holds the credentials; ``own`` replaces the built-in question. UsageError for a config
+    without a judge.
     """
     if not recipe.kind.has_rollouts:
         raise UsageError(f"{recipe.path}: {recipe.kind.title} does not use a judge")
     if not asks_judge(recipe):
-        raise UsageError(f"{recipe.path} asks no judge: {scorer(recipe)}")
+        raise UsageError(f"{recipe.path} does not use a judge: {scorer(recipe)}")
     settings = JudgeSettings(**recipe.section("judge"))
     context = MetricContext(recipe.values, recipe.kind)
     try:
@@ -80,8 +126,8 @@ def run_test(
 
 
 def _agreeing(finding: Finding, advice: Advice | None) -> Finding:
-    """The finding with the advised number of calls in flight, which was measured here: a run's own
-    records only allow to estimate it."""
+    """The finding with the recommended concurrency, which was measured here: a run's own records
+    only allow an estimate."""
     if advice is None:
         return finding
     remedies = tuple(
@@ -101,39 +147,37 @@ def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
     if not provider.asks_server:
         return None
     address = find_credentials(settings, env).endpoint or provider.default_base_url or ""
-    # Of what is no address at all nothing is shown that a key may hide in.
+    # An invalid address is not shown: it may contain a key.
     return urlsplit(mask_url(address)).netloc.rpartition("@")[2] or "no http(s) address"
 
 
 def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
     """One for each class of error, the commonest first."""
-    errors = [one.error for one in trial.failed if one.error is not None]
+    errors = [call.error for call in trial.failed if call.error is not None]
     made = 1 + len(trial.more)
     by_kind: dict[str, list[ScoringError]] = {}
     for error in errors:
         by_kind.setdefault(_kind(error), []).append(error)
-    ordered = sorted(by_kind.items(), key=lambda one: -len(one[1]))
+    ordered = sorted(by_kind.items(), key=lambda item: -len(item[1]))
     found = [_finding(kind, same[0].message, len(same) / made, context) for kind, same in ordered]
     return found or _misjudged(trial)
 
 
 def _kind(error: ScoringError) -> str:
-    """As rewards are told, but there is no reward function here that could have raised."""
-    kind = finer(error.kind, error.message)
+    """As for reward records, but there is no reward function here that could have raised."""
+    kind = refine_kind(error.kind, error.message)
     return "client" if kind == "other" else kind
 
 
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
-    known = CLASSES[kind]
-    often = "" if share == 1 else f" {percent(share)} of the calls failed so."
-    return Finding(
-        known.id,
-        Severity.CRITICAL if share == 1 else Severity.WARNING,
-        known.title,
-        f"{known.cause}{often}",
-        (Evidence(message, values={"kind": kind, "share": share}),),
-        tuple(one for one in remedies(kind, context, share) if not _is_this_test(one)),
-        source="one call with the run's own settings",
+    symptom = replace(FAILURES[kind], source="one call with the run's own settings")
+    remedies = remedies_of(kind, context, share)
+    return symptom.found(
+        Case(context),
+        Evidence(message, values={"kind": kind, "share": share}),
+        severity=Severity.CRITICAL if share == 1 else Severity.WARNING,
+        remedies=[remedy for remedy in remedies if not _is_this_test(remedy)],
+        detail="" if share == 1 else f"{percent(share)} of the calls failed with this error.",
     )
 
 
@@ -147,75 +191,23 @@ def _misjudged(trial: Trial) -> list[Finding]:
     if not margins.wrong:
         return []
     right, *_, wrong = trial.first.scores or (0.0, 0.0)
-    evidence = (Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),)
     if not any(margins.all):
-        found = _constant(right, evidence)
+        symptom = SAME_SCORE
     elif all(margin < 0 for margin in margins.all):
-        found = _inverted(right, wrong, evidence)
+        symptom = INVERTED
     elif margins.follows_order:
-        found = _by_order(evidence)
+        symptom = BY_ORDER
     else:
-        found = _unstable(margins, evidence)
-    return [found]
-
-
-_SOURCE = "calls with the run's own settings"
-_STRONGER = Remedy("Use a stronger model as the judge, or ask it for JSON")
-_SERVER = Remedy("Look at the server: a stand-in or a cache may give scores without reading")
-
-
-def _constant(score: float, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "judge_parse_failure.constant",
-        Severity.WARNING,
-        f"The judge gives a right and a wrong answer the same score, {score:.2f}",
-        "Rewards compare the judge's order of the answers with gold's: a judge that does not "
-        "tell them apart leaves no signal.",
-        evidence,
-        (_STRONGER, _SERVER),
-        confidence=0.7,
-        source=_SOURCE,
+        symptom = UNSTABLE
+    finding = symptom.found(
+        Case(),
+        Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),
+        right=f"{right:.2f}",
+        wrong=f"{wrong:.2f}",
+        share=percent(margins.wrong),
+        calls=len(margins.all),
     )
-
-
-def _inverted(right: float, wrong: float, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "judge_parse_failure.inverted",
-        Severity.CRITICAL,
-        f"The judge scores a wrong answer above a right one: {wrong:.2f} and {right:.2f}",
-        "Rewards compare the judge's order of the answers with gold's: a judge that turns them "
-        "around trains the model to write rubrics that reward wrong answers.",
-        evidence,
-        (_STRONGER, _SERVER),
-        source=_SOURCE,
-    )
-
-
-def _by_order(evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "judge_parse_failure.order",
-        Severity.CRITICAL,
-        "The judge goes by the order of the answers, not by what they say",
-        "The same two answers in the other order get the scores of their places: such scores say "
-        "nothing of the answers.",
-        evidence,
-        (_SERVER, _STRONGER),
-        source=_SOURCE,
-    )
-
-
-def _unstable(margins: ScoreMargins, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "judge_parse_failure.unstable",
-        Severity.WARNING,
-        f"In {percent(margins.wrong)} of {len(margins.all)} calls the judge does not score the "
-        "right answer higher",
-        "The same question and answers are scored this way and that: rewards would be noise.",
-        evidence,
-        (_STRONGER, _SERVER),
-        confidence=0.7,
-        source=_SOURCE,
-    )
+    return [finding]
 
 
 def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
@@ -224,7 +216,7 @@ def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
         return None
     limit = int(recipe.get("judge.max_concurrent"))
     served = allowed(trial.at_once, trial.refused) if trial.refused else None
-    # A limit that keeps up is left alone, unless the server refuses what it lets through.
+    # A sufficient limit is kept, unless the server refuses calls within it.
     wanted = max(limit, in_flight(calls, latency, SLOW_S))
     recommended = wanted if served is None else min(wanted, served)
     seconds = pace(calls, recommended, latency)
@@ -233,4 +225,4 @@ def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
 
 def _calls(recipe: Recipe) -> int | None:
     sizes = [recipe.get(key) for key in ("data.train_batch_size", "actor_rollout_ref.rollout.n")]
-    return sizes[0] * sizes[1] if all(isinstance(one, int) for one in sizes) else None
+    return sizes[0] * sizes[1] if all(isinstance(size, int) for size in sizes) else None

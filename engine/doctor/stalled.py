@@ -1,19 +1,14 @@
-"""A run that gets nowhere: which process holds it up, in what state, and the way on.
-
-Shape: the run is stalled, or ended without a step after it had stalled. What its supervisor saw
-is in the event ``stall``: the process that is stopped, waits for a disk, spins, was not
-collected, asks the judge, or is inside a function. Ruled out: a stall after which steps came.
-Source: the states of Linux' ``proc(5)``, stacks by py-spy.
-"""
+"""Rule for stalled runs: which process holds the run up, in what state, and how to continue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from engine.base import jsonl
 from engine.base.tail import last_lines
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Remedy
+from engine.findings.symptom import Case, Symptom
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
@@ -21,85 +16,119 @@ _LINES, _BYTES = 400, 1 << 20
 
 
 def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
-    """What a run hangs in, or hung in when it ended; empty for an active run."""
+    """Where a run hangs, or hung when it ended; empty for a run that makes progress."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
     event = _last_stall(run, state)
     if event is None:
         return []
     process, pid = jsonl.line(event.get("process")), jsonl.integer(event.get("pid"))
-    who = f"{process} {pid}" if process and pid is not None else "the run"
-    reason = jsonl.line(event.get("reason")) or "no step came"
-    kind = _kind(event)
-    return [
-        Finding(
-            f"stalled.{_kind(event)}",
-            Severity.ERROR,
-            f"No step comes any more: {_TITLES[kind].format(who=who)}",
-            f"The supervisor saw: {reason}. {_CAUSES[kind]}",
-            (
-                Evidence(
-                    reason,
-                    str(run.events),
-                    step=state.step,
-                    values={
-                        "process": process,
-                        "pid": pid,
-                        "process_state": jsonl.line(event.get("process_state")),
-                        "place": jsonl.line(event.get("place")),
-                    },
-                ),
-                *_stacks(run, state, event),
-            ),
-            (*_remedies(kind, pid, state), *_resume(run, state)),
-            state.step,
-            confidence=0.9 if kind != "unknown" else 0.5,
-            source="proc(5), py-spy",
-        )
-    ]
+    reason = jsonl.line(event.get("reason")) or "no step was logged"
+    kind = str(event.get("kind"))
+    kind = kind if kind in STALLED else "unknown"
+    values = {
+        "process": process,
+        "pid": pid,
+        "process_state": jsonl.line(event.get("process_state")),
+        "place": jsonl.line(event.get("place")),
+    }
+    symptom, case = STALLED[kind], Case(onset=state.step)
+    advice: Iterable[Remedy] = symptom.remedies(case)
+    if kind == "stopped":
+        advice = _continue(pid) if pid is not None and not state.has_ended else ()
+    finding = symptom.found(
+        case,
+        Evidence(reason, str(run.events), step=state.step, values=values),
+        *_stacks(run, state, event),
+        remedies=(*advice, _resume(run, state)),
+        who=f"{process} {pid}" if process and pid is not None else "the run",
+        reason=reason,
+    )
+    return [finding]
 
 
-_TITLES = {
-    "stopped": "{who} is stopped",
-    "disk": "{who} waits for a disk",
-    "zombie": "{who} has ended and was not collected",
-    "spinning": "{who} spins at full speed",
-    "judge": "{who} waits for the judge",
-    "code": "{who} is stuck in a function",
-    "waiting": "its processes wait for each other",
-    "unknown": "nobody can see where it hangs",
+def _continue(pid: int) -> tuple[Remedy, ...]:
+    command = Change("command", "signal", f"kill -CONT {pid}")
+    return (Remedy("Let the process continue", (command,), "the run continues where it was"),)
+
+
+STALLED = {
+    kind: Symptom(
+        id=f"stalled.{kind}",
+        title=f"No progress: {title}",
+        cause=f"The supervisor saw: {{reason}}. {cause}",
+        shape=f"the run is stalled, or ended without a step after it had stalled; the supervisor's "
+        f"event `stall` names the kind `{kind}`",
+        ruled_out="a stall that was followed by steps",
+        remedies=lambda _, advice=advice: (Remedy(advice),) if advice else (),  # type: ignore[misc]
+        confidence=0.5 if kind == "unknown" else 0.9,
+        source="process states of Linux' proc(5), stacks by py-spy",
+    )
+    for kind, title, cause, advice in (
+        (
+            "stopped",
+            "{who} is stopped",
+            "Somebody, a debugger or a batch system sent it SIGSTOP; all others wait for it.",
+            "Let the process continue (kill -CONT)",
+        ),
+        (
+            "disk",
+            "{who} waits for a disk",
+            "The kernel waits for a device or a network file system; the process cannot be killed "
+            "meanwhile.",
+            "Check the file system: df, mount, dmesg; a network share may be gone",
+        ),
+        (
+            "zombie",
+            "{who} has exited and was not collected",
+            "The others wait for a reply that it can no longer give.",
+            "Stop the run and resume it: an exited process does not reply any more",
+        ),
+        (
+            "spinning",
+            "{who} spins at full speed",
+            "An endless loop, or a very slow one, keeps the others waiting.",
+            "Check the loop at that place; py-spy dump --pid shows where it is now",
+        ),
+        (
+            "judge",
+            "{who} waits for the judge",
+            "A call without a time limit waits as long as the server keeps it.",
+            "Test the judge on its own, and set a time limit for its calls: judge.timeout_s",
+        ),
+        (
+            "code",
+            "{who} is stuck in a function",
+            "That function does not return; all others wait for it.",
+            "Set a time limit for what the function waits for, or fix the loop in it",
+        ),
+        (
+            "waiting",
+            "its processes wait for each other",
+            "A lost message or a deadlock: every stack waits for another process.",
+            "Stop the run and resume it; set NCCL_DEBUG=INFO if several ranks are involved",
+        ),
+        (
+            "unknown",
+            "the place is unknown",
+            "No stack could be read; py-spy needs permission to inspect processes.",
+            "",
+        ),
+    )
 }
-_CAUSES = {
-    "stopped": "Somebody, a debugger or a batch system sent it SIGSTOP; all others wait for it.",
-    "disk": "The kernel waits for a device or a network file system; nobody can end the process "
-    "meanwhile.",
-    "zombie": "The others wait for an answer that it cannot give any more.",
-    "spinning": "A loop that does not end, or a very slow one, keeps the others waiting.",
-    "judge": "A call without a time limit waits as long as the server keeps it.",
-    "code": "That function does not return; all others wait for it.",
-    "waiting": "A lost message or a deadlock: every stack waits for another process.",
-    "unknown": "No stack could be read; py-spy needs the right to look at processes.",
-}
-
-
-def _kind(
-    event: Mapping[str, Any],
-) -> Literal["stopped", "disk", "zombie", "spinning", "judge", "code", "waiting", "unknown"]:
-    kind = event.get("kind")
-    return kind if kind in _TITLES else "unknown"
 
 
 def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
     """The last stall of the newest attempt, unless a step came or a process continued after it."""
-    found = None
+    stall = None
     for raw in last_lines(run.events, _LINES, _BYTES):
         event = jsonl.parse_line(raw) or {}
         if event.get("event") in ("start", "continued"):
-            found = None
+            stall = None
         elif event.get("event") == "stall":
-            found = event
-    step = None if found is None else jsonl.integer(found.get("step"))
-    return found if (step or 0) >= (state.step or 0) else None
+            stall = event
+    step = None if stall is None else jsonl.integer(stall.get("step"))
+    return stall if (step or 0) >= (state.step or 0) else None
 
 
 def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evidence, ...]:
@@ -107,26 +136,10 @@ def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evi
     path = run.attempt(max(1, state.attempt)).path / name
     if not name or "/" in name or not path.is_file():
         return ()
-    return (Evidence("the stacks of driver and workers at that time", str(path)),)
+    return (Evidence("stacks of driver and workers at that time", str(path)),)
 
 
-def _remedies(kind: str, pid: int | None, state: RunState) -> tuple[Remedy, ...]:
-    if kind == "stopped" and pid is not None and not state.has_ended:
-        command = Change("command", "signal", f"kill -CONT {pid}")
-        return (Remedy("Let the process continue", (command,), "the run goes on where it was"),)
-    advice = {
-        "disk": "Look at the file system: df, mount, dmesg; a network share may be gone",
-        "judge": "Test the judge alone, and give its calls a time limit: judge.timeout_s",
-        "code": "Give what the function waits for a time limit, or mend the loop in it",
-        "spinning": "Look at the loop at that place; py-spy dump --pid shows where it is now",
-        "waiting": "Stop the run and resume it; raise NCCL_DEBUG=INFO where ranks are involved",
-        "zombie": "Stop the run and resume it: what has ended does not answer any more",
-    }
-    text = advice.get(kind)
-    return (Remedy(text),) if text else ()
-
-
-def _resume(run: RunDir, state: RunState) -> tuple[Remedy, ...]:
+def _resume(run: RunDir, state: RunState) -> Remedy:
     if not state.has_ended:
-        return (Remedy(f"Stop it now and resume it: grubrics-tui stop {run.id}"),)
-    return (Remedy(f"Resume it from its last complete checkpoint: grubrics-tui resume {run.id}"),)
+        return Remedy(f"Stop the run now and resume it: grubrics-tui stop {run.id}")
+    return Remedy(f"Resume from the last complete checkpoint: grubrics-tui resume {run.id}")

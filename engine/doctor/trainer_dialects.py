@@ -70,6 +70,7 @@ _RELATIVE = frozenset({f"{_ROLLOUT}.gpu_memory_utilization", f"{_ROLLOUT}.max_mo
 """Keys of which only a person who knows the present value can say what is more or less."""
 _SPOKEN: Mapping[str, str] = {
     "Lower the learning rate": f"{_ACTOR}.optim.lr",
+    "Multiply the learning rate": f"{_ACTOR}.optim.lr",
     "Set the learning rate": f"{_ACTOR}.optim.lr",
     "Clip gradients": f"{_ACTOR}.grad_clip",
     "Allow longer responses": "data.max_response_length",

@@ -1,4 +1,4 @@
-"""Remedies that several rules offer: the wanted change of one recipe value, or the advice."""
+"""Remedies that several rules offer: a change of one config value, or advice in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROLLOUTS = "actor_rollout_ref.rollout.n"
 def setting(
     context: MetricContext, key: str | None, after: object, title: str, effect: str
 ) -> Remedy:
-    """Set ``key``; of a run whose recipe is unknown only the advice is left."""
+    """Set ``key``; advice only where the run's config is unknown."""
     if key is None or key not in context.recipe:
         return Remedy(title, (), effect)
     before = context.get(key)
@@ -27,7 +27,7 @@ def setting(
 def scaled(
     context: MetricContext, key: str | None, factor: float, title: str, effect: str
 ) -> Remedy:
-    """Multiply ``key``; a whole number stays whole, others have three figures."""
+    """Multiply ``key``; an integer stays one, other numbers get three significant digits."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
         return Remedy(title, (), effect)
@@ -36,41 +36,46 @@ def scaled(
     return setting(context, key, after, title, effect)
 
 
-def sounder(
-    context: MetricContext, key: str, usual: float, is_sound: Callable[[float], bool], title: str
+def usual_value(
+    context: MetricContext,
+    key: str | None,
+    usual: float,
+    is_sound: Callable[[float], bool],
+    title: str,
 ) -> Remedy:
-    """What the recipe's file has, where an override made it unsound; else what is usual.
+    """The config file's value where an override made it unsound, else the usual one.
 
-    ``title`` names the value with ``{}``.
+    ``{}`` in the title stands for the value.
     """
-    written = context.in_file.get(key)
-    effect = "as others train"
+    written = context.in_file.get(key or "")
+    effect = "a typical value"
     if isinstance(written, int | float) and not isinstance(written, bool) and is_sound(written):
-        usual, effect = written, "as the recipe's file has it, without the override"
+        usual, effect = written, "the value in the config file (drops the override)"
     return setting(context, key, usual, title.format(usual), effect)
 
 
-def gentler(context: MetricContext, factor: float = 0.1) -> Remedy:
+def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
     """A lower learning rate: the first thing to try when updates are too large."""
     key = context.kind.learning_rate_key if context.kind else None
     now, written = context.get(key), context.in_file.get(key or "")
     if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
-        effect = "as the recipe's file has it, without the override"
+        effect = "the value in the config file (drops the override)"
         return setting(context, key, written, f"Lower the learning rate to {written:g}", effect)
-    title = f"Lower the learning rate to {factor:g} of it"
+    title = f"Multiply the learning rate by {factor:g}"
     return scaled(context, key, factor, title, "smaller updates")
 
 
-def clipped(context: MetricContext) -> Remedy:
+def clip_gradients(context: MetricContext) -> Remedy:
+    """Clipping at the usual norm."""
     key = context.kind.gradient_clip_key if context.kind else None
     title = "Clip gradients at norm 1"
-    return setting(context, key, 1.0, title, "one bad batch cannot move the weights far")
+    return setting(context, key, 1.0, title, "limits the effect of a single bad batch")
 
 
-def held_near_reference(context: MetricContext) -> Remedy:
-    """KL towards the starting model; both switches of the recipe are off without it."""
-    title = "Add a KL loss towards the starting model"
-    effect = "the policy stays near the model it started from, at the price of a reference pass"
+def add_kl_loss(context: MetricContext) -> Remedy:
+    """A KL loss to the starting model, or a larger weight of the one that is there."""
+    title = "Add a KL loss to the starting model"
+    effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
     if use not in context.recipe:
         return Remedy(title, (), effect)
@@ -86,48 +91,47 @@ def held_near_reference(context: MetricContext) -> Remedy:
     )
 
 
-def longer(context: MetricContext) -> Remedy:
+def longer_responses(context: MetricContext) -> Remedy:
+    """Twice the length limit of a response."""
     title = "Allow longer responses"
-    return scaled(context, RESPONSE, 2, title, "responses can end; generation takes more time")
+    return scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
 
 
-def earlier_checkpoint(step: int) -> Remedy:
-    if step <= 1:
-        return Remedy(
-            "Begin again from the starting model", (), "there is no checkpoint from before it"
-        )
-    return Remedy(
-        f"Go on from the last checkpoint before step {step}",
-        (),
-        "what was learned until then is kept",
-    )
+def earlier_checkpoint(onset: int | None) -> Remedy:
+    """The run again from before it went wrong."""
+    if onset is None:
+        return Remedy("Resume from the last checkpoint before it began")
+    if onset <= 1:
+        return Remedy("Restart from the initial model", (), "no checkpoint is older than the fault")
+    title = f"Resume from the last checkpoint before step {onset}"
+    return Remedy(title, (), "keeps what was learned before that step")
 
 
 def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
-    """Ask the judge alone, unless the recipe is known to score without one."""
+    """A call of the judge alone, unless the config is known to score without one."""
     if context.get("reward.custom_reward_function.path") or (
         context.kind is not None and not context.kind.has_rollouts
     ):
         return ()
-    effect = "a judge that fails, or scores only 0, looks like this"
+    effect = "a judge that fails, or that scores everything 0, looks the same"
     if not context.recipe:
-        return (Remedy("Test the judge alone, where one scores: one call, by hand", (), effect),)
-    return (Remedy("Test the judge alone: grubrics-tui judge-test RUN", (), effect),)
+        return (Remedy("Test the judge, if one scores responses: one call by hand", (), effect),)
+    return (Remedy("Test the judge: grubrics-tui judge-test RUN", (), effect),)
 
 
 def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
-    """The loop with the offline stand-in: whether anything but the judge is at fault."""
+    """The offline judge instead: shows whether anything but the judge is at fault."""
     if not asks_server(context.get("judge.provider") or OFFLINE.name):
         return ()
-    title = "Try the loop with the offline stand-in for the judge"
-    effect = "shows whether the rest is sound; its scores say nothing of quality"
+    title = "Test the loop with the offline judge"
+    effect = "shows whether the rest works; its scores say nothing about quality"
     return (setting(context, "judge.provider", "offline", title, effect),)
 
 
-def own_reward(context: MetricContext) -> tuple[Remedy, ...]:
-    """The rubric reward in place of a function of the recipe's own that is broken."""
+def rubric_reward(context: MetricContext) -> tuple[Remedy, ...]:
+    """The rubric reward instead of the config's own function, which is broken."""
     key = "reward.custom_reward_function.path"
     if not context.get(key):
         return ()
-    title = "Score with the rubric reward in place of that function"
-    return (setting(context, key, None, title, "shows whether the function is at fault"),)
+    title = "Score with the rubric reward instead of the custom function"
+    return (setting(context, key, None, title, "shows whether the custom function is at fault"),)

@@ -67,7 +67,7 @@ OWN_REWARD = (
 )
 SICK_DATA = "data.train_files=sick.parquet"
 SOUND_DATA = f"data.train_files={sick_data.TRAIN}"
-OFFLINE = "try the loop with the offline stand-in"
+OFFLINE = "test the loop with the offline judge"
 RUBRIC_REWARD = "score with the rubric reward"
 
 FAULTS = (
@@ -83,14 +83,14 @@ FAULTS = (
         "judge-storm",
         "judge_rate_limit",
         (*API, "judge.max_attempts=8", "judge.max_concurrent=16"),
-        remedy("calls at once"),
+        remedy("lower judge.max_concurrent"),
         mood=busy,
     ),
     Fault(
         "judge-slow",
         "judge_timeout_or_connection",
         (*API, "judge.timeout_s=1", "judge.max_attempts=2"),
-        remedy("more time"),
+        remedy("raise judge.timeout_s"),
         mood=slow,
     ),
     Fault("judge-broken", "judge_timeout_or_connection", API, remedy(OFFLINE), mood=broken),
@@ -99,7 +99,7 @@ FAULTS = (
         "judge-cut",
         "judge_parse_failure",
         (*API, "judge.max_tokens=40"),
-        remedy("let replies be longer"),
+        remedy("raise judge.max_tokens"),
         mood=curt,
     ),
     Fault(
@@ -194,7 +194,7 @@ FAULTS = (
         "temperature-0",
         "collapse_entropy_or_length.temperature",
         ("actor_rollout_ref.rollout.temperature=0.01",),
-        remedy("sample at 1.0"),
+        remedy("sample at temperature 1.0"),
     ),
     Fault(
         "attention-kernel",

@@ -1,9 +1,8 @@
-"""Symptoms that show in a run's metric series: one file per family, each a list of findings."""
+"""Findings from a run's metrics: the rules are in ``rules``, the tools they share beside it."""
 
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.doctor.metrics.apply_rules import metric_findings
-from engine.doctor.metrics.limits import reward_range
-from engine.doctor.metrics.read_context import context_of
+from engine.doctor.metrics.read_context import context_of, reward_range
 from engine.findings.run_context import MetricContext, Start
 
 __all__ = [

@@ -1,12 +1,4 @@
-"""Two runs that should differ and do not: an ablation that changed nothing.
-
-Shape: every reward and loss that both logged is the same number in every common step, at least 3
-of them; or their recipes have no effective difference. Ruled out: runs with no common steps, and
-metrics that are constant in both (they say nothing), and runs that differ only in their length, in
-what is saved and logged, or in what costs memory and changes no number (recomputed activations).
-Source: grubrics history (a weight set in the environment that the config file overwrote; a data
-flag that only the preparation reads).
-"""
+"""Rule for two runs that should differ and do not: an ablation that changed nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Case, Symptom
 from engine.history import metrics
 from engine.history.columns import Columns
 
@@ -46,8 +39,43 @@ _OUTSIDE = (
     "actor_rollout_ref.model.enable_gradient_checkpointing", "data.dataloader_num_workers",
     "actor_rollout_ref.rollout.gpu_memory_utilization", "ray_kwargs.",
 )  # fmt: skip
-"""Beginnings of keys that say how long, how often, where to and with how much memory: common steps
-may well be equal."""
+"""Beginnings of keys about how long, how often, where to and with how much memory: with them the
+common steps may be equal."""
+
+SAME_NUMBERS = Symptom(
+    id="ablation_no_effect.same_numbers",
+    title="Both runs logged identical metrics",
+    cause="{metrics} are equal to the last digit in all {steps} common steps, although the configs "
+    "differ in {changed}: the change never reached the training.",
+    shape="every reward and loss that both runs logged is the same number in every common step, at "
+    "least 3 of them",
+    ruled_out="runs without common steps; metrics that are constant in both; runs that differ only "
+    "in their length, in what is saved and logged, or in what costs memory and changes no number "
+    "(recomputed activations)",
+    remedies=lambda _: (
+        Remedy("Compare the effective values in both manifests, with their origin"),
+        Remedy(
+            "If the change concerns the data, prepare it again (reward_config.use_contrastive is "
+            "decided there)"
+        ),
+    ),
+    source="grubrics history: a weight set in the environment that the config file overwrote; a "
+    "data flag that only the preparation reads",
+)
+SAME_RECIPE = Symptom(
+    id="ablation_no_effect.same_recipe",
+    severity=Severity.WARNING,
+    title="Both runs had the same effective config",
+    cause="No effective value differs between the two runs except names: they are repetitions, and "
+    "differences between their curves are chance.",
+    shape="configs without an effective difference",
+    ruled_out="runs whose config is unknown",
+    remedies=lambda _: (
+        Remedy("Check that the override has the right key, and whether something overrides it"),
+    ),
+    confidence=0.9,
+    source="grubrics history: an ablation equal to its baseline",
+)
 
 
 def ablation_findings(
@@ -56,17 +84,25 @@ def ablation_findings(
     first_recipe: Mapping[str, Any],
     second_recipe: Mapping[str, Any],
 ) -> list[Finding]:
-    """Whether a change between two runs had any effect; empty when it had, or nobody can tell.
+    """Whether a change between two runs had any effect; empty if it had, or if that is unknown.
 
-    The recipes hold effective values by dotted key, not what was asked for.
+    The recipes hold effective values by dotted key, not the overrides.
     """
     changed = _differences(first_recipe, second_recipe)
     same, steps = _identical(first, second)
     if first_recipe and second_recipe and not changed:
-        return [_same_recipe()]
+        return [SAME_RECIPE.found(Case(), Evidence("no effective value differs"))]
     meant = [key for key in changed if not key.startswith(_OUTSIDE)]
     if same and (meant or not changed):
-        return [_same_numbers(same, steps, meant)]
+        return [
+            SAME_NUMBERS.found(
+                Case(),
+                Evidence("equal series", values={"metrics": len(same), "steps": steps}),
+                metrics=", ".join(same),
+                steps=steps,
+                changed=", ".join(meant[:4]) if meant else "nothing that has an effect",
+            )
+        ]
     return []
 
 
@@ -90,37 +126,3 @@ def _identical(first: Columns, second: Columns) -> tuple[list[str], int]:
             same.append(name)
             steps = max(steps, int(common.size))
     return same, steps
-
-
-def _same_numbers(same: list[str], steps: int, changed: list[str]) -> Finding:
-    what = ", ".join(changed[:4]) if changed else "nothing that has an effect"
-    return Finding(
-        "ablation_no_effect.same_numbers",
-        Severity.ERROR,
-        "Both runs gave the very same numbers",
-        f"{', '.join(same)} are equal to the last digit in all {steps} common steps, although "
-        f"the recipes differ in {what}: what was changed never reached the training.",
-        (Evidence("equal series", values={"metrics": len(same), "steps": steps}),),
-        (
-            Remedy("Compare the effective values that both manifests recorded, with their origin"),
-            Remedy(
-                "Prepare the data again if the change is one of data (reward_config."
-                "use_contrastive is decided there)"
-            ),
-        ),
-        source="grubrics history: environment overwritten by the config file",
-    )
-
-
-def _same_recipe() -> Finding:
-    return Finding(
-        "ablation_no_effect.same_recipe",
-        Severity.WARNING,
-        "Both runs had the same effective recipe",
-        "No effective value differs between the two runs apart from names: they are repetitions, "
-        "and what differs between their curves is chance.",
-        (Evidence("no effective value differs"),),
-        (Remedy("Check that the override has the right key, and what overrides it in turn"),),
-        confidence=0.9,
-        source="grubrics history: an ablation equal to its baseline",
-    )

@@ -1,59 +1,133 @@
-"""Every metric rule on every series of a run."""
+"""Every metric rule on the metrics of a run.
+
+The rules are the modules of ``engine/doctor/metrics/rules`` (each has a ``RULE``) and those that
+other packages declare as entry points of the group ``grubrics.metric_rules``.
+"""
 
 from __future__ import annotations
 
-from engine.doctor.metrics.counted_steps import worded
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from engine.doctor import rule_plugins
+from engine.doctor.metrics import rules
 from engine.doctor.metrics.root_cause import rooted
-from engine.doctor.metrics.rules import (
-    collapse,
-    divergence,
-    flat_reward,
-    forgetting,
-    judge,
-    judge_share,
-    nan,
-    no_learning,
-    overfit,
-    reward_components,
-    run_inputs,
-    short_logs,
-    slow_steps,
-    slower_steps,
-    step_budget,
-    weight_sync,
-)
-from engine.doctor.metrics.run import Rule, Run
-from engine.doctor.metrics.segments import last_beginning
-from engine.findings.finding import Finding
+from engine.doctor.metrics.run import Run
+from engine.doctor.metrics.short_logs import with_short_logs
+from engine.findings.finding import Evidence, Finding, Remedy
 from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Rule
 from engine.history.columns import Columns
 
-RULES: tuple[Rule, ...] = (
-    run_inputs.check,
-    weight_sync.check,
-    nan.check,
-    flat_reward.check,
-    reward_components.check,
-    collapse.check,
-    divergence.check,
-    forgetting.check,
-    no_learning.check,
-    overfit.check,
-    judge.check,
-    judge_share.check,
-    slower_steps.check,
-    slow_steps.check,
-    step_budget.check,
-)
+_EPOCHS = ("epoch", "train/epoch", "training/epoch")
+_ENDS = ("train_runtime", "train/train_runtime")
+_FALL = 0.5
+"""A resume from a checkpoint falls back by less."""
+_NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
+_COUNT = re.compile(r"(?<=\d )step(?=s?\b)")
+_CHECKPOINT = re.compile(r"\b(before|of) step \d+$")
 
 
 def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
-    """What the series of a run show, the worst and earliest first; none for a healthy run.
+    """The findings of a run's metrics, the worst and earliest first; none for a healthy run.
 
-    ``columns`` are named canonically (``engine.history.metrics``) and may be any few of them. The
-    answer depends on nothing but the arguments, so a growing run is simply asked again. Nothing
-    above ``info`` is an answer about a healthy run.
+    ``columns`` are named canonically (``engine.history.metrics``), and any of them may be missing.
+    The result depends only on the arguments, so a growing run is simply diagnosed again. For a
+    healthy run there is no finding above ``info``.
     """
     run = Run(columns, context or MetricContext(), last_beginning(columns))
-    found = [one for rule in RULES for one in rule(run)]
-    return worded(run, rooted(short_logs.with_few(run, found)))
+    findings = [finding for rule in own_rules() for finding in rule.check(run)]
+    findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
+    return _in_terms_of_log(run, rooted(with_short_logs(run, findings)))
+
+
+@cache
+def own_rules() -> tuple[Rule[Run], ...]:
+    """The rule of every module of the folder."""
+    names = sorted(module.name for module in pkgutil.iter_modules(rules.__path__))
+    modules = (importlib.import_module(f"{rules.__name__}.{name}") for name in names)
+    return tuple(module.RULE for module in modules)
+
+
+def last_beginning(columns: Columns) -> float:
+    """The step with which the last training of a log begins; minus infinity if there is only one.
+
+    Several trainings in one log (one model or task after the other, or a restarted run) have
+    unrelated levels, so only the last is diagnosed. A training begins where the epoch falls back,
+    or after the summary of the one before.
+    """
+    return max(_epoch_falls(columns), _after_summary(columns))
+
+
+def _epoch_falls(columns: Columns) -> float:
+    for name in _EPOCHS:
+        epoch = columns.get(name)
+        known = ~np.isnan(epoch.values)
+        steps, values = epoch.steps[known], epoch.values[known]
+        falls = np.flatnonzero(values[1:] < _FALL * values[:-1])
+        if falls.size:
+            return float(steps[falls[-1] + 1])
+    return float("-inf")
+
+
+def _after_summary(columns: Columns) -> float:
+    steps = columns.times.steps
+    for name in _ENDS:
+        next_ones = np.searchsorted(steps, columns.get(name).steps, side="right")
+        followed = next_ones[next_ones < len(steps)]
+        if followed.size:
+            return float(steps[followed[-1]])
+    return float("-inf")
+
+
+def _in_terms_of_log(run: Run, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in words that are true for the log: of its last training, in its records."""
+    every = list(findings)
+    if np.isfinite(run.begin):
+        note = "The log holds several trainings; this is about the last one."
+        every = [replace(finding, cause=f"{finding.cause} {note}") for finding in every]
+    return [_in_records(finding) for finding in every] if _is_counted(run) else every
+
+
+def _is_counted(run: Run) -> bool:
+    """Whether steps are only the numbers of records, of which a trainer may log every tenth.
+
+    HF's dicts name an epoch and no step; a bar beside them shows the step and the total.
+    """
+    if run.context.is_counted:
+        return True
+    steps = run.columns.times.steps
+    is_known = bool(run.context.recipe) or run.context.total_steps is not None
+    in_a_row = bool(np.array_equal(steps, np.arange(1, len(steps) + 1)))
+    return not is_known and in_a_row and len(run.columns.get("epoch")) > 0
+
+
+def _in_records(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        title=_text(finding.title),
+        cause=_text(finding.cause),
+        evidence=tuple(map(_evidence, finding.evidence)),
+        remedies=tuple(map(_remedy, finding.remedies)),
+        followed_by=tuple(map(_in_records, finding.followed_by)),
+        counted="record",
+    )
+
+
+def _text(text: str) -> str:
+    return _COUNT.sub("record", _NUMBERED.sub(r"record\1 ", text))
+
+
+def _evidence(evidence: Evidence) -> Evidence:
+    return replace(evidence, text=_text(evidence.text))
+
+
+def _remedy(remedy: Remedy) -> Remedy:
+    """A checkpoint is numbered by its step, which is not known."""
+    return replace(remedy, title=_text(_CHECKPOINT.sub(r"\1 that time", remedy.title)))

@@ -1,21 +1,23 @@
-"""A run as the rules see it: series without gaps by name, and what else is known."""
+"""The view of a run that metric rules get: its series by name, and what else is known of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.series_stats import Floats
-from engine.findings.finding import Evidence, Finding
+from engine.doctor.metrics.series_stats import Floats, Mask, lasting, rounded
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence
 from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Case
+from engine.history import metrics
 from engine.history.columns import Columns
-from engine.history.metrics import SIBLINGS
 
-# What other writers, and older versions of verl and TRL, call the same quantity.
+LENGTH = "response_length/mean"
+# Names of the same quantity in other trainers and in older versions of verl and TRL.
 _ALSO = {
-    "response_length/mean": ("tokens_out", "response_length"),
+    LENGTH: ("tokens_out", "response_length"),
     "actor/entropy": ("actor/entropy_loss",),
     "reward/mean": ("objective/scores",),
 }
@@ -53,12 +55,12 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a rule is given."""
+    """One run, or the last training of a log that holds several."""
 
     columns: Columns
     context: MetricContext
     begin: float = float("-inf")
-    """The first step that is looked at: with it the last of a log's trainings begins."""
+    """The first step of the last training in the log."""
 
     @property
     def records(self) -> int:
@@ -66,15 +68,15 @@ class Run:
         return int(np.sum(self.columns.times.steps >= self.begin))
 
     def raw(self, name: str) -> Series:
-        """The metric, or what trainers of another kind log in its stead; NaN where it was null."""
-        for one in (name, *SIBLINGS.get(name, ()), *_ALSO.get(name, ())):
-            found = self._column(one)
-            if len(found):
-                return found
+        """The metric, or its equivalent in another trainer's log; NaN where it was null."""
+        for alias in (name, *metrics.SIBLINGS.get(name, ()), *_ALSO.get(name, ())):
+            series = self._column(alias)
+            if len(series):
+                return series
         return Series(name, np.empty(0), np.empty(0))
 
     def named(self, name: str) -> Series:
-        """The metric of that very name, without its NaNs."""
+        """The metric of exactly that name, without its NaNs."""
         return self._column(name).known()
 
     def _column(self, name: str) -> Series:
@@ -87,14 +89,20 @@ class Run:
 
     def first(self, *names: str) -> Series:
         """The first of several metrics that has values."""
-        found = (self.series(name) for name in names)
-        return next((one for one in found if len(one)), Series(names[0], np.empty(0), np.empty(0)))
+        every = (self.series(name) for name in names)
+        empty = Series(names[0], np.empty(0), np.empty(0))
+        return next((series for series in every if len(series)), empty)
+
+    def at(self, onset: int | None = None) -> Case:
+        """The case of a finding that began at this step."""
+        return Case(self.context, onset)
 
     def seen(self, text: str, step: int | None = None, **values: float | int | str) -> Evidence:
+        """A piece of evidence from the metrics."""
         return Evidence(text, self.context.path, None, step, values)
 
     def change(self, series: Series, onset: int, word: str) -> Evidence:
-        """What a series was before a step, and what it has been since."""
+        """The level of a series before and since a step."""
         before, after = series.until(onset).values, series.since(onset).values
         was = float(np.median(before[-20:])) if before.size else float("nan")
         now = float(np.median(after[-3:])) if after.size else float("nan")
@@ -108,16 +116,58 @@ class Run:
         return self.seen(text, onset, before=was, after=now)
 
 
-Rule = Callable[[Run], Iterator[Finding]]
+def onset_of(series: Series, sick: Mask, sound: Mask, need: int = 2) -> int | None:
+    """The step at which a lasting fault began: the first after the last sound value.
+
+    None unless the last ``need`` values are ``sick``.
+    """
+    place = lasting(sick, need)
+    if place is None:
+        return None
+    healthy = np.flatnonzero(sound[:place])
+    return series.step(int(healthy[-1]) + 1 if healthy.size else place)
+
+
+def cut_share(run: Run) -> Series:
+    """The share of responses that were cut at the length limit.
+
+    verl's ratio counts the responses that are as long as the longest of their batch: it is the
+    share that was cut only where the longest is as long as the limit. Where the limit is unknown,
+    the longest response of all is taken for it.
+    """
+    share, longest = run.series("response_length/clip_ratio"), run.series("response_length/max")
+    limit = run.context.get(cures.RESPONSE)
+    if not len(share) or not len(longest):
+        return share
+    cap = float(limit) if isinstance(limit, int | float) else float(longest.values.max())
+    known = dict(zip(longest.steps.tolist(), longest.values.tolist(), strict=True))
+    is_cut = np.array([known.get(step, cap) >= cap for step in share.steps.tolist()], dtype=bool)
+    return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
+
+
+def learning_rate(run: Run) -> Series:
+    """The learning rate of every step, whoever logged it."""
+    return run.first("actor/lr", "train/lr")
+
+
+def prints_small_numbers(run: Run, *names: str) -> bool:
+    """Whether any value of these metrics (default: of all) has more than three decimals.
+
+    False without data too: then a value of 0 may be a small one that the log rounded, as 2e-6
+    reads 0.000 in verl's console. Rules on exact zeros ask this first.
+    """
+    every = [run.series(name).values[:50] for name in names or run.columns.names]
+    values = np.concatenate([*every, np.empty(0)])
+    return bool(values.size) and not rounded(values)
 
 
 def figure(value: float) -> str:
-    """A number as a person writes it: three figures."""
+    """A number with three significant digits."""
     if value != value:
         return "unknown"
-    # Three figures of 999.5 and more read 1e+03.
+    # Three digits of 999.5 and more would read 1e+03.
     return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"
+    return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"

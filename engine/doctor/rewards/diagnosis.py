@@ -1,4 +1,4 @@
-"""The reward records of an attempt and what they say, now and as they grow."""
+"""Findings from the reward records of an attempt, now and as they grow."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.doctor.metrics.limits import reward_range
+from engine.doctor import rule_plugins
+from engine.doctor.metrics.read_context import reward_range
 from engine.doctor.metrics.root_cause import rooted
-from engine.doctor.rewards import failures, flat, gold
-from engine.doctor.rewards.reader import RewardTallies
+from engine.doctor.rewards import failures, flat
+from engine.doctor.rewards.step_counts import RewardFile, RewardRecords
 from engine.findings.finding import Finding
 from engine.findings.run_context import MetricContext
 from engine.history.columns import Columns
@@ -22,30 +23,32 @@ SEEN_IN_CURVES = (
     "judge_timeout_or_connection.timeouts",
     "loss_flat_no_learning.no_gradient",
 )
-"""What metric rules see of the same fault, by the beginning of the id: the records know better."""
+"""Metric findings (by the start of their id) of faults for which the records have the cause."""
 
 
 class RewardDiagnosis:
     """Follows one attempt's ``reward.jsonl``. Memory is bounded; each look reads what is new."""
 
     def __init__(self, path: Path) -> None:
-        self._tallies = RewardTallies(path)
+        self._file = RewardFile(path)
 
     def findings(
         self, context: MetricContext | None = None, columns: Columns | None = None
     ) -> list[Finding]:
-        """What the records show now. ``columns`` tell whether responses were cut at the cap."""
+        """The findings now. ``columns`` show whether responses were cut at the length limit."""
         known = context or MetricContext()
         if known.reward_range is None:
             known = replace(known, reward_range=reward_range(known.recipe))
-        self._tallies.look()
-        steps, path = self._tallies.steps(), str(self._tallies.path)
-        if not steps:
+        self._file.look()
+        records = RewardRecords(self._file.steps(), known, str(self._file.path))
+        if not records.steps:
             return []
-        failed = list(failures.findings(steps, known, path))
-        hidden = any(one.severity.is_alarm for one in failed)
-        flat_now = [] if hidden else list(flat.findings(steps, known, path, _capped(columns)))
-        return [*failed, *(flat_now or gold.findings(steps))]
+        failed = list(failures.check(records))
+        if any(finding.severity.is_alarm for finding in failed):
+            others = list(flat.check_gold(records))
+        else:
+            others = list(flat.check(records, _cut_share(columns)))
+        return [*failed, *others, *rule_plugins.findings(rule_plugins.REWARD_RULES, records)]
 
 
 def reward_findings(
@@ -58,25 +61,25 @@ def reward_findings(
 def joined(
     rewards: Sequence[Finding], series: Sequence[Finding], values: Sequence[Finding] = ()
 ) -> list[Finding]:
-    """The records', the curves' and the recipe's findings as one list, root first.
+    """The findings of records, metrics and config as one list, root cause first.
 
-    What curves show of a fault that the records explain is folded below it. A policy that
-    collapsed explains the texts that records show, and a value of the recipe the collapse.
+    Metric findings of a fault that the records explain are folded below it. A collapsed policy
+    explains the texts in the records, and a config value explains the collapse.
     """
-    explained = [one for one in series if rewards and _is_explained(one, rewards[0])]
-    others = [one for one in series if one not in explained]
+    explained = [finding for finding in series if rewards and _is_explained(finding, rewards[0])]
+    others = [finding for finding in series if finding not in explained]
     roots = [
-        replace(one, followed_by=(*one.followed_by, *explained)) if place == 0 else one
-        for place, one in enumerate(rewards)
+        replace(finding, followed_by=(*finding.followed_by, *explained)) if index == 0 else finding
+        for index, finding in enumerate(rewards)
     ]
     return rooted([*values, *roots, *others])
 
 
-def _is_explained(one: Finding, cause: Finding) -> bool:
-    return one.id == cause.id or one.id.startswith(SEEN_IN_CURVES)
+def _is_explained(finding: Finding, cause: Finding) -> bool:
+    return finding.id == cause.id or finding.id.startswith(SEEN_IN_CURVES)
 
 
-def _capped(columns: Columns | None) -> flat.Capped:
+def _cut_share(columns: Columns | None) -> flat.CutShare:
     def share(step: int) -> float | None:
         if columns is None:
             return None

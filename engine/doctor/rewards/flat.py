@@ -1,314 +1,368 @@
-"""Rewards without spread: eight causes that look alike in the curves and need opposite cures.
+"""Rules for rewards without spread: causes that look alike in metrics and need opposite fixes.
 
-The tree, asked in this order, of steps in which every group is flat:
-empty responses; gold that does not differ; texts that hold no rubric (cut at the cap, or of
-another format); a judge that gives all answers one score whatever the rubric; one and the same
-text in all rollouts of a group; everything right; everything wrong; else only that they are equal.
-Thresholds: every group of the newest 2 steps, at least 6 groups, and more than chance makes of the
-share of flat groups before them (1 in 10,000); 20 steps for "all right",
-which a run that has learned its task reaches. Source: seed guide ("reward is 0", "std of about 0"),
-grubrics history (a reward of exactly -0.3 is a judge vector of zeros).
+For steps in which every group is zero-std, these are asked in order: empty responses; gold scores
+that do not differ; texts without a rubric (cut at the length limit, or in another format); a judge
+that gives all answers one score; the same text in all rollouts of a group; everything right;
+everything wrong; else only that the rewards are equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
-from engine.doctor.rewards.step_counts import Tally
+from engine.doctor.rewards.step_counts import RewardRecords, StepCounts
 from engine.findings import remedy_builders as cures
-from engine.findings.finding import Finding, Remedy, Severity
-from engine.findings.run_context import MetricContext
+from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.findings.symptom import Case, Symptom
 
-Capped = Callable[[int], float | None]
-"""The share of a step's responses that were cut at the cap; None where it is not known."""
+CutShare = Callable[[int], float | None]
+"""The share of a step's responses that were cut at the length limit; None where it is unknown."""
 
 _STEPS = 2
 _GROUPS = 6
 _MOST = 0.9
 _TOP_STEPS = 20
 _CHANCE = 1e-4
+_USELESS = 0.1
+_ENOUGH = 40
+_TEMPERATURE = "actor_rollout_ref.rollout.temperature"
+_FLAT = (
+    " All rollouts of a group have the same reward (here {level}) in the newest {steps} steps, "
+    "since step {onset}, so no advantage is left: {scored} rollouts trained nothing."
+)
+_SHAPE = "every group of the newest 2 steps and at least 6 groups is zero-std, and "
+_RULED_OUT = "as many flat groups as chance makes of their share before (1 in 10,000)"
+_SOURCE = "decision tree on the reward records"
 
 
-def findings(
-    steps: Sequence[Tally], context: MetricContext, path: str, capped: Capped
-) -> Iterator[Finding]:
+def _sampled_at_1(case: Case, effect: str) -> Remedy:
+    return cures.setting(case.context, _TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
+
+
+EMPTY = Symptom(
+    id="collapse_entropy_or_length.empty",
+    title="Responses are empty",
+    cause="{share} of the responses contain no text: the model ends at once." + _FLAT,
+    shape=f"{_SHAPE}nine of ten responses are empty",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        Remedy("Check the prompt and the end token: does the model start a response?"),
+        cures.lower_rate(case.context),
+        cures.earlier_checkpoint(case.onset),
+    ),
+    source=_SOURCE,
+)
+FLAT_GOLD = Symptom(
+    id="data_missing_or_schema.flat_gold",
+    title="Gold scores do not differ",
+    cause="The gold scores of a question are all equal, so no rubric can rank its answers as gold "
+    "does: alignment is 0 whatever the model writes." + _FLAT,
+    shape=f"{_SHAPE}nine of ten rollouts belong to questions with equal gold scores",
+    ruled_out=_RULED_OUT,
+    remedies=lambda _: (
+        Remedy("Drop questions whose gold scores are equal, or compute them again"),
+        Remedy("Count the useful rows: python -m engine.data.analyze shows them"),
+    ),
+    source=_SOURCE,
+)
+TRUNCATED = Symptom(
+    id="reward_zero_or_flat.truncated",
+    title="Responses are cut before they contain a rubric",
+    cause="Responses are cut at the length limit ({limit} tokens) and contain no rubric item yet, "
+    "so the judge finds nothing to score." + _FLAT,
+    shape=f"{_SHAPE}nine of ten responses contain no rubric item and are cut at the limit",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        cures.longer_responses(case.context),
+        Remedy("Switch thinking off in the chat template"),
+    ),
+    source=_SOURCE,
+)
+NO_RUBRIC = Symptom(
+    id="reward_zero_or_flat.no_rubric",
+    title="Responses contain no rubric",
+    cause='No rubric items are found in the texts (lines "Points: 2, Item: ..."), so the judge '
+    "scores every answer 0: the model does not keep to the format." + _FLAT,
+    shape=f"{_SHAPE}nine of ten responses contain no rubric item",
+    ruled_out=f"{_RULED_OUT}; other reward functions, which read other texts",
+    remedies=lambda _: (
+        Remedy("Start from an SFT checkpoint, or put an example into the prompt"),
+        Remedy("Compare a response with the parser's format in engine.rubrics.rubric"),
+    ),
+    source=_SOURCE,
+)
+CONSTANT_JUDGE = Symptom(
+    id="judge_parse_failure.constant",
+    title="Judge gives every answer the score {score}",
+    cause="The judge gives every answer the score {score}, whatever the rubric says: it does not "
+    "judge. An offline judge, a broken prompt, or failures that were turned into a number look "
+    "like this." + _FLAT,
+    shape=f"{_SHAPE}the judge gives nine of ten rollouts one and the same score, for at least "
+    "three different rubrics",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        Remedy("Test the judge on an answer that is clearly good and one that is clearly bad"),
+        Remedy("Check judge.provider and judge.model: is this the intended judge?"),
+        *cures.without_judge(case.context),
+    ),
+    source=f"{_SOURCE}; grubrics history: a reward of exactly -0.3 is a judge vector of zeros",
+)
+ONE_TEXT = Symptom(
+    id="collapse_entropy_or_length.one_text",
+    title="All rollouts of a group are identical",
+    cause="The model writes the same text in every rollout of a group: it has lost its variety, or "
+    "sampling is deterministic." + _FLAT,
+    shape=f"{_SHAPE}nine of ten groups consist of one and the same text",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        _sampled_at_1(case, "texts differ again"),
+        cures.setting(
+            case.context, f"{cures.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
+        ),
+        cures.earlier_checkpoint(case.onset),
+    ),
+    source=_SOURCE,
+)
+ALL_RIGHT = Symptom(
+    id="reward_zero_or_flat.all_right",
+    severity=Severity.WARNING,
+    also=(Severity.INFO,),
+    title="Every rollout gets the highest reward",
+    cause="The task has become too easy: everything is right." + _FLAT,
+    shape=f"{_SHAPE}all rewards are the highest possible; info for up to 20 steps, which a run "
+    "that has learned its task reaches",
+    ruled_out=_RULED_OUT,
+    remedies=lambda _: (
+        Remedy("Use harder prompts, or filter zero-std groups"),
+        Remedy("Stop here and evaluate: there is nothing left to learn from this data"),
+    ),
+    source=_SOURCE,
+)
+ALL_WRONG = Symptom(
+    id="reward_zero_or_flat.all_wrong",
+    title="No rollout gets any reward",
+    cause="Everything is scored, and nothing is right: the task is too hard for this model, or the "
+    "answers are not recognized." + _FLAT,
+    shape=f"{_SHAPE}all rewards are 0, or as low as the penalty for scores without spread",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        Remedy("Compare the three rollouts with their gold by hand: are they really wrong?"),
+        Remedy("Start with easier prompts, or from an SFT checkpoint"),
+        cures.scaled(
+            case.context,
+            cures.ROLLOUTS,
+            2,
+            "Sample more rollouts per prompt",
+            "a better chance that one is right",
+        ),
+    ),
+    source=f"{_SOURCE}; seed guide (reward is 0)",
+)
+CONSTANT = Symptom(
+    id="reward_zero_or_flat.constant",
+    title="Reward is always {level}",
+    cause="The reward is one and the same number for different texts and questions: the reward "
+    "function does not look at them." + _FLAT,
+    shape=f"{_SHAPE}the reward is one number for at least three different texts",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        Remedy("Call the reward function on a good and on a bad text and compare"),
+        *cures.rubric_reward(case.context),
+    ),
+    source=_SOURCE,
+)
+EQUAL = Symptom(
+    id="reward_zero_or_flat.equal",
+    title="All groups are zero-std",
+    cause="Rewards differ between questions, not between the rollouts of one." + _FLAT,
+    shape=f"{_SHAPE}none of the other causes applies",
+    ruled_out=_RULED_OUT,
+    remedies=lambda case: (
+        Remedy("Compare the three rollouts: do the texts differ in what the reward reads?"),
+        _sampled_at_1(case, "texts differ more"),
+    ),
+    source=f"{_SOURCE}; seed guide (std of about 0)",
+)
+FLAT_GOLD_SHARE = Symptom(
+    id="data_missing_or_schema.flat_gold_share",
+    severity=Severity.WARNING,
+    title="{share} of rollouts have gold scores that do not differ",
+    cause="{count} of {total} rollouts belong to questions whose gold scores are all equal: no "
+    "rubric can rank their answers as gold does, so only the bonus components are learned there.",
+    shape="questions with equal gold scores in more than a tenth of at least 40 rollouts. They "
+    "cost a judge call and can teach nothing: alignment with a constant is 0 whatever the rubric, "
+    "while the information bonus is still paid",
+    remedies=lambda _: (
+        Remedy(
+            "Count the useful rows, and drop the others",
+            (Change("command", "data", "python -m engine.data.analyze"),),
+            "at least 90% of the rows should have a useful signal",
+        ),
+    ),
+    source="seed guide (signal_useful_pct below 90%); grubrics history (rewards of 0.267 on gold "
+    "scores without variance)",
+)
+
+
+def check(records: RewardRecords, cut_share: CutShare) -> Iterator[Finding]:
+    steps = records.steps
     stretch = _flat_stretch(steps)
-    groups = sum(tally.spread()[0] for tally in stretch)
+    groups = sum(counts.spread()[0] for counts in stretch)
     if len(stretch) < _STEPS or groups < _GROUPS or _is_chance(steps, stretch[0].step, groups):
+        yield from check_gold(records)
         return
-    case = _Case(stretch, context, path, capped)
-    yield next(found for branch in _TREE if (found := branch(case)) is not None)
+    flat = _FlatSteps(stretch, records, cut_share)
+    yield next(finding for branch in _TREE if (finding := branch(flat)) is not None)
 
 
-def _flat_stretch(steps: Sequence[Tally]) -> list[Tally]:
+def check_gold(records: RewardRecords) -> Iterator[Finding]:
+    """Questions whose gold scores are all equal, in a run that learns from the others."""
+    steps = records.steps
+    total = sum(counts.golds for counts in steps)
+    flat = sum(counts.gold_constant for counts in steps)
+    if total < _ENOUGH or flat <= _USELESS * total:
+        return
+    onset = next(counts.step for counts in steps if counts.gold_constant)
+    share = percent(flat / total)
+    yield FLAT_GOLD_SHARE.found(Case(records.context, onset), share=share, count=flat, total=total)
+
+
+def _flat_stretch(steps: Sequence[StepCounts]) -> list[StepCounts]:
     """The newest steps in a row without any spread; a step still being written may lack groups."""
-    trained = [tally for tally in steps if tally.spread()[0]]
-    stretch: list[Tally] = []
-    for tally in reversed(trained):
-        if not tally.is_flat:
+    stretch: list[StepCounts] = []
+    for counts in reversed([counts for counts in steps if counts.spread()[0]]):
+        if not counts.is_flat:
             break
-        stretch.append(tally)
+        stretch.append(counts)
     return stretch[::-1]
 
 
-def _is_chance(steps: Sequence[Tally], onset: int, groups: int) -> bool:
+def _is_chance(steps: Sequence[StepCounts], onset: int, groups: int) -> bool:
     """Whether so many groups may be flat by chance, as single ones were before ``onset``."""
-    before = [tally.spread() for tally in steps if tally.step < onset]
-    several, flat = sum(one[0] for one in before), sum(one[1] for one in before)
+    before = [counts.spread() for counts in steps if counts.step < onset]
+    several, flat = sum(spread[0] for spread in before), sum(spread[1] for spread in before)
     return several > 0 and (flat / several) ** groups >= _CHANCE
 
 
-class _Case:
-    """The flat steps, and what the branches ask of them."""
+class _FlatSteps:
+    """The zero-std steps, and what the branches ask of them."""
 
     def __init__(
-        self, stretch: list[Tally], context: MetricContext, path: str, capped: Capped
+        self, stretch: list[StepCounts], records: RewardRecords, cut_share: CutShare
     ) -> None:
-        self.stretch, self.context, self.path = stretch, context, path
-        self.onset, self.newest = stretch[0].step, stretch[-1]
-        self.scored = sum(tally.scored for tally in stretch)
-        self.low = min(tally.low for tally in stretch)
-        self.high = max(tally.high for tally in stretch)
-        self.samples = [one for tally in stretch[-3:] for one in tally.examples]
-        self.capped = capped(self.newest.step)
+        self.stretch, self.context, self.path = stretch, records.context, records.path
+        self.onset = stretch[0].step
+        self.scored = sum(counts.scored for counts in stretch)
+        self.judged = sum(counts.judged for counts in stretch)
+        self.low = min(counts.low for counts in stretch)
+        self.high = max(counts.high for counts in stretch)
+        self.samples = [rollout for counts in stretch[-3:] for rollout in counts.examples]
+        self.cut_share = cut_share(stretch[-1].step)
 
     def share(self, name: str) -> float:
-        """Of all scored rollouts of the stretch: how many count under ``name``."""
-        return sum(int(getattr(tally, name)) for tally in self.stretch) / max(1, self.scored)
+        """The share of all scored rollouts that count under ``name``."""
+        return sum(int(getattr(counts, name)) for counts in self.stretch) / max(1, self.scored)
 
     def sampled(self, test: Callable[[Rollout], bool]) -> float:
-        """The same of the rollouts kept as examples, for tests that cost more."""
+        """The share of the rollouts kept as examples, for tests that cost more."""
         return sum(map(test, self.samples)) / len(self.samples) if self.samples else 0.0
 
-    def finding(
+    def found(
         self,
-        id: str,
-        title: str,
-        why: str,
-        remedies: tuple[Remedy, ...],
-        severity: Severity = Severity.ERROR,
-        telling: Callable[[Rollout], bool] = lambda one: True,
+        symptom: Symptom,
+        *,
+        severity: Severity | None = None,
+        show: Callable[[Rollout], bool] = lambda rollout: True,
+        **values: Any,
     ) -> Finding:
-        steps = len(self.stretch)
         level = f"{self.low:.3g}" if self.low == self.high else f"{self.low:.3g} to {self.high:.3g}"
-        return Finding(
-            id,
-            severity,
-            title,
-            f"{why} All rollouts of a group have the same reward (here {level}) in the newest "
-            f"{steps} steps, since step {self.onset}, so no advantage is left: {self.scored} "
-            "rollouts trained nothing.",
-            tuple(one.evidence(self.path) for one in _three(self.samples, telling)),
-            remedies,
-            self.onset,
-            source="decision tree on the reward records",
+        return symptom.found(
+            Case(self.context, self.onset),
+            *(rollout.evidence(self.path) for rollout in _three(self.samples, show)),
+            severity=severity,
+            level=level,
+            steps=len(self.stretch),
+            onset=self.onset,
+            scored=self.scored,
+            **values,
         )
 
 
 def _three(samples: Sequence[Rollout], test: Callable[[Rollout], bool]) -> list[Rollout]:
     """Two rollouts of one group and one of another, as far as there are."""
-    fitting = [one for one in samples if test(one)] or list(samples)
+    fitting = [rollout for rollout in samples if test(rollout)] or list(samples)
     if not fitting:
         return []
-    first = fitting[0]
-    same = [one for one in fitting if one.group == first.group]
-    other = [one for one in fitting if one.group != first.group]
-    return [*same[:2], *other[: 3 - len(same[:2])]]
+    same = [rollout for rollout in fitting if rollout.group == fitting[0].group][:2]
+    other = [rollout for rollout in fitting if rollout.group != fitting[0].group]
+    return [*same, *other[: 3 - len(same)]]
 
 
-def _empty(case: _Case) -> Finding | None:
-    if case.share("empty") < _MOST:
+def _empty(flat: _FlatSteps) -> Finding | None:
+    share = flat.share("empty")
+    if share < _MOST:
         return None
-    return case.finding(
-        "collapse_entropy_or_length.empty",
-        "The responses are empty",
-        f"{percent(case.share('empty'))} of the responses hold no text: the model ends at once.",
-        (
-            Remedy("Look at the prompt and at the end token: does the model begin an answer?"),
-            cures.gentler(case.context),
-            cures.earlier_checkpoint(case.onset),
-        ),
-        telling=lambda one: not one.text.strip(),
-    )
+    return flat.found(EMPTY, share=percent(share), show=lambda rollout: not rollout.text.strip())
 
 
-def _flat_gold(case: _Case) -> Finding | None:
-    golds = sum(tally.golds for tally in case.stretch)
-    if not golds or case.share("gold_constant") < _MOST:
+def _flat_gold(flat: _FlatSteps) -> Finding | None:
+    if not any(counts.golds for counts in flat.stretch) or flat.share("gold_constant") < _MOST:
         return None
-    return case.finding(
-        "data_missing_or_schema.flat_gold",
-        "The gold scores do not differ",
-        "The gold scores of a question are all equal, so no rubric can rank its answers as gold "
-        "does: alignment is 0 whatever the model writes.",
-        (
-            Remedy("Drop questions whose gold scores are equal, or compute their gold again"),
-            Remedy("Count the useful rows: python -m engine.data.analyze shows them"),
-        ),
-        telling=lambda one: one.gold_is_constant,
-    )
+    return flat.found(FLAT_GOLD, show=lambda rollout: rollout.gold_is_constant)
 
 
-def _no_rubric(case: _Case) -> Finding | None:
+def _no_rubric(flat: _FlatSteps) -> Finding | None:
     """Only for rubrics: another reward function reads other texts."""
-    judged = sum(tally.judged for tally in case.stretch)
-    if not judged or case.sampled(lambda one: not one.has_items) < _MOST:
+    if not flat.judged or flat.sampled(lambda rollout: not rollout.has_items) < _MOST:
         return None
-    limit = case.context.get(cures.RESPONSE)
-    if _is_cut(case):
-        return case.finding(
-            "reward_zero_or_flat.truncated",
-            "Responses are cut before they hold a rubric",
-            f"Responses are cut at the longest length allowed ({limit or 'not known'} tokens) and "
-            "hold no rubric item yet, so the judge finds nothing to score.",
-            (cures.longer(case.context), Remedy("Switch thinking off in the chat template")),
-        )
-    return case.finding(
-        "reward_zero_or_flat.no_rubric",
-        "The responses hold no rubric",
-        'No rubric items are found in the texts (lines "Points: 2, Item: ..."), so the judge '
-        "scores every answer 0: the model does not keep to the format.",
-        (
-            Remedy("Start from an SFT checkpoint, or put an example into the prompt"),
-            Remedy("Compare a text with the parser's format in engine.rubrics.rubric"),
-        ),
-    )
+    limit = flat.context.get(cures.RESPONSE)
+    is_cut = isinstance(limit, int) and limit < 16
+    if flat.cut_share is not None:
+        is_cut = flat.cut_share >= _MOST
+    return flat.found(TRUNCATED, limit=limit or "not known") if is_cut else flat.found(NO_RUBRIC)
 
 
-def _is_cut(case: _Case) -> bool:
-    if case.capped is not None:
-        return case.capped >= _MOST
-    limit = case.context.get(cures.RESPONSE)
-    return isinstance(limit, int) and limit < 16
-
-
-def _constant_judge(case: _Case) -> Finding | None:
-    judged = sum(tally.judged for tally in case.stretch)
-    values = set().union(*(tally.judge_values for tally in case.stretch))
-    texts = {one.text for one in case.samples}
-    if not judged or case.share("judge_constant") < _MOST or len(values) > 1 or len(texts) < 3:
+def _constant_judge(flat: _FlatSteps) -> Finding | None:
+    values = set().union(*(counts.judge_values for counts in flat.stretch))
+    texts = {rollout.text for rollout in flat.samples}
+    if not flat.judged or flat.share("judge_constant") < _MOST or len(values) > 1:
         return None
-    if case.sampled(lambda one: one.has_items) < _MOST:
+    if len(texts) < 3 or flat.sampled(lambda rollout: rollout.has_items) < _MOST:
         return None
-    value = next(iter(values))
-    return case.finding(
-        "judge_parse_failure.constant",
-        f"The judge scores everything {value:.3g}",
-        f"The judge gives every answer the score {value:.3g}, whatever the rubric says: it does "
-        "not judge. A stand-in, a broken prompt, or failures that were turned into a number look "
-        "like this.",
-        (
-            Remedy("Test the judge on an answer that is clearly good and one that is clearly bad"),
-            Remedy("Check judge.provider and judge.model: is this the judge that was meant?"),
-            *cures.without_judge(case.context),
-        ),
-        telling=lambda one: one.judge_is_constant,
-    )
+    score = f"{next(iter(values)):.3g}"
+    return flat.found(CONSTANT_JUDGE, score=score, show=lambda rollout: rollout.judge_is_constant)
 
 
-def _one_text(case: _Case) -> Finding | None:
-    groups = sum(tally.spread()[0] for tally in case.stretch)
-    same = sum(tally.spread()[2] for tally in case.stretch)
-    if same < _MOST * groups:
+def _one_text(flat: _FlatSteps) -> Finding | None:
+    groups = sum(counts.spread()[0] for counts in flat.stretch)
+    same = sum(counts.spread()[2] for counts in flat.stretch)
+    return None if same < _MOST * groups else flat.found(ONE_TEXT)
+
+
+def _all_right(flat: _FlatSteps) -> Finding | None:
+    known = flat.context.reward_range
+    if known is None or flat.low < known[1] - 0.05 * (known[1] - known[0]):
         return None
-    return case.finding(
-        "collapse_entropy_or_length.one_text",
-        "The rollouts of a group are one and the same text",
-        "The model writes the same text in every rollout of a group: it has lost its variety, or "
-        "it is sampled without any.",
-        (
-            cures.setting(
-                case.context,
-                "actor_rollout_ref.rollout.temperature",
-                1.0,
-                "Sample at temperature 1.0",
-                "texts differ again",
-            ),
-            cures.setting(
-                case.context, f"{cures.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
-            ),
-            cures.earlier_checkpoint(case.onset),
-        ),
-    )
+    is_long = len(flat.stretch) >= _TOP_STEPS
+    return flat.found(ALL_RIGHT, severity=None if is_long else Severity.INFO)
 
 
-def _all_right(case: _Case) -> Finding | None:
-    known = case.context.reward_range
-    if known is None or case.low < known[1] - 0.05 * (known[1] - known[0]):
-        return None
-    long = len(case.stretch) >= _TOP_STEPS
-    return case.finding(
-        "reward_zero_or_flat.all_right",
-        "Every rollout gets the highest reward",
-        "The task has become too easy: everything is right.",
-        (
-            Remedy("Train on harder questions, or filter groups without spread"),
-            Remedy("Stop here and evaluate: there is nothing left to learn from this data"),
-        ),
-        severity=Severity.WARNING if long else Severity.INFO,
-    )
+def _all_wrong(flat: _FlatSteps) -> Finding | None:
+    penalty = flat.context.get("reward_config.lambda_defense", float("inf"))
+    at_bottom = flat.context.reward_range is not None and flat.high <= -penalty
+    nothing = flat.low == flat.high == 0.0
+    return flat.found(ALL_WRONG) if nothing or at_bottom else None
 
 
-def _all_wrong(case: _Case) -> Finding | None:
-    known = case.context.reward_range
-    nothing = case.low == case.high == 0.0
-    at_bottom = known is not None and case.high <= -case.context.get(
-        "reward_config.lambda_defense", float("inf")
-    )
-    if not nothing and not at_bottom:
-        return None
-    return case.finding(
-        "reward_zero_or_flat.all_wrong",
-        "No rollout gets any reward",
-        "Everything is scored, and nothing is right: the task is too hard for this model, or the "
-        "answers are not recognised.",
-        (
-            Remedy("Compare the three rollouts with their gold by hand: are they really wrong?"),
-            Remedy("Begin with easier questions, or from an SFT checkpoint"),
-            cures.scaled(
-                case.context,
-                cures.ROLLOUTS,
-                2,
-                "More rollouts per prompt",
-                "a better chance that one is right",
-            ),
-        ),
-    )
+def _equal(flat: _FlatSteps) -> Finding:
+    is_constant = flat.low == flat.high and len({rollout.text for rollout in flat.samples}) > 2
+    return flat.found(CONSTANT if is_constant else EQUAL)
 
 
-def _equal(case: _Case) -> Finding:
-    constant = case.low == case.high and len({one.text for one in case.samples}) > 2
-    if constant:
-        return case.finding(
-            "reward_zero_or_flat.constant",
-            f"The reward is always {case.low:.4g}",
-            "The reward is one and the same number for different texts and questions: the reward "
-            "function does not look at them.",
-            (
-                Remedy("Call the reward function on a good and on a bad text and compare"),
-                *cures.own_reward(case.context),
-            ),
-        )
-    return case.finding(
-        "reward_zero_or_flat.equal",
-        "The rewards of a group do not differ",
-        "Rewards differ between questions, not between the rollouts of one.",
-        (
-            Remedy("Look at the three rollouts: do the texts differ where the reward looks?"),
-            cures.setting(
-                case.context,
-                "actor_rollout_ref.rollout.temperature",
-                1.0,
-                "Sample at temperature 1.0",
-                "texts differ more",
-            ),
-        ),
-    )
-
-
-_TREE: tuple[Callable[[_Case], Finding | None], ...] = (
+_TREE: tuple[Callable[[_FlatSteps], Finding | None], ...] = (
     _empty,
     _flat_gold,
     _no_rubric,

@@ -1,4 +1,4 @@
-"""What became of one rollout: one record of ``reward.jsonl``, reduced to what a diagnosis needs."""
+"""One record of ``reward.jsonl``, reduced to what a diagnosis needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FINER: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_SCALE, "scale", ("parse",)),
     (_NOT_FINITE, "nan", ("other",)),
 )
-"""Messages that name a finer kind, and the kinds they are looked for in (none: in all)."""
+"""Messages that show a more specific kind, and the kinds they may refine (none: all)."""
 _EXCERPT = 160
 _LONGEST = 20_000
 _SAME = 1e-9
@@ -67,18 +67,18 @@ class Rollout(NamedTuple):
 
     @property
     def has_items(self) -> bool:
-        """Whether the text holds a rubric at all. Costs a parse: ask it of few."""
+        """Whether the text contains a rubric. Costs a parse: call it for few rollouts."""
         return bool(parse_rubric(self.text))
 
     def evidence(self, path: str) -> Evidence:
-        """The rollout as a person would look at it."""
+        """The rollout in one line: ids, scores or error, and the beginning of its text."""
         names = (name for name in (*PARTS, OVERLONG) if name in self.parts)
         known = {name: jsonl.number(self.parts[name]) for name in names}
-        said = self.message or f"reward {_number(self.reward)}, judge {_row(self.judge)}, " + (
-            f"gold {_row(self.gold)}"
-        )
+        reward = "none" if self.reward is None else f"{self.reward:.3g}"
+        scores = f"reward {reward}, judge {_row(self.judge)}, gold {_row(self.gold)}"
+        summary = self.message or scores
         return Evidence(
-            f"group {self.group[:8]} rollout {self.rollout}: {said} | {excerpt(self.text)}",
+            f"group {self.group[:8]} rollout {self.rollout}: {summary} | {excerpt(self.text)}",
             path,
             self.offset,
             self.step,
@@ -86,8 +86,8 @@ class Rollout(NamedTuple):
         )
 
 
-def read(record: dict[str, Any], offset: int) -> Rollout:
-    """A record's rollout. Whatever is missing is empty; nothing is assumed."""
+def read_rollout(record: dict[str, Any], offset: int) -> Rollout:
+    """The rollout of a record. Missing fields are empty; nothing is assumed."""
     error, text, reward = record.get("error"), text_of(record), record.get("reward")
     parts = record.get("parts")
     tries = record.get("failed_attempts")
@@ -127,14 +127,16 @@ def excerpt(text: str) -> str:
 def _failure(error: Any, *, own: bool) -> tuple[str, str]:
     raw = error if isinstance(error, dict) else {"message": error}
     kind, message = str(raw.get("kind") or "other"), jsonl.line(raw.get("message")) or ""
-    if own:  # Whom a function of the recipe's own asks is not known: its words are of no judge.
+    if own:  # A custom function's messages are not those of a judge.
         return ("nan" if kind == "other" and _NOT_FINITE.search(message) else kind), message
-    return finer(kind, message), message
+    return refine_kind(kind, message), message
 
 
-def finer(kind: str, message: str) -> str:
-    """What a recorded error is, where its message says more than its kind."""
-    fitting = (one for text, one, of in _FINER if (not of or kind in of) and text.search(message))
+def refine_kind(kind: str, message: str) -> str:
+    """A more specific kind of an error, if its message shows one."""
+    fitting = (
+        finer for text, finer, of in _FINER if (not of or kind in of) and text.search(message)
+    )
     return next(fitting, kind)
 
 
@@ -144,13 +146,9 @@ def _numbers(values: Any) -> tuple[float, ...]:
         return ()
     if all_bounded(values):
         return tuple(values)
-    found = [jsonl.number(value) for value in values]
-    known = [value for value in found if value is not None]
-    return tuple(known) if len(known) == len(found) else ()
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3g}"
+    numbers = [jsonl.number(value) for value in values]
+    known = [value for value in numbers if value is not None]
+    return tuple(known) if len(known) == len(numbers) else ()
 
 
 def _row(values: Sequence[float]) -> str:

@@ -1,20 +1,35 @@
-"""Counts of a step's rollouts, kept small: a run's records are read once and forgotten."""
+"""Counts of each step's rollouts, from an attempt's ``reward.jsonl`` as it grows.
+
+Memory is bounded: a record is read once, and only the newest steps keep their groups and examples.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
-from engine.doctor.rewards.rollout_record import Rollout
+import orjson
 
-_TELLING = 3
+from engine.base import jsonl
+from engine.base.growing import GrowingRecords
+from engine.doctor.rewards.rollout_record import Rollout, read_rollout
+from engine.findings.run_context import MetricContext
+
+_WITH_ERROR = 3
 _EXAMPLES = 24
 _SAME = 1e-9
+_KEPT_STEPS = 2000
+_OPEN_STEPS = 2
+"""Workers append in parallel: a step is still written to while the next one begins."""
+_NO_STEP = 0
 
 
 @dataclass(slots=True)
 class Group:
-    """The rollouts of one prompt, as far as their spread goes."""
+    """Rewards and texts of the rollouts of one prompt."""
 
     rewards: list[float] = field(default_factory=list)
     texts: set[int] = field(default_factory=set)
@@ -29,8 +44,9 @@ class Group:
 
 
 @dataclass(slots=True)
-class Tally:
-    """One step. ``examples`` are the first of its scored rollouts, to look at if it is sick."""
+class StepCounts:
+    """One step. ``examples`` are the first of its scored rollouts, ``failed_examples`` the first of
+    each error class."""
 
     step: int
     records: int = 0
@@ -48,38 +64,38 @@ class Tally:
     empty: int = 0
     groups: dict[str, Group] = field(default_factory=lambda: defaultdict(Group))
     closed: tuple[int, int, int] | None = None
-    telling: dict[str, list[Rollout]] = field(default_factory=dict)
+    failed_examples: dict[str, list[Rollout]] = field(default_factory=dict)
     examples: list[Rollout] = field(default_factory=list)
 
-    def add(self, one: Rollout) -> None:
+    def add(self, rollout: Rollout) -> None:
         self.records += 1
-        self.tries += one.tries
-        if one.failed_tries:
-            self.failed_tries.update(one.failed_tries)
-        if one.failure is not None:
-            self.failures[one.failure] += 1
-            kept = self.telling.setdefault(one.failure, [])
-            if len(kept) < _TELLING:
-                kept.append(one)
-        elif one.reward is not None:
-            self._score(one, one.reward)
+        self.tries += rollout.tries
+        if rollout.failed_tries:
+            self.failed_tries.update(rollout.failed_tries)
+        if rollout.failure is not None:
+            self.failures[rollout.failure] += 1
+            examples = self.failed_examples.setdefault(rollout.failure, [])
+            if len(examples) < _WITH_ERROR:
+                examples.append(rollout)
+        elif rollout.reward is not None:
+            self._score(rollout, rollout.reward)
 
-    def _score(self, one: Rollout, reward: float) -> None:
+    def _score(self, rollout: Rollout, reward: float) -> None:
         self.scored += 1
         self.low, self.high = min(self.low, reward), max(self.high, reward)
-        self.empty += not one.text.strip()
-        self.judged += len(one.judge) > 1
-        self.golds += len(one.gold) > 1
-        self.gold_constant += one.gold_is_constant
-        if one.judge_is_constant:
+        self.empty += not rollout.text.strip()
+        self.judged += len(rollout.judge) > 1
+        self.golds += len(rollout.gold) > 1
+        self.gold_constant += rollout.gold_is_constant
+        if rollout.judge_is_constant:
             self.judge_constant += 1
-            self.judge_values.add(one.judge[0])
-        if one.split == "train" and self.closed is None:
-            group = self.groups[one.group]
+            self.judge_values.add(rollout.judge[0])
+        if rollout.split == "train" and self.closed is None:
+            group = self.groups[rollout.group]
             group.rewards.append(reward)
-            group.texts.add(hash(one.text))
+            group.texts.add(hash(rollout.text))
             if len(self.examples) < _EXAMPLES:
-                self.examples.append(one)
+                self.examples.append(rollout)
 
     def spread(self) -> tuple[int, int, int]:
         """Groups of several rollouts; those without spread; those of one and the same text."""
@@ -90,15 +106,67 @@ class Tally:
         return len(several), flat, sum(group.is_one_text for group in several)
 
     def close(self) -> None:
-        """Forget what only the newest steps are asked for; records that come late are counted."""
+        """Drop what is only needed of the newest steps; late records are still counted."""
         if self.closed is None:
             self.closed = self.spread()
         self.groups, self.examples = {}, []
 
     def share(self, kind: str) -> float:
+        """The share of the rollouts that failed with this error class."""
         return self.failures[kind] / self.records if self.records else 0.0
 
     @property
     def is_flat(self) -> bool:
         groups, flat, _ = self.spread()
         return groups > 0 and flat == groups
+
+
+@dataclass(frozen=True)
+class RewardRecords:
+    """What reward rules get: the counts by step, oldest first, and what else is known of the run.
+
+    Validation before step 1 is step 0.
+    """
+
+    steps: Sequence[StepCounts]
+    context: MetricContext
+    path: str
+
+
+class RewardFile(GrowingRecords):
+    """The counts by step of one ``reward.jsonl``."""
+
+    def _forget(self) -> None:
+        self._steps: dict[int, StepCounts] = {}
+
+    def steps(self) -> list[StepCounts]:
+        """The newest steps, oldest first."""
+        return [self._steps[number] for number in sorted(self._steps)]
+
+    def _add(self, line: bytes, offset: int) -> None:
+        record = _parse(line)
+        if record is None:
+            return
+        rollout = read_rollout(record, offset)
+        number = _NO_STEP if rollout.step is None else rollout.step
+        counts = self._steps.get(number)
+        if counts is None:
+            counts = self._steps[number] = StepCounts(number)
+            self._settle(number)
+        counts.add(rollout)
+
+    def _settle(self, newest: int) -> None:
+        """Steps that are over keep their counts alone; very old ones are dropped."""
+        for number in list(islice(reversed(self._steps), 2 * _OPEN_STEPS + 2)):
+            if number < newest - _OPEN_STEPS:
+                self._steps[number].close()
+        while len(self._steps) > _KEPT_STEPS:
+            del self._steps[next(iter(self._steps))]
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return jsonl.parse_line(line)  # Accepts NaN, a BOM and half surrogates too.
+    return record if isinstance(record, dict) else None

@@ -1,26 +1,27 @@
-"""The table of symptoms says what the rules say, and has all of them."""
+"""The reference of findings says what the rules say, and has all of them."""
 
 from __future__ import annotations
 
-import ast
+import importlib
+import pkgutil
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-from engine.doctor.catalogue.__main__ import id_list, main, markdown
-from engine.doctor.catalogue.collect import entries, shapes
-from engine.doctor.catalogue.source import Source
+from engine.doctor.catalogue import declared_symptoms, entries, id_list, main, markdown, symptoms_in
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
-from engine.doctor.metrics import MetricContext, metric_findings
-from engine.doctor.metrics.apply_rules import RULES
-from engine.doctor.rewards.failures import CLASSES
+from engine.doctor.metrics import MetricContext, metric_findings, rules
+from engine.doctor.metrics.apply_rules import own_rules
+from engine.doctor.rewards.failures import FAILURES, RETRIES
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.findings.families import FAMILIES, IDS
 from engine.findings.finding import Finding
+from engine.findings.symptom import HOLE, Case, Symptom
+from engine.judge.api import RETRYABLE
+from engine.preflight import values
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.engine.reports.runs import make_run
@@ -28,95 +29,61 @@ from tests.paths import ROOT
 
 ROWS = tuple(entries())
 TABLE = ROOT / "docs" / "symptoms.md"
-
-RULE = '''
-"""Something is odd.
-
-Shape: a number above 3. Source: experience.
-"""
-HIGHEST = "three"
-
-
-def check(run):
-    worst = "rather odd"
-    yield Finding(
-        "odd.number",
-        Severity.ERROR if run.bad else Severity.WARNING,
-        f"the number is {run.value:.2f}, {worst}",
-        f"It should be {HIGHEST}.",
-        (),
-        (Remedy("look at it"), *cures.smaller(run), _own(run)),
-    )
-
-
-def _own(run):
-    title = "leave it out"
-    return Remedy(title, (), "none is left")
-'''
-SHARED = """
-def smaller(context):
-    return scaled(context, "a.b", 0.5, f"halve {context.name}", "it is smaller")
-"""
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Source:
-    folder = tmp_path / "metrics"
-    folder.mkdir()
-    (folder / "odd.py").write_text(RULE)
-    (folder / "cures.py").write_text(SHARED)
-    return Source.read(folder / "odd.py", [folder / "cures.py"])
-
-
-def test_a_rule_is_read_with_holes_for_its_numbers(source: Source) -> None:
-    (one,) = source.entries()
-    assert (one.id, one.severity) == ("odd.number", "error or warning")
-    assert one.symptom == "the number is …, rather odd"
-    assert one.cause == "It should be three."
-
-
-def test_remedies_are_followed_to_where_they_are_made(source: Source) -> None:
-    (one,) = source.entries()
-    assert set(one.remedies) == {"look at it", "halve …", "leave it out"}
-
-
-def test_the_shape_is_the_docstring_of_the_rule_file(source: Source) -> None:
-    shape = source.shape()
-    assert (shape.name, shape.title) == ("metrics/odd", "Something is odd.")
-    assert shape.text == "Shape: a number above 3. Source: experience."
+SYMPTOMS = declared_symptoms()
+METRIC_MODULES = [
+    importlib.import_module(f"{rules.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(rules.__path__)
+]
 
 
 def test_the_committed_table_is_what_the_rules_say() -> None:
-    assert TABLE.read_text(encoding="utf-8") == markdown(), "the rules changed: make generated"
+    assert TABLE.read_text(encoding="utf-8") == markdown(), (
+        "the rules changed; renew the page: make generated"
+    )
 
 
 def test_the_committed_ids_are_those_of_the_rules() -> None:
-    assert IDS.read_text(encoding="utf-8") == id_list(), "the rules changed: make generated"
+    assert IDS.read_text(encoding="utf-8") == id_list(), (
+        "the rules changed; renew the page: make generated"
+    )
 
 
-def test_every_rule_has_a_symptom_and_a_cause() -> None:
-    for one in ROWS:
-        assert one.symptom.strip("… ") and one.cause.strip("… "), one
-        assert one.severity, one
-        assert one.evidence or one.shape, one
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.id)
+def test_every_symptom_is_complete(symptom: Symptom) -> None:
+    assert symptom.family in FAMILIES, f"{symptom.id}: add its category to FAMILIES"
+    for field in ("title", "cause", "shape", "source"):
+        assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
+    for remedy in symptom.remedies(Case()):
+        assert remedy.title, f"{symptom.id}: a remedy without a title"
 
 
-def test_every_file_of_rules_is_asked_by_the_product() -> None:
-    """A rule that nothing asks finds nothing, whatever the table promises."""
-    root = TABLE.parents[1]
-    files = [*(root / "engine").rglob("*.py"), *(root / "grubrics_tui").rglob("*.py")]
-    asked = {
-        name
-        for path in files
-        if "catalogue" not in path.parts
-        for name in _imported(path.read_text(encoding="utf-8"))
-    }
-    for shape in shapes():
-        folder, name = shape.name.split("/")
-        inside = {"rules": "doctor.metrics.rules", "metrics": "doctor.metrics"}
-        module = f"engine.{inside.get(folder, folder)}.{name}"
-        module = module.replace("engine.rewards", "engine.doctor.rewards")
-        assert module in asked, f"nothing asks {module}"
+@pytest.mark.parametrize("module", METRIC_MODULES, ids=lambda module: module.__name__)
+def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(module) -> None:
+    assert hasattr(module, "RULE"), f"{module.__name__}: add RULE = Rule(check)"
+    assert module.RULE in own_rules()
+
+
+def test_every_declared_symptom_is_found_by_some_code() -> None:
+    """A symptom that no rule uses finds nothing, whatever the reference promises."""
+    for module in (*METRIC_MODULES, values):
+        assert module.__file__ is not None
+        code = Path(module.__file__).read_text(encoding="utf-8")
+        for name, value in vars(module).items():
+            declared = [value] if isinstance(value, Symptom) else []
+            if declared and declared[0] in list(symptoms_in(module)):
+                uses = len(re.findall(rf"\b{name}\b", code))
+                assert uses > 1, f"{module.__name__} declares {name} and never finds it"
+
+
+def test_retries_are_told_for_every_error_that_is_repeated() -> None:
+    assert RETRIES.keys() == RETRYABLE
+
+
+def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # The fixture of all tests of the doctor refuses it.
+    one = Symptom(id="overfitting", title="{a}", cause="{b} and {c}", shape="x", source="y")
+    found = one.found(Case(), c=3)
+    assert (found.title, found.cause) == (HOLE, f"{HOLE} and 3")
 
 
 @pytest.mark.parametrize(
@@ -142,23 +109,9 @@ def test_every_rule_on_lines_is_reached_by_the_command_and_by_the_screen(
     assert rule.id in by_screen
 
 
-def _imported(code: str) -> Iterator[str]:
-    """Modules that a program imports, and what it imports from them."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-
-
-def test_every_rule_on_numbers_is_in_the_table() -> None:
-    known = {shape.name for shape in shapes()}
-    for rule in RULES:
-        assert "rules/" + rule.__module__.rpartition(".")[2] in known, rule.__module__
-
-
 def test_what_a_person_reads_begins_as_a_sentence() -> None:
     """But for names of metrics and commands, which are written as they are."""
-    titles = {text for one in ROWS for text in (one.symptom, *one.remedies)}
+    titles = {text for one in ROWS for text in (one.title, *one.fixes)}
     assert [text for text in titles if re.match(r"[a-z]+[ ,:]", text)] == []
 
 
@@ -169,7 +122,7 @@ def test_every_id_begins_with_a_class_and_every_class_has_a_rule() -> None:
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:
     known = {one.id for one in ROWS}
     assert {rule.id for rule in load_rules() if rule.role is not Role.NOISE} <= known
-    assert {one.id for one in CLASSES.values()} <= known
+    assert {one.id for one in FAILURES.values()} <= known
 
 
 @pytest.mark.parametrize("id", FAULTS)
@@ -178,7 +131,7 @@ def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
     for fault in FAULTS[id]:
         fault(curves, 60)
     for one in everything(metric_findings(columns(curves), MetricContext())):
-        assert any(_is_row_of(row.id, row.symptom, one) for row in ROWS), one.title
+        assert any(_is_row_of(row.id, row.title, one) for row in ROWS), one.title
 
 
 def _is_row_of(id: str, symptom: str, one: Finding) -> bool:

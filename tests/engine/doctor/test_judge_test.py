@@ -201,7 +201,7 @@ def test_an_address_that_redirects_is_named_with_the_host_it_leads_to() -> None:
 def test_a_reply_in_another_format_is_no_matter_of_its_length_alone() -> None:
     with judge_server(every=Reply(content="The first one is right.")) as server:
         (one,) = ask(server).findings
-    assert any("keeps to the format" in remedy.title for remedy in one.remedies)
+    assert any("format" in remedy.title for remedy in one.remedies)
 
 
 def test_a_judge_that_scores_a_wrong_answer_higher_fails() -> None:

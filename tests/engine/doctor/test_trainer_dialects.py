@@ -120,9 +120,9 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
 def test_advice_without_a_value_names_the_argument(framework: Framework, told: list[str]) -> None:
     context = MetricContext()
     advice = (
-        cures.gentler(context),
-        cures.clipped(context),
-        cures.longer(context),
+        cures.lower_rate(context),
+        cures.clip_gradients(context),
+        cures.longer_responses(context),
         Remedy("Sample more rollouts per prompt"),
         Remedy("Look at three rollouts"),
     )

@@ -86,5 +86,5 @@ def test_no_package_or_variable_of_a_judge_is_needed(recipe: Recipe) -> None:
 
 
 def test_there_is_no_judge_to_test(recipe: Recipe) -> None:
-    with pytest.raises(UsageError, match=r"asks no judge: rewards come from rw\.py:compute_score"):
+    with pytest.raises(UsageError, match=r"does not use a judge: .* rw\.py:compute_score"):
         run_test(recipe, {}, 1)

@@ -1,19 +1,4 @@
-"""The policy collapses: short, empty or endless responses; certain of one token, or of none.
-
-Length collapse: the mean response falls below a tenth of what it was (at most 2.5 tokens when it
-was short already) and stays there; a warning where rewards rose with it. Length cap: the share of
-responses cut at the cap rises from below a half to nine tenths; where no share is logged, steps of
-the very longest length count.
-Entropy collapse: below a tenth of what it was within 30 steps, or below a twentieth at any pace
-(a warning), and below 0.05 nats. Entropy explosion: three times what it was and a nat more, or
-four times and half a nat; a warning at four times where the reward was lost at the same time. All
-must hold to the last step.
-Ruled out: a clip ratio of batches whose longest response is shorter than the limit (verl compares
-with the batch's own longest), a cap that is hit from the very first steps on (info; a warning when
-all responses of 20 steps are cut), slow shortening by less, entropy that was low from the start.
-Source: classes ("entropy to 0 or far up; length to 1 or clip ratio to 1 within few steps"); Cui et
-al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617).
-"""
+"""Rules for a collapsing policy: short or endless responses, entropy that vanishes or explodes."""
 
 from __future__ import annotations
 
@@ -21,15 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.series_stats import Floats, Mask, drop, early, lasting, smooth
+from engine.doctor.metrics.run import LENGTH, Run, Series, cut_share, figure, onset_of, percent
+from engine.doctor.metrics.series_stats import Floats, drop, early, lasting, smooth
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Rule, Symptom
 from engine.history import metrics
 
-LENGTH = "response_length/mean"
-CAPPED = "response_length/clip_ratio"
-LONGEST = "response_length/max"
 _STEPS = 2
 _SHORT_TOKENS = 2.5
 _LOW_ENTROPY = 0.05
@@ -43,19 +27,119 @@ _FEW_STEPS = 30
 _WHOLE_RUN = 20
 
 
+def _entropy_bonus(context: MetricContext) -> Remedy:
+    key, effect = f"{cures.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
+    before = context.get(key)
+    wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
+    return cures.setting(context, key, wanted, "Raise the entropy bonus", effect)
+
+
+LENGTH_COLLAPSE = Symptom(
+    id="collapse_entropy_or_length.length",
+    severity=Severity.CRITICAL,
+    also=(Severity.WARNING,),
+    title="Responses collapsed to {now} tokens",
+    cause="Responses had {first} tokens at first and have {now} (median of the last 3 steps) since "
+    "about step {onset}: the shortest response pays best, or training broke the model. Texts this "
+    "short hardly differ from each other, so runs seldom recover.",
+    shape="the mean response falls below a tenth of its early length (at most 2.5 tokens if it was "
+    "short already) and stays there to the last step; a warning if rewards rose with it",
+    ruled_out="slow shortening by less",
+    remedies=lambda case: (
+        cures.earlier_checkpoint(case.onset),
+        cures.lower_rate(case.context),
+        cures.add_kl_loss(case.context),
+        Remedy("Check what a response of one token earns: a penalty may outweigh the score"),
+    ),
+    source="failure classes: length to 1 within a few steps",
+)
+LENGTH_LIMIT = Symptom(
+    id="collapse_entropy_or_length.length_cap",
+    title="{now} of responses hit the length limit",
+    cause="At first {first} of responses reached the limit{limit}, and {now} (median of the last "
+    "3 steps) since about step {onset}. The model no longer emits an end token; rewards score "
+    "truncated text.",
+    shape="the share of responses that were cut rises from below a half to nine tenths, to the "
+    "last step; where no share is logged, steps whose mean length is the longest of all count",
+    ruled_out="a clip ratio of batches whose longest response is shorter than the limit (verl "
+    "compares with the batch's own longest); a limit that is hit from the first steps on",
+    remedies=lambda case: (
+        cures.earlier_checkpoint(case.onset),
+        cures.lower_rate(case.context),
+        cures.longer_responses(case.context),
+        Remedy("Penalize overlong responses softly below the limit (DAPO's overlong shaping)"),
+    ),
+    source="failure classes: clip ratio to 1",
+)
+LIMIT_FROM_START = Symptom(
+    id="collapse_entropy_or_length.cap_from_start",
+    severity=Severity.INFO,
+    also=(Severity.WARNING,),
+    title="{share} of responses hit the length limit from the start",
+    cause="From the first steps on, {share} of responses reach the length limit, so the model "
+    "rarely sees an end. A thinking mode that fills the token budget looks like this.",
+    shape="half of the responses and more are cut from the first steps on; a warning if all "
+    "responses of at least 20 steps are",
+    remedies=lambda case: (
+        cures.longer_responses(case.context),
+        Remedy("Switch thinking off in the chat template"),
+    ),
+    confidence=0.8,
+    source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
+)
+ENTROPY_COLLAPSE = Symptom(
+    id="collapse_entropy_or_length.entropy",
+    also=(Severity.WARNING,),
+    title="Entropy collapsed to {now}",
+    cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
+    "{onset}: the policy is certain of every token, the rollouts of a group become the same text, "
+    "and nothing is explored any more.",
+    shape="entropy falls below a tenth of its early level within 30 steps, or below a twentieth at "
+    "any pace (a warning), and below 0.05 nats, to the last step",
+    ruled_out="entropy that was low from the start",
+    remedies=lambda case: (
+        cures.earlier_checkpoint(case.onset),
+        _entropy_bonus(case.context),
+        cures.setting(
+            case.context,
+            f"{cures.ACTOR}.clip_ratio_high",
+            0.28,
+            "Raise the upper clip ratio (DAPO's clip-higher)",
+            "unlikely tokens can still gain probability",
+        ),
+        cures.lower_rate(case.context, 0.3),
+    ),
+    source='Cui et al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617)',
+)
+ENTROPY_EXPLOSION = Symptom(
+    id="collapse_entropy_or_length.entropy_explosion",
+    also=(Severity.WARNING,),
+    title="Entropy {verb} to {now}",
+    cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
+    "{onset}: the policy {policy}. Updates are too large, or the entropy bonus outweighs the "
+    "reward.",
+    shape="entropy is three times its early level and a nat more, or four times and half a nat, to "
+    "the last step; a warning at four times if the reward was lost at the same time",
+    remedies=lambda case: (
+        cures.earlier_checkpoint(case.onset),
+        cures.lower_rate(case.context),
+        cures.setting(
+            case.context,
+            f"{cures.ACTOR}.entropy_coeff",
+            0,
+            "Switch the entropy bonus off",
+            "only the reward drives the policy",
+        ),
+        cures.add_kl_loss(case.context),
+    ),
+    source="failure classes: entropy far up",
+)
+
+
 def check(run: Run) -> Iterator[Finding]:
     yield from _length(run)
     yield from _cap(run)
     yield from _entropy(run)
-
-
-def since(series: Series, sick: Mask, sound: Mask, need: int = _STEPS) -> int | None:
-    """The step at which a lasting sickness began: the first after the last sound value."""
-    place = lasting(sick, need)
-    if place is None:
-        return None
-    healthy = np.flatnonzero(sound[:place])
-    return series.step(int(healthy[-1]) + 1 if healthy.size else place)
 
 
 def _length(run: Run) -> Iterator[Finding]:
@@ -66,31 +150,22 @@ def _length(run: Run) -> Iterator[Finding]:
     floor = max(0.1 * first, _SHORT_TOKENS)
     if first < 2 * _SHORT_TOKENS:
         return
-    onset = since(length, values <= floor, length.values > 0.5 * first)
+    onset = onset_of(length, values <= floor, length.values > 0.5 * first)
     if onset is None:
         return
-    now = float(values[-1])
-    yield Finding(
-        "collapse_entropy_or_length.length",
-        Severity.WARNING if _pays(run, onset) else Severity.CRITICAL,
-        f"Responses collapsed to {figure(now)} tokens",
-        f"Responses had {figure(first)} tokens at first and have {figure(now)} (median of the last "
-        f"3 steps) since about step {onset}: the shortest answer pays best, or training broke the "
-        "model. Texts so short hardly differ from each other, so it seldom recovers by itself.",
-        (run.change(length, onset, "fell"), *_company(run, onset)),
-        (
-            cures.earlier_checkpoint(onset),
-            cures.gentler(run.context),
-            cures.held_near_reference(run.context),
-            Remedy("Look at what a response of one token earns: a penalty may outweigh the score"),
-        ),
-        onset,
-        source="classes: length to 1 within few steps",
+    yield LENGTH_COLLAPSE.found(
+        run.at(onset),
+        run.change(length, onset, "fell"),
+        *_other_changes(run, onset),
+        severity=Severity.WARNING if _pays(run, onset) else None,
+        first=figure(first),
+        now=figure(float(values[-1])),
+        onset=onset,
     )
 
 
 def _pays(run: Run, onset: int) -> bool:
-    """Whether rewards rose with it, beyond what they varied by: a short answer may be right."""
+    """Whether rewards rose with it, beyond what they varied by: a short response may be right."""
     reward = run.series(metrics.REWARD_MEAN)
     before, after = reward.until(onset).values, reward.since(onset).values
     if min(before.size, after.size) < _STEPS:
@@ -106,49 +181,33 @@ def _cap(run: Run) -> Iterator[Finding]:
         return
     first, values = early(capped.values), smooth(capped.values)
     if first >= _HALF_CAPPED and _is_capped_at_once(capped.values):
-        yield from _always_capped(run, capped, first)
+        # All responses of a whole run are a fault; most of them may be a small model's way.
+        every = len(capped) >= _WHOLE_RUN and float(capped.values.min()) > 0.99
+        onset, share = capped.step(0), percent(first)
+        yield LIMIT_FROM_START.found(
+            run.at(onset),
+            run.seen(f"{share} of responses at the limit", onset, share=first),
+            severity=Severity.WARNING if every else None,
+            share=share,
+        )
         return
-    onset = since(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
-    if onset is None:
+    onset_step = onset_of(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
+    if onset_step is None:
         return
-    before = capped.until(onset).values[-20:]
-    first = float(np.median(before)) if before.size else first
-    now, limit = float(values[-1]), run.context.get(cures.RESPONSE)
-    where = f" of {limit} tokens" if isinstance(limit, int) else ""
-    yield Finding(
-        "collapse_entropy_or_length.length_cap",
-        Severity.ERROR,
-        f"{percent(now)} of the responses are cut at the cap",
-        f"At first {percent(first)} of the responses reached the cap{where}, and {percent(now)} "
-        f"(median of the last 3 steps) do since about step {onset}: the model no longer ends its "
-        "answers. What is scored is the beginning of an answer, and the end is never learned.",
-        (run.change(capped, onset, "rose"), *_witnesses(run, onset, run.series(LENGTH))),
-        (
-            cures.earlier_checkpoint(onset),
-            cures.gentler(run.context),
-            cures.longer(run.context),
-            Remedy("Punish overlong answers softly before the cap (DAPO's overlong shaping)"),
-        ),
-        onset,
-        source="classes: clip ratio to 1",
-    )
-
-
-def cut_share(run: Run) -> Series:
-    """The share of responses that were cut at the cap.
-
-    verl's ratio counts the responses that are as long as the longest of their batch: it is the
-    share that was cut only where the longest is as long as the limit. Where nobody knows the limit
-    it is taken for the longest response of all.
-    """
-    share, longest = run.series(CAPPED), run.series(LONGEST)
+    before = capped.until(onset_step).values[-20:]
     limit = run.context.get(cures.RESPONSE)
-    if not len(share) or not len(longest):
-        return share
-    cap = float(limit) if isinstance(limit, int | float) else float(longest.values.max())
-    known = dict(zip(longest.steps.tolist(), longest.values.tolist(), strict=True))
-    is_cut = np.array([known.get(step, cap) >= cap for step in share.steps.tolist()], dtype=bool)
-    return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
+    length = run.series(LENGTH)
+    lengths = [run.change(length, onset_step, "went")] if _moved(length, onset_step) else []
+    yield LENGTH_LIMIT.found(
+        run.at(onset_step),
+        run.change(capped, onset_step, "rose"),
+        *lengths,
+        *_other_changes(run, onset_step),
+        first=percent(float(np.median(before)) if before.size else first),
+        now=percent(float(values[-1])),
+        limit=f" of {limit} tokens" if isinstance(limit, int) else "",
+        onset=onset_step,
+    )
 
 
 def _is_capped_at_once(shares: Floats) -> bool:
@@ -157,32 +216,15 @@ def _is_capped_at_once(shares: Floats) -> bool:
 
 
 def _at_the_longest(length: Series) -> Series:
-    """1 where a mean length equals the longest one: a run of equals at the end is a cap.
+    """1 where a mean length equals the longest one: a stretch of equals at the end is a limit.
 
-    Not so of a few tokens: a label and its end are all of one length, and so is nothing.
+    Not for a few tokens: a label and its end token always have the same length, as do empty texts.
     """
     longest = length.values.max(initial=0.0)
     at_cap = length.values == longest
     if longest < 2 * _SHORT_TOKENS or len(length) < 10 or lasting(at_cap, 5) is None:
         return length.until(float("-inf"))
     return Series(length.name, length.steps, at_cap.astype(float))
-
-
-def _always_capped(run: Run, capped: Series, first: float) -> Iterator[Finding]:
-    """Every response of a whole run is a fault; most of them may be a small model's way."""
-    every = len(capped) >= _WHOLE_RUN and float(capped.values.min()) > 0.99
-    yield Finding(
-        "collapse_entropy_or_length.cap_from_start",
-        Severity.WARNING if every else Severity.INFO,
-        f"{percent(first)} of the responses are cut at the cap from the start",
-        f"From its first steps on {percent(first)} of the responses reach the longest length "
-        "allowed, so ends are rarely seen. A thinking mode that fills the budget looks like this.",
-        (run.seen(f"{percent(first)} of the responses at the cap", capped.step(0), share=first),),
-        (cures.longer(run.context), Remedy("Switch thinking off in the chat template")),
-        capped.step(0),
-        confidence=0.8,
-        source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
-    )
 
 
 def _entropy(run: Run) -> Iterator[Finding]:
@@ -193,15 +235,24 @@ def _entropy(run: Run) -> Iterator[Finding]:
     up = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
     fell = _fell(entropy, values, first)
     sound = entropy.values < 1.5 * first
-    rose = since(entropy, up, sound)
+    rose = onset_of(entropy, up, sound)
     if fell is not None:
-        yield _certain(run, entropy, first, *fell)
+        onset, severity = fell
+        yield ENTROPY_COLLAPSE.found(
+            run.at(onset),
+            run.change(entropy, onset, "fell"),
+            *_other_changes(run, onset, entropy.name),
+            severity=severity,
+            first=figure(first),
+            now=figure(float(np.median(entropy.values[-3:]))),
+            onset=onset,
+        )
     if rose is not None:
-        yield _uncertain(run, entropy, first, rose, Severity.ERROR)
+        yield _exploded(run, entropy, first, rose, Severity.ERROR)
         return
-    paid = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= _reward_lost(run))
-    if (rose := since(entropy, paid, sound, _LASTS)) is not None:
-        yield _uncertain(run, entropy, first, rose, Severity.WARNING)
+    with_loss = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= _reward_lost(run))
+    if (rose := onset_of(entropy, with_loss, sound, _LASTS)) is not None:
+        yield _exploded(run, entropy, first, rose, Severity.WARNING)
 
 
 def _reward_lost(run: Run) -> float:
@@ -215,84 +266,30 @@ def _reward_lost(run: Run) -> float:
 
 
 def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
-    """A slow decline is how learning looks, until nothing is left; a sudden one is not."""
+    """A slow decline is what learning looks like, until nothing is left; a sudden one is not."""
     sound, low = entropy.values > 0.5 * first, values < min(0.1 * first, _LOW_ENTROPY)
-    onset, place = since(entropy, low, sound), lasting(low, _STEPS)
+    onset, place = onset_of(entropy, low, sound), lasting(low, _STEPS)
     if onset is None or place is None:
         return None
     if entropy.step(place) - onset <= _FEW_STEPS:
         return onset, Severity.ERROR
-    nothing_left = since(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
+    nothing_left = onset_of(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
     return None if nothing_left is None else (nothing_left, Severity.WARNING)
 
 
-def _certain(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
+def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
     now = float(np.median(entropy.values[-3:]))
-    return Finding(
-        "collapse_entropy_or_length.entropy",
-        severity,
-        f"Entropy collapsed to {figure(now)}",
-        f"Entropy was {figure(first)} at first and is {figure(now)} (median of the last 3 steps) "
-        f"since about step {onset}: the policy is certain of every token, the rollouts of a group "
-        "become the same text, and nothing is explored any more.",
-        (run.change(entropy, onset, "fell"), *_company(run, onset, entropy.name)),
-        (
-            cures.earlier_checkpoint(onset),
-            _entropy_bonus(run),
-            cures.setting(
-                run.context,
-                f"{cures.ACTOR}.clip_ratio_high",
-                0.28,
-                "Clip higher (DAPO)",
-                "unlikely tokens can still gain",
-            ),
-            cures.gentler(run.context, 0.3),
-        ),
-        onset,
-        source="arXiv 2505.22617",
+    return ENTROPY_EXPLOSION.found(
+        run.at(onset),
+        run.change(entropy, onset, "rose"),
+        *_other_changes(run, onset, entropy.name),
+        severity=severity,
+        verb="exploded" if severity is Severity.ERROR else "grew while rewards fell,",
+        policy="writes nearly random text" if now > 1 else "is far less certain of its responses",
+        first=figure(first),
+        now=figure(now),
+        onset=onset,
     )
-
-
-def _entropy_bonus(run: Run) -> Remedy:
-    key, effect = f"{cures.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
-    before = run.context.get(key)
-    wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
-    return cures.setting(run.context, key, wanted, "Raise the entropy bonus", effect)
-
-
-def _uncertain(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
-    now = float(np.median(entropy.values[-3:]))
-    policy = "writes nearly random text" if now > 1 else "is far less certain of its answers"
-    verb = "exploded" if severity is Severity.ERROR else "grew while rewards fell,"
-    return Finding(
-        "collapse_entropy_or_length.entropy_explosion",
-        severity,
-        f"Entropy {verb} to {figure(now)}",
-        f"Entropy was {figure(first)} at first and is {figure(now)} (median of the last 3 steps) "
-        f"since about step {onset}: the policy {policy}. Updates are too large, or the entropy "
-        "bonus outweighs the reward.",
-        (run.change(entropy, onset, "rose"), *_company(run, onset, entropy.name)),
-        (
-            cures.earlier_checkpoint(onset),
-            cures.gentler(run.context),
-            cures.setting(
-                run.context,
-                f"{cures.ACTOR}.entropy_coeff",
-                0,
-                "Switch the entropy bonus off",
-                "only the reward drives the policy",
-            ),
-            cures.held_near_reference(run.context),
-        ),
-        onset,
-        source="classes: entropy far up",
-    )
-
-
-def _witnesses(run: Run, onset: int, length: Series) -> Iterator[Evidence]:
-    if len(length) and _moved(length, onset):
-        yield run.change(length, onset, "went")
-    yield from _company(run, onset)
 
 
 def _moved(series: Series, onset: int) -> bool:
@@ -303,8 +300,8 @@ def _moved(series: Series, onset: int) -> bool:
     return abs(now - was) > _NOTICEABLE * max(abs(was), abs(now))
 
 
-def _company(run: Run, onset: int, told: str = "") -> Iterator[Evidence]:
-    """What else moved at that time, as numbers and not as a verdict."""
+def _other_changes(run: Run, onset: int, besides: str = "") -> Iterator[Evidence]:
+    """Other metrics that moved at that time, as numbers without a verdict."""
     for name in (
         metrics.REWARD_MEAN,
         "actor/entropy",
@@ -312,5 +309,8 @@ def _company(run: Run, onset: int, told: str = "") -> Iterator[Evidence]:
         "actor/reward_kl_penalty",
     ):
         series = run.series(name)
-        if series.name != told and _moved(series, onset):
+        if series.name != besides and _moved(series, onset):
             yield run.change(series, onset, "went")
+
+
+RULE = Rule(check)

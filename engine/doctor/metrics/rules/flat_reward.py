@@ -1,22 +1,12 @@
-"""No learning signal: every rollout of a group gets the same reward.
+"""Rules for rewards without a learning signal: all rollouts of a group get the same reward.
 
-GRPO's advantage is a rollout's reward less its group's mean: groups without spread train nothing,
-and their generation and judging are wasted. All right and all wrong need opposite cures.
-
-Shape: for the last 3 steps and more an in-group std of 0, a share of zero-spread groups of 1, or a
-highest reward equal to the lowest, or advantages and policy loss of 0 without a critic; a reward of
-exactly 0 from the start for 10 steps, or at the end for more than chance; a warning from 80 %
-zero-spread groups over 10 steps, and for a mean that is at its lowest in 19 of 20 steps.
-Ruled out: a run that is taught by another model (``distilled``); spread that comes back; steps of
-few groups that were flat as often before, so that these may be so by chance (1 in 10,000); a task
-that is learned (info for 20 steps and a quarter of the run); single-sample logs (no std); a reward
-that is merely high.
-Source: seed guide ("std of about 0 inside the group: no advantage"); DAPO (arXiv 2503.14476) on
-filtering groups of accuracy 0 and 1.
+GRPO's advantage is a rollout's reward minus its group's mean: zero-std groups train nothing, and
+their generation and judging are wasted. All right and all wrong need opposite fixes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,9 +14,9 @@ import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import Mask, lasting, late
-from engine.doctor.metrics.teacher import is_distilled
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
 
 _STEPS = 3
@@ -40,13 +30,195 @@ _SATURATED = 0.9
 _FLOOR, _FLOOR_STEPS = 0.95, 20
 _DONE_STEPS = 20
 _DONE_SHARE = 0.25
-"""A run that has learned its task ends so, and is no worse for it."""
+"""A run that has learned its task ends like this, and is no worse for it."""
 _LAMBDA_DEFENSE = 0.3
 """The default of ``reward_config.lambda_defense``."""
 _ROUNDING = 1e-5
+_COMPONENT_STEPS = 8
+_COMPONENT = re.compile(r"rewards/(?P<name>[^/]+)(?:/mean)?")
+_DPO = frozenset({"chosen", "rejected", "margins", "accuracies"})
+_PENALTY = re.compile(
+    r"penal|repet|duplic|n_?gram|toxic|harm|unsafe|profan|cost|violat|over_?long|too_long|truncat"
+    r"|mixing|mixed|switching|cheat|hack|refus|halluc",
+    re.IGNORECASE,
+)
+_TEACHER = re.compile(r"distill|teacher", re.IGNORECASE)
+_KLS = ("actor/kl_loss", "actor/reverse_kl")
+_FAR = 0.2
+
+_HARDER = Remedy(
+    "Use harder prompts", (), "groups have spread again; filter those that are always right"
+)
+CHECK_BY_HAND = Remedy("First check answer parser and gold scores of three rollouts by hand")
+COMPARE_ROLLOUTS = Remedy(
+    "Compare three rollouts of one group: do the texts differ, and their scores?"
+)
+_STD_SHAPE = (
+    "for the last 3 steps and more an in-group std of 0, a share of zero-std groups of 1, a "
+    "highest reward equal to the lowest, or advantages and policy loss of 0 without a critic"
+)
+_STD_RULED_OUT = (
+    "a run that learns from a teacher model; spread that comes back; steps of few groups that were "
+    "flat as often before, so that these may be so by chance (1 in 10,000); single-sample logs, "
+    "which have no std"
+)
+_NO_SIGNAL = (
+    "{why} All rollouts of a group get the same reward in each of the {steps} steps since step "
+    "{onset} (mean reward {level}, the median of these steps), so every advantage is 0: {price}"
+)
+GRPO = "GRPO: advantage = reward - group mean"
+
+
+def _harder(_: Case) -> tuple[Remedy, ...]:
+    return (_HARDER, Remedy("Stop here: more training on this data will not improve the model"))
+
+
+def _easier(case: Case) -> tuple[Remedy, ...]:
+    return (
+        CHECK_BY_HAND,
+        cures.longer_responses(case.context),
+        cures.scaled(
+            case.context,
+            cures.ROLLOUTS,
+            2,
+            "Sample more rollouts per prompt",
+            "a better chance that one of them is right",
+        ),
+        Remedy("Start with easier prompts, or from an SFT checkpoint"),
+    )
+
+
+def _more_random(case: Case) -> tuple[Remedy, ...]:
+    key, effect = "actor_rollout_ref.rollout.temperature", "the responses of a group differ again"
+    return (
+        cures.setting(case.context, key, 1.0, "Sample at temperature 1.0", effect),
+        COMPARE_ROLLOUTS,
+    )
+
+
+ALL_RIGHT = Symptom(
+    id="reward_zero_or_flat.all_right",
+    severity=Severity.WARNING,
+    also=(Severity.INFO,),
+    title="All groups are zero-std: no learning signal",
+    cause=_NO_SIGNAL,
+    shape=f"{_STD_SHAPE}; the rewards are the highest possible",
+    ruled_out=f"{_STD_RULED_OUT}. A task that is learned is info, for 20 steps and a quarter of "
+    "the run",
+    remedies=_harder,
+    source=f"{GRPO}; DAPO (arXiv 2503.14476) on filtering groups of accuracy 0 and 1",
+)
+ALL_WRONG = Symptom(
+    id="reward_zero_or_flat.all_wrong",
+    title="All groups are zero-std: no learning signal",
+    cause=_NO_SIGNAL,
+    shape=f"{_STD_SHAPE}; the rewards are the lowest possible",
+    ruled_out=_STD_RULED_OUT,
+    remedies=_easier,
+    source=f"{GRPO}; DAPO (arXiv 2503.14476) on filtering groups of accuracy 0 and 1",
+)
+EQUAL = Symptom(
+    id="reward_zero_or_flat.equal",
+    title="All groups are zero-std: no learning signal",
+    cause=_NO_SIGNAL,
+    shape=f"{_STD_SHAPE}; the rewards are neither the highest nor the lowest",
+    ruled_out=_STD_RULED_OUT,
+    remedies=_more_random,
+    not_checked=("why the rewards are equal: metrics do not show it, rollouts do",),
+    source=GRPO,
+)
+ONE_NUMBER = Symptom(
+    id="reward_zero_or_flat.one_number",
+    title="Every response gets the same reward: no learning signal",
+    cause=_NO_SIGNAL,
+    shape=f"{_STD_SHAPE}; the mean reward is one and the same number in all of these steps",
+    ruled_out=_STD_RULED_OUT,
+    remedies=lambda case: (*cures.judge_test(case.context), *_more_random(case)),
+    not_checked=("the judge's replies: metrics do not show them",),
+    source=GRPO,
+)
+ALWAYS_ZERO = Symptom(
+    id="reward_zero_or_flat.zero",
+    title="Reward is exactly 0",
+    cause="The mean reward is exactly 0 in all of the last {count} steps, since step {onset}: "
+    "either no response is right, or nothing reaches the reward (a judge that fails, a parser that "
+    "finds no answer, rows without gold scores).",
+    shape="a reward of exactly 0 from the start for 10 steps, or at the end for more than chance; "
+    "for 3 steps if the highest reward is 0 too",
+    ruled_out="means of a single response, which may be 0 by chance",
+    remedies=_easier,
+    not_checked=("which of these it is: that takes the reward records or the console log",),
+    source="seed guide: reward is 0 in all steps",
+)
+MANY_EQUAL = Symptom(
+    id="reward_zero_or_flat.few_groups_learn",
+    severity=Severity.WARNING,
+    also=(Severity.INFO,),
+    title="{share} of groups are zero-std",
+    cause="{share} of the groups of the last 10 steps have equal rewards. Their rollouts are "
+    "generated and judged but have zero advantage; the effective batch is {rest} of the "
+    "configured one.",
+    shape="more than 80% zero-std groups, over 10 steps; info if everything is right",
+    remedies=lambda _: (_HARDER, Remedy("Filter zero-std groups before the update (DAPO)")),
+    source="DAPO, arXiv 2503.14476",
+)
+MANY_REPLACED = Symptom(
+    id="reward_zero_or_flat.many_replaced",
+    severity=Severity.WARNING,
+    title="{share} of generated groups are replaced",
+    cause="{share} of the groups generated in the last 10 steps have equal rewards and were "
+    "discarded: a step generates and judges {times} times what it trains on.",
+    shape="with dynamic sampling: more than 80% zero-std groups, over 10 steps",
+    remedies=lambda _: (
+        Remedy("Remove the prompts whose groups are always zero-std from the training file"),
+    ),
+    source="DAPO, arXiv 2503.14476",
+)
+AT_FLOOR = Symptom(
+    id="reward_zero_or_flat.floor",
+    severity=Severity.WARNING,
+    title="Reward is stuck at its minimum",
+    cause="{share} of the steps since step {onset} have the lowest mean reward of the run, {low}: "
+    "no rollout in them earned more, so there is hardly anything to learn from.",
+    shape="a mean reward at its lowest in 19 of 20 steps of the second half, of at least 20 steps",
+    ruled_out="logs with a share of zero-std groups, which have rules of their own",
+    remedies=_easier,
+    confidence=0.7,
+    not_checked=("whether the task is too hard or its answers are not recognized",),
+    source=GRPO,
+)
+SATURATED = Symptom(
+    id="reward_zero_or_flat.saturated",
+    severity=Severity.INFO,
+    title="Reward is saturated at its maximum",
+    cause="{share} of the {count} steps since step {onset} have the highest reward, {high}: little "
+    "is left to learn from this data, and about {share} of the work trains nothing.",
+    shape="a mean reward at its highest in nine of ten steps, of at least 10",
+    ruled_out="a reward that is merely high",
+    remedies=lambda _: (_HARDER,),
+    confidence=0.8,
+    source="share of steps at the maximum",
+)
+COMPONENT_ZERO = Symptom(
+    id="reward_zero_or_flat.component_zero",
+    severity=Severity.WARNING,
+    title="Reward component '{name}' is always 0",
+    cause="'{name}' is exactly 0 in all {count} steps while {others} moves: its pattern or its "
+    "condition is never met, so it teaches nothing.",
+    shape="TRL's `rewards/NAME` (or `rewards/NAME/mean`) exactly 0 in all of at least 8 steps, "
+    "with another component that moves",
+    ruled_out="penalties, for which 0 is the goal; short logs",
+    remedies=lambda _: (
+        Remedy("Run that component by hand on three responses: does its pattern fit the prompt?"),
+        Remedy("Describe the expected format in the prompt, with an example"),
+    ),
+    confidence=0.85,
+    source="failure classes: one component always 0, mostly a format regex that never matches",
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
+    yield from _zero_components(run)
     if is_distilled(run):
         return
     onset = _no_spread(run)
@@ -59,6 +231,23 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _saturated(run)
 
 
+def is_distilled(run: Run) -> bool:
+    """Whether a run learns from a teacher model, so that rewards without spread waste nothing.
+
+    Its gradients are never 0, and it logs a series named after a teacher, or rewards of exactly 0
+    and a KL that falls from far above 0, where a policy's distance to its own start would be.
+    """
+    norm = run.series("actor/grad_norm")
+    if not len(norm) or not norm.values.all():
+        return False
+    if any(_TEACHER.search(name) and len(run.named(name)) for name in run.columns.names):
+        return True
+    kls = (run.named(name) for name in _KLS)
+    return not run.series(metrics.REWARD_MEAN).values.any() and any(
+        len(kl) > 1 and kl.values[0] > max(_FAR, late(kl.values)) for kl in kls
+    )
+
+
 def _no_spread(run: Run) -> int | None:
     """The step since which no group has had any spread."""
     share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
@@ -67,18 +256,18 @@ def _no_spread(run: Run) -> int | None:
     if len(std):
         scale = max(1.0, float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=0.0)))
         return _since(std, std.values < _NO_SPREAD * scale)
-    onsets = [_since(*one) for one in one_valued(run)]
+    onsets = [_since(series, same) for series, same in one_valued(run)]
     return next((onset for onset in onsets if onset is not None), None)
 
 
 def one_valued(run: Run) -> Iterator[tuple[Series, Mask]]:
-    """Records of the rewards and of the advantages, and in which of them all were the same."""
+    """Series of the rewards and of the advantages, and the steps in which all were the same."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if len(top) == len(bottom) > 0:
         yield top, top.values - bottom.values < 1e-9
     top, bottom = run.series(_ADVANTAGE), run.series("critic/advantages/min")
     loss, critic = run.series("actor/pg_loss"), run.series("critic/vf_loss")
-    # Of advantages below 0.0005 a log with three decimals prints zeros, but not of their loss.
+    # A log with three decimals prints advantages below 0.0005 as zeros, but not their loss.
     if len(top) == len(bottom) == len(loss) > 0 and not len(critic):
         yield top, (top.values == 0) & (bottom.values == 0) & (loss.values == 0)
 
@@ -93,17 +282,9 @@ def _is_chance(sick: Mask, place: int) -> bool:
     return place > 0 and float(sick[:place].mean()) ** (sick.size - place) >= _CHANCE
 
 
-def _equal_groups(run: Run, onset: int) -> Finding:
-    case = _Flat.of(run, onset)
-    is_possible = case.side == "equal" or _is_of_zero_scores(case)
-    if is_possible and _is_one_number(case) and cures.judge_test(run.context):
-        return _one_number(case)
-    return {"all_right": _all_right, "all_wrong": _all_wrong, "equal": _equal}[case.side](case)
-
-
 @dataclass(frozen=True)
 class _Flat:
-    """Steps without any spread, and on which side of the possible rewards they lie."""
+    """Steps without any spread, and where they lie among the possible rewards."""
 
     run: Run
     onset: int
@@ -117,105 +298,54 @@ class _Flat:
         level = float(np.median(reward.values)) if len(reward) else float("nan")
         return cls(run, onset, _steps_since(run, onset), level, _side(run, reward, level))
 
-    def finding(
-        self,
-        id: str,
-        title: str,
-        why: str,
-        remedies: tuple[Remedy, ...],
-        severity: Severity = Severity.ERROR,
-        not_checked: tuple[str, ...] = (),
-    ) -> Finding:
-        run, onset, steps = self.run, self.onset, self.steps
-        return Finding(
-            id,
-            severity,
-            title,
-            f"{why} All rollouts of a group get the same reward in each of the {steps} steps since "
-            f"step {onset} (mean reward {figure(self.level)}, the median of these steps), so every "
-            f"advantage is 0: {_price(run, steps)}",
-            (
-                run.seen(
-                    "no group has any spread of rewards", onset, steps=steps, reward=self.level
-                ),
-                *_still_gradient(run, onset),
-            ),
-            remedies,
-            onset,
-            not_checked=not_checked,
-            source="GRPO: advantage = reward - group mean",
+
+def _equal_groups(run: Run, onset: int) -> Finding:
+    flat = _Flat.of(run, onset)
+    symptom, why, severity = _kind(flat)
+    return symptom.found(
+        run.at(onset),
+        run.seen("no group has any spread of rewards", onset, steps=flat.steps, reward=flat.level),
+        *_zero_gradient(run, onset),
+        severity=severity,
+        why=why,
+        steps=flat.steps,
+        onset=onset,
+        level=figure(flat.level),
+        price=_price(run, flat.steps),
+    )
+
+
+def _kind(flat: _Flat) -> tuple[Symptom, str, Severity | None]:
+    """The symptom, the reason, and a severity where it is not the usual one."""
+    is_possible = flat.side == "equal" or _is_of_zero_scores(flat)
+    if is_possible and _is_one_number(flat) and cures.judge_test(flat.run.context):
+        return (
+            ONE_NUMBER,
+            "Responses to different prompts are not that much alike: the judge gives no scores, or "
+            "the same to all. With GRubrics' weights the reward is -0.3 when all scores of a judge "
+            "are 0: no alignment, and the penalty for scores without spread.",
+            None,
         )
+    if flat.side == "all_right":
+        done = flat.steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(flat.run, 0))
+        why = "The task has become too easy: everything is right."
+        return ALL_RIGHT, why, Severity.INFO if done else None
+    if flat.side == "all_wrong":
+        return ALL_WRONG, "Nothing gets any reward: no response is right.", None
+    return EQUAL, "The responses of a group, or what the reward sees of them, are equal.", None
 
 
-_NOTHING_LEARNED = "Every group has equal rewards: nothing is learned"
-
-
-def _all_right(case: _Flat) -> Finding:
-    done = case.steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(case.run, 0))
-    return case.finding(
-        "reward_zero_or_flat.all_right",
-        _NOTHING_LEARNED,
-        "The task has become too easy: everything is right.",
-        _harder(case.run),
-        Severity.INFO if done else Severity.WARNING,
-    )
-
-
-def _all_wrong(case: _Flat) -> Finding:
-    return case.finding(
-        "reward_zero_or_flat.all_wrong",
-        _NOTHING_LEARNED,
-        "Nothing gets any reward: no response is right.",
-        _easier(case.run),
-    )
-
-
-def _equal(case: _Flat) -> Finding:
-    return case.finding(
-        "reward_zero_or_flat.equal",
-        _NOTHING_LEARNED,
-        "The responses of a group, or what the reward sees of them, are equal.",
-        _more_random(case),
-        not_checked=("why the rewards are equal: the series alone do not show it, rollouts do",),
-    )
-
-
-def _one_number(case: _Flat) -> Finding:
-    return case.finding(
-        "reward_zero_or_flat.one_number",
-        "Every response gets the same reward: nothing is learned",
-        "Responses of different prompts are not that much alike: the judge gives no scores, or "
-        "the same to all. GRubrics' weights make it -0.3 when all scores of a judge are 0: no "
-        "alignment, and the penalty for scores without spread.",
-        (*cures.judge_test(case.run.context), *_more_random(case)),
-        not_checked=("what the judge says: the series alone do not show it, its replies do",),
-    )
-
-
-def _more_random(case: _Flat) -> tuple[Remedy, ...]:
-    return (
-        cures.setting(
-            case.run.context,
-            "actor_rollout_ref.rollout.temperature",
-            1.0,
-            "Sample at temperature 1.0",
-            "the responses of a group differ again",
-        ),
-        Remedy("Look at three rollouts of one group: do the texts differ, and their scores?"),
-    )
-
-
-def _is_one_number(case: _Flat) -> bool:
-    """Whether prompts get the same reward as well, not only the rollouts of one."""
-    reward = case.run.series(metrics.REWARD_MEAN).since(case.onset)
+def _is_one_number(flat: _Flat) -> bool:
+    """Whether different prompts get the same reward as well, not only the rollouts of one."""
+    reward = flat.run.series(metrics.REWARD_MEAN).since(flat.onset)
     return len(reward) > 1 and float(np.ptp(reward.values)) < 1e-7
 
 
-def _is_of_zero_scores(case: _Flat) -> bool:
+def _is_of_zero_scores(flat: _Flat) -> bool:
     """Whether this is GRubrics' reward when a judge scores every answer 0, or all alike."""
-    weight = case.run.context.get("reward_config.lambda_defense")
+    weight = flat.run.context.get("reward_config.lambda_defense")
     penalty = float(weight) if isinstance(weight, int | float) else _LAMBDA_DEFENSE
-    return penalty > 0 and abs(case.level + penalty) < _ROUNDING
+    return penalty > 0 and abs(flat.level + penalty) < _ROUNDING
 
 
 def _side(run: Run, reward: Series, level: float) -> str:
@@ -241,45 +371,19 @@ def _range(run: Run) -> tuple[float | None, float | None]:
     return float(bottoms.min()), float(tops.max())
 
 
-def _harder(run: Run) -> tuple[Remedy, ...]:
-    return (
-        Remedy(
-            "Train on questions that the model does not solve always",
-            (),
-            "groups have spread again; filter those it gets right every time",
-        ),
-        Remedy("Stop here: the last checkpoint is as good as this data makes it"),
-    )
-
-
-def _easier(run: Run) -> tuple[Remedy, ...]:
-    return (
-        Remedy("Check the answer parser and the gold of three rollouts by hand first"),
-        cures.longer(run.context),
-        cures.scaled(
-            run.context,
-            cures.ROLLOUTS,
-            2,
-            "Sample more rollouts per prompt",
-            "a better chance that one of them is right",
-        ),
-        Remedy("Begin with easier questions, or from an SFT checkpoint"),
-    )
-
-
 def _price(run: Run, steps: int) -> str:
     """What the wasted steps cost, as far as it is known."""
     rollouts = run.context.get("data.train_batch_size"), run.context.get(cures.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
     parts = [f"{steps} steps wasted"]
-    if all(isinstance(one, int) for one in rollouts):
+    if all(isinstance(size, int) for size in rollouts):
         parts.append(f"{steps * rollouts[0] * rollouts[1]:,} rollouts generated and judged")
     if times.size:
         parts.append(f"{figure(float(times.sum()) / 60)} minutes")
     return ", ".join(parts) + "."
 
 
-def _still_gradient(run: Run, onset: int) -> Iterator[Evidence]:
+def _zero_gradient(run: Run, onset: int) -> Iterator[Evidence]:
     norm = run.series("actor/grad_norm").since(onset)
     if len(norm) and np.all(norm.values == 0):
         yield run.seen("the gradient norm is exactly 0", onset, steps=len(norm))
@@ -293,30 +397,18 @@ def _steps_since(run: Run, onset: int) -> int:
 def _always_zero(run: Run) -> Iterator[Finding]:
     reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
     if len(top) == len(reward):
-        zero = (reward.values == 0) & (top.values == 0)
-        place = lasting(zero, _STEPS)
+        place = lasting((reward.values == 0) & (top.values == 0), _STEPS)
     else:
         place = _lasting_zero(reward)
     if place is None:
         return
-    onset = reward.step(place)
-    yield Finding(
-        "reward_zero_or_flat.zero",
-        Severity.ERROR,
-        "The reward is exactly 0",
-        f"The mean reward is exactly 0 in all of the last {len(reward) - place} steps, since step "
-        f"{onset}: either nothing is right, or nothing reaches the reward (a judge that fails, a "
-        "parser that finds no answer, rows without gold).",
-        (run.seen("mean reward is 0", onset, steps=len(reward) - place),),
-        _easier(run),
-        onset,
-        not_checked=("which of these it is: that takes the reward records or the console log",),
-        source="seed guide: reward is 0 in all steps",
-    )
+    onset, count = reward.step(place), len(reward) - place
+    seen = run.seen("mean reward is 0", onset, steps=count)
+    yield ALWAYS_ZERO.found(run.at(onset), seen, count=count, onset=onset)
 
 
 def _lasting_zero(reward: Series) -> int | None:
-    """Where the zeros at the end begin, if so many are no chance: a mean may be of one answer."""
+    """Where the zeros at the end begin, if they are too many for chance."""
     zero = reward.values == 0
     place = lasting(zero, _STEPS)
     if place is None or _is_chance(zero, place):
@@ -335,38 +427,20 @@ def _many_equal(run: Run) -> Iterator[Finding]:
     if place is None:
         return
     onset, now = share.step(place), float(rolling[-1])
+    seen = run.seen("share of zero-std groups", onset, share=now)
     if len(run.series(metrics.GROUPS_EQUAL)):
-        yield _many_replaced(run, onset, now)
+        # With dynamic sampling no such group is trained, and each costs a generation.
+        times = f"{1 / max(1 - now, 1e-3):.1f}"
+        yield MANY_REPLACED.found(run.at(onset), seen, share=percent(now), times=times)
         return
     reward = run.series(metrics.REWARD_MEAN).since(onset)
     learned = len(reward) > 0 and _side(run, reward, late(reward.values)) == "all_right"
-    yield Finding(
-        "reward_zero_or_flat.few_groups_learn",
-        Severity.INFO if learned else Severity.WARNING,
-        f"{percent(now)} of the groups train nothing",
-        f"{percent(now)} of the groups of the last {_MANY_STEPS} steps have equal rewards: their "
-        "rollouts are generated and judged, and give no advantage. A batch that trains is in fact "
-        f"{1 - now:.2f} of what the recipe says.",
-        (run.seen("share of groups without spread", onset, share=now),),
-        (_harder(run)[0], Remedy("Filter groups without spread before the update (DAPO)")),
-        onset,
-        source="DAPO, arXiv 2503.14476",
-    )
-
-
-def _many_replaced(run: Run, onset: int, now: float) -> Finding:
-    """With dynamic sampling no such group is trained, and each costs a generation."""
-    return Finding(
-        "reward_zero_or_flat.many_replaced",
-        Severity.WARNING,
-        f"{percent(now)} of the generated groups are replaced",
-        f"{percent(now)} of the groups generated in the last {_MANY_STEPS} steps have equal "
-        f"rewards and were evicted: a step generates and judges {1 / max(1 - now, 1e-3):.1f} times "
-        "what it trains on.",
-        (run.seen("share of groups without spread", onset, share=now),),
-        (Remedy("Drop the prompts whose groups are always equal from the training file"),),
-        onset,
-        source="DAPO, arXiv 2503.14476",
+    yield MANY_EQUAL.found(
+        run.at(onset),
+        seen,
+        severity=Severity.INFO if learned else None,
+        share=percent(now),
+        rest=percent(1 - now),
     )
 
 
@@ -381,23 +455,12 @@ def _at_floor(run: Run) -> Iterator[Finding]:
     if share < _FLOOR or np.ptp(reward.values) == 0:
         return
     onset = reward.step(len(reward) // 2)
-    yield Finding(
-        "reward_zero_or_flat.floor",
-        Severity.WARNING,
-        "The reward is at its lowest nearly always",
-        f"{percent(share)} of the steps since step {onset} have the lowest mean reward there is, "
-        f"{figure(low)}: nothing in them earned more, so there is hardly anything to learn from.",
-        (run.seen("share of steps at the lowest reward", onset, share=share, lowest=low),),
-        _easier(run),
-        onset,
-        confidence=0.7,
-        not_checked=("whether the task is too hard or its answers are not recognised",),
-        source="GRPO: advantage = reward - group mean",
-    )
+    seen = run.seen("share of steps at the lowest reward", onset, share=share, lowest=low)
+    yield AT_FLOOR.found(run.at(onset), seen, share=percent(share), low=figure(low), onset=onset)
 
 
 def _saturated(run: Run) -> Iterator[Finding]:
-    """A mean that is nearly always the highest seen: worth knowing, and no fault of the run."""
+    """A mean that is nearly always the highest: worth knowing, and no fault of the run."""
     reward = run.series(metrics.REWARD_MEAN)
     low, high = _range(run)
     if len(reward) < _MANY_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
@@ -411,16 +474,36 @@ def _saturated(run: Run) -> Iterator[Finding]:
     if share < _SATURATED or count < _MANY_STEPS:
         return
     onset = reward.step(place)
-    yield Finding(
-        "reward_zero_or_flat.saturated",
-        Severity.INFO,
-        "The reward is at its highest nearly always",
-        f"{percent(share)} of the {count} steps since step {onset} have the highest reward, "
-        f"{figure(high)}: little is left to learn from this data, and about {percent(share)} of "
-        "the work trains nothing.",
-        (run.seen("share of steps at the highest reward", onset, share=share, top=high),),
-        (_harder(run)[0],),
-        onset,
-        confidence=0.8,
-        source="price of saturation: steps at the top / steps",
+    yield SATURATED.found(
+        run.at(onset),
+        run.seen("share of steps at the highest reward", onset, share=share, top=high),
+        share=percent(share),
+        count=count,
+        onset=onset,
+        high=figure(high),
     )
+
+
+def _zero_components(run: Run) -> Iterator[Finding]:
+    """A component of the reward that is always 0 while others move."""
+    components = list(_components(run))
+    moving = [name for name, series in components if float(np.ptp(series.values)) > 0]
+    for name, series in components:
+        if moving and not series.values.any() and not _PENALTY.search(name):
+            onset, count = series.step(0), len(series)
+            seen = run.seen(f"{series.name} is 0", onset, steps=count)
+            others = ", ".join(moving[:3])
+            yield COMPONENT_ZERO.found(run.at(onset), seen, name=name, count=count, others=others)
+
+
+def _components(run: Run) -> Iterator[tuple[str, Series]]:
+    for metric in run.columns.names:
+        match = _COMPONENT.fullmatch(metric)
+        if match is None or match["name"] in _DPO:
+            continue
+        series = run.series(metric)
+        if len(series) >= _COMPONENT_STEPS:
+            yield match["name"], series
+
+
+RULE = Rule(check)

@@ -1,15 +1,4 @@
-"""Learned, then forgotten: the reward reached a level and lost most of it.
-
-Three shapes. A drop: within a few steps the reward falls by at least 12 times its noise and never
-comes back (a random walk hardly reaches 9). A slide: a fall from the peak 3 times as deep as a
-random walk of the same steps falls on average, which loses 60 % of what was gained. For series of
-a few distinct values (one answer a step): block means that fall by 30 % of the range and by more
-than chance.
-Ruled out: noise and drift (both shapes are measured against them), a fall of less than a quarter
-of the possible rewards where these are known, single dips that recover.
-Source: hardening guide's logs (a policy that collapses at step 4); drawdown of a random walk as
-the null (see ``shape.fall``).
-"""
+"""Rules for a run that gets worse again: a lost reward, and overfitting."""
 
 from __future__ import annotations
 
@@ -21,6 +10,7 @@ from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import decline, drop, early, fall
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Rule, Symptom
 from engine.history import metrics
 
 _CONTRAST = 12.0
@@ -28,16 +18,87 @@ _EXCESS = 3.0
 _LOST = 0.6
 _SHARE_OF_RANGE = 0.25
 _FEW = 8
-"""Fewer steps than this say nothing about a level."""
+"""Fewer steps than this do not show a level."""
+_VALIDATIONS = 5
+_PATIENCE = 3
+_RISE = 1.15
+
+REWARD_LOST = Symptom(
+    id="collapse_entropy_or_length.reward",
+    title="Reward dropped and did not recover",
+    cause="The mean reward was about {before} (best at step {peak}) and is about {after} since "
+    "step {onset}: the policy has degraded. {boundary}",
+    shape="one of three. A drop: within a few steps the reward falls by at least 12 times its "
+    "noise and never comes back (a random walk hardly reaches 9). A slide: a fall from the peak 3 "
+    "times as deep as a random walk with the same steps falls on average, which loses 60% of what "
+    "was gained. For series of a few distinct values (one response a step): block means that fall "
+    "by 30% of the range and by more than chance",
+    ruled_out="noise and drift (the shapes are measured against them); a fall of less than a "
+    "quarter of the possible rewards; single dips that recover",
+    remedies=lambda case: (
+        cures.earlier_checkpoint(case.onset),
+        cures.lower_rate(case.context, 0.3),
+        cures.add_kl_loss(case.context),
+        Remedy("Keep the checkpoint with the best validation reward instead of the last one"),
+    ),
+    confidence=0.9,
+    source="level shift and drawdown against a random walk; hardening guide's logs (a policy that "
+    "collapses at step 4)",
+)
+OVERFITTING = Symptom(
+    id="overfitting",
+    severity=Severity.WARNING,
+    title="Validation loss rises while training loss falls",
+    cause="Validation loss was lowest at step {onset} ({lowest}) and is {last} at the end, while "
+    "training loss fell from about {before} to {after} (medians of up to 10 steps): since then "
+    "the model memorizes the training rows.",
+    shape="at least 5 validations, of which the last 3 are all 15% above the best and rising, "
+    "while the training loss kept falling",
+    ruled_out="a validation loss that wobbles around its best; both losses rising together, which "
+    "is divergence",
+    remedies=lambda case: (
+        Remedy(
+            f"Use the checkpoint of step {'…' if case.onset is None else case.onset}",
+            (),
+            "the best validation loss",
+        ),
+        cures.scaled(
+            case.context,
+            "training.num_train_epochs",
+            0.5,
+            "Train fewer epochs",
+            "memorizes less",
+        ),
+        cures.lower_rate(case.context, 0.5),
+    ),
+    source='early stopping with patience 3 (Prechelt, "Early Stopping - But When?", 1998)',
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
+    yield from _lost_reward(run)
+    yield from _overfitting(run)
+
+
+def _lost_reward(run: Run) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
     if len(reward) < _FEW:
         return
-    found = _dropped(run, reward) or _slid(run, reward) or _unlearned(run)
-    if found is not None:
-        yield _finding(run, reward, *found)
+    loss = _dropped(run, reward) or _slid(run, reward) or _unlearned(run)
+    if loss is None:
+        return
+    onset, before, after = loss
+    best = reward.until(onset)
+    yield REWARD_LOST.found(
+        run.at(onset),
+        run.seen("mean reward fell", onset, before=before, after=after),
+        *_validation(run, onset),
+        before=figure(before),
+        after=figure(after),
+        peak=best.step(int(np.argmax(best.values))) if len(best) else onset,
+        onset=onset,
+        boundary=_boundary(run, onset),
+    )
 
 
 def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
@@ -62,7 +123,7 @@ def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
 
 
 def _unlearned(run: Run) -> tuple[int, float, float] | None:
-    """One answer a step, right or wrong: what shows is how often it is right."""
+    """With one response a step, right or wrong, the signal is how often it is right."""
     reward = run.first("json_valid", metrics.REWARD_MEAN)
     found = decline(reward.values)
     if found is None or found.excess < 1:
@@ -81,39 +142,13 @@ def _matters(run: Run, reward: Series, lost: float) -> bool:
     return lost >= _SHARE_OF_RANGE * (high - low)
 
 
-def _finding(run: Run, reward: Series, onset: int, before: float, after: float) -> Finding:
-    best = reward.until(onset)
-    peak = best.step(int(np.argmax(best.values))) if len(best) else onset
-    return Finding(
-        "collapse_entropy_or_length.reward",
-        Severity.ERROR,
-        "What was learned is lost",
-        f"The mean reward was about {figure(before)} (best at step {peak}) and is about "
-        f"{figure(after)} since step {onset}: the policy got worse and stays so. "
-        f"{_boundary(run, onset)}",
-        (
-            run.seen("mean reward fell", onset, before=before, after=after),
-            *_validation(run, onset),
-        ),
-        (
-            cures.earlier_checkpoint(onset),
-            cures.gentler(run.context, 0.3),
-            cures.held_near_reference(run.context),
-            Remedy("Keep the checkpoint with the best validation reward, not the last one"),
-        ),
-        onset,
-        confidence=0.9,
-        source="level shift and drawdown against a random walk",
-    )
-
-
 def _boundary(run: Run, onset: int) -> str:
-    """A fall where an attempt begins: it may not have gone on from what was learned."""
+    """A fall where an attempt begins: it may not have resumed from what was learned."""
     for start in run.context.starts[1:]:
         if abs(start.first_step - onset) <= 1:
             return (
-                f"Attempt {start.attempt} begins there: check that it went on from the "
-                "checkpoint and not from the base model."
+                f"Attempt {start.attempt} begins there: check that it resumed from the checkpoint "
+                "and not from the base model."
             )
     return "The last checkpoint before it is better than the newest."
 
@@ -128,3 +163,32 @@ def _validation(run: Run, onset: int) -> Iterator[Evidence]:
     text = f"validation reward {word}: {figure(best)} before, {figure(now)} at the end"
     change = percent(abs(now - best) / max(abs(best), 1e-9))
     yield run.seen(text, after.step(-1), best=best, last=now, change=change)
+
+
+def _overfitting(run: Run) -> Iterator[Finding]:
+    validation, training = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
+    if len(validation) < _VALIDATIONS or training.name != metrics.TRAIN_LOSS:
+        return
+    best = int(np.argmin(validation.values))
+    lowest, last = float(validation.values[best]), validation.values[-_PATIENCE:]
+    if len(validation) - 1 - best < _PATIENCE or lowest <= 0:
+        return
+    if last.min() < _RISE * lowest or last[-1] < last[0]:
+        return
+    onset, newest = validation.step(best), float(last[-1])
+    before, after = training.until(onset).values[-10:], training.since(onset).values[-10:]
+    if not before.size or not after.size or np.median(after) >= np.median(before):
+        return
+    text = f"{validation.name} rose from {figure(lowest)} to {figure(newest)}"
+    yield OVERFITTING.found(
+        run.at(onset),
+        run.seen(text, onset, before=lowest, after=newest),
+        onset=onset,
+        lowest=figure(lowest),
+        last=figure(newest),
+        before=figure(float(np.median(before))),
+        after=figure(float(np.median(after))),
+    )
+
+
+RULE = Rule(check)

@@ -1,11 +1,4 @@
-"""The judge gets slower, fails more often, or answers what cannot be read.
-
-Shape: its latency is three times its early median in each of the last 5 steps, and 2 s at least;
-over the last 5 steps more than 5 % of the samples have no reward, 20 % of the calls time out, or
-1 % of the replies cannot be parsed. Ruled out: a retry now and then, latencies too small to matter.
-Source: grubrics history (429 cascades; timeouts of 60 s where 300 were needed; 7 % parse failures
-with answers cut at 2000 tokens).
-"""
+"""Rules for a judge that gets slower, fails more often, or gives replies that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -18,6 +11,8 @@ from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.series_stats import early, lasting
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Rule, Symptom
 from engine.history import metrics
 
 _STEPS = 5
@@ -29,11 +24,79 @@ _TIMEOUTS = 0.2
 _UNREADABLE = 0.01
 
 
+def _longer_timeout(context: MetricContext) -> Remedy:
+    effect = "slow replies count instead of being requested again"
+    return cures.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
+
+
+SLOWER = Symptom(
+    id="judge_timeout_or_connection.slower",
+    severity=Severity.WARNING,
+    title="Judge latency rose {factor}x",
+    cause="A judge call took {first} at first and takes {now} (median of the last 5 steps) since "
+    "step {onset}; the time limit of a call is {limit}.",
+    shape="three times its early median, and 2 s at least, in each of the last 5 steps",
+    ruled_out="latencies that are too small to matter",
+    remedies=lambda case: (
+        Remedy("Test the judge on its own; try another deployment or time of day"),
+        _longer_timeout(case.context),
+    ),
+    source="own baseline: three times the early latency",
+)
+SAMPLES_FAILED = Symptom(
+    id="judge_timeout_or_connection.samples_failed",
+    also=(Severity.WARNING,),
+    title="{last} of rollouts have no reward",
+    cause="In the last {steps} steps {mean} of the rollouts could not be scored, in the newest "
+    "step {last}. They are left out, so batches are smaller and groups incomplete.",
+    shape="more than 5% of the rollouts of the last 5 steps have no reward",
+    remedies=lambda _: (Remedy("Test the judge: grubrics-tui judge-test names the kind of error"),),
+    confidence=0.7,
+    not_checked=("why they failed: see the reward records",),
+    source="seed guide: the judge does not answer",
+)
+TIMEOUTS = Symptom(
+    id="judge_timeout_or_connection.timeouts",
+    severity=Severity.WARNING,
+    title="{share} of judge calls time out",
+    cause="Since step {onset}, {share} of the judge calls hit the time limit ({limit}). Each may "
+    "be billed, and is repeated.",
+    shape="more than 20% of the calls of the last 5 steps time out",
+    ruled_out="a retry now and then: at least 3 calls in more than one step",
+    remedies=lambda case: (
+        _longer_timeout(case.context),
+        Remedy("Lower judge.max_concurrent if the server slows down under load"),
+    ),
+    source="grubrics history: a limit of 60 s where 300 were needed",
+)
+UNPARSED = Symptom(
+    id="judge_parse_failure.share",
+    also=(Severity.WARNING,),
+    title="{share} of judge replies cannot be parsed",
+    cause="Since step {onset}, {share} of the judge's replies contain no scores that can be "
+    "parsed. The usual reason is a reply that was cut at its length limit; a reasoning model "
+    "spends its thinking from the same budget.",
+    shape="more than 1% of the replies of the last 5 steps cannot be parsed",
+    ruled_out="single replies: at least 3 in more than one step",
+    remedies=lambda case: (
+        cures.scaled(
+            case.context,
+            "judge.max_tokens",
+            4,
+            "Raise judge.max_tokens",
+            "the JSON of a reply is no longer cut",
+        ),
+        Remedy("Use JSON mode if the server has it"),
+    ),
+    source="grubrics history: 7% with 2000 tokens, 69% with a reasoning judge",
+)
+
+
 def check(run: Run) -> Iterator[Finding]:
     yield from _latency(run)
     yield from _failed(run)
     yield from _timeouts(run)
-    yield from _unreadable(run)
+    yield from _unparsed(run)
 
 
 def _latency(run: Run) -> Iterator[Finding]:
@@ -45,24 +108,19 @@ def _latency(run: Run) -> Iterator[Finding]:
     if place is None or not place:
         return
     onset, now = latency.step(place), float(np.median(latency.values[-_STEPS:]))
-    yield Finding(
-        "judge_timeout_or_connection.slower",
-        Severity.WARNING,
-        f"The judge became {now / first:.1f} times slower",
-        f"A judge call took {seconds(first)} at first and takes {seconds(now)} (median of the "
-        f"last {_STEPS} steps) since step {onset}; the limit of a call is {_limit(run)}.",
-        (run.change(latency, onset, "rose"),),
-        (
-            Remedy("Test the judge alone; try another deployment or hour"),
-            _patient(run),
-        ),
-        onset,
-        source="own baseline: three times the early latency",
+    yield SLOWER.found(
+        run.at(onset),
+        run.change(latency, onset, "rose"),
+        factor=f"{now / first:.1f}",
+        first=seconds(first),
+        now=seconds(now),
+        onset=onset,
+        limit=_time_limit(run),
     )
 
 
 def _failed(run: Run) -> Iterator[Finding]:
-    """Samples without a reward. Why, the reward records tell."""
+    """Rollouts without a reward. The reward records tell why."""
     share = run.series(metrics.FAILED_SHARE)
     place = lasting(share.values > _FAILED, 1)
     if place is None:
@@ -72,19 +130,13 @@ def _failed(run: Run) -> Iterator[Finding]:
     if mean < _FAILED or (last < _HALF and len(share) - place < _STEPS):
         return
     onset = share.step(place)
-    yield Finding(
-        "judge_timeout_or_connection.samples_failed",
-        Severity.ERROR if mean >= _HALF or last >= _HALF else Severity.WARNING,
-        f"{percent(last)} of the samples have no reward",
-        f"In the last {window.size} steps {percent(mean)} of the samples could not be scored, in "
-        f"the newest {percent(last)}; they are left out, so batches are smaller and groups "
-        "incomplete.",
-        (run.seen("share of samples without a reward", onset, share=last),),
-        (Remedy("Test the judge: grubrics-tui judge-test names the class of the error"),),
-        onset,
-        confidence=0.7,
-        not_checked=("why they failed: that stands in the reward records",),
-        source="seed guide: the judge does not answer",
+    yield SAMPLES_FAILED.found(
+        run.at(onset),
+        run.seen("share of rollouts without a reward", onset, share=last),
+        severity=None if mean >= _HALF or last >= _HALF else Severity.WARNING,
+        last=percent(last),
+        mean=percent(mean),
+        steps=window.size,
     )
 
 
@@ -93,44 +145,22 @@ def _timeouts(run: Run) -> Iterator[Finding]:
     if found is None:
         return
     onset, share = found
-    yield Finding(
-        "judge_timeout_or_connection.timeouts",
-        Severity.WARNING,
-        f"{percent(share)} of the judge calls time out",
-        f"Since step {onset} {percent(share)} of the judge's calls reach the limit of time "
-        f"({_limit(run)}); each may be paid for and is asked again.",
-        (run.seen("calls that timed out", onset, share=share),),
-        (_patient(run), Remedy("Fewer calls at once, if the server slows down under load")),
-        onset,
-        source="history: 60 s where 300 were needed",
-    )
+    seen = run.seen("calls that timed out", onset, share=share)
+    limit = _time_limit(run)
+    yield TIMEOUTS.found(run.at(onset), seen, share=percent(share), onset=onset, limit=limit)
 
 
-def _unreadable(run: Run) -> Iterator[Finding]:
+def _unparsed(run: Run) -> Iterator[Finding]:
     found = _lasting_share(run, metrics.JUDGE_PARSE_FAILURES, _UNREADABLE)
     if found is None:
         return
     onset, share = found
-    yield Finding(
-        "judge_parse_failure.share",
-        Severity.ERROR if share > 0.2 else Severity.WARNING,
-        f"{percent(share)} of the judge's replies cannot be read",
-        f"Since step {onset} {percent(share)} of the judge's replies hold no scores that can be "
-        "read. A reply cut at its longest length is the usual reason; a reasoning model spends "
-        "its thinking from the same budget.",
-        (run.seen("replies that could not be parsed", onset, share=share),),
-        (
-            cures.scaled(
-                run.context,
-                "judge.max_tokens",
-                4,
-                "Let replies be longer",
-                "the JSON of a reply is no longer cut",
-            ),
-            Remedy("Ask for JSON mode where the server has it"),
-        ),
-        onset,
-        source="history: 7 % with 2000 tokens, 69 % with a reasoning judge",
+    yield UNPARSED.found(
+        run.at(onset),
+        run.seen("replies that could not be parsed", onset, share=share),
+        severity=None if share > 0.2 else Severity.WARNING,
+        share=percent(share),
+        onset=onset,
     )
 
 
@@ -159,16 +189,9 @@ def _begin(failures: Series, made: np.ndarray, limit: float) -> int:
     return start + int(np.argmax(sick[start:]))
 
 
-def _limit(run: Run) -> str:
-    seconds = run.context.get("judge.timeout_s")
-    return "not known" if seconds is None else f"{seconds:g} s"
+def _time_limit(run: Run) -> str:
+    limit = run.context.get("judge.timeout_s")
+    return "not known" if limit is None else f"{limit:g} s"
 
 
-def _patient(run: Run) -> Remedy:
-    return cures.scaled(
-        run.context,
-        "judge.timeout_s",
-        3,
-        "Give a call more time",
-        "slow replies count in place of being asked for again",
-    )
+RULE = Rule(check)

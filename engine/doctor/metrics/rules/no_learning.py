@@ -1,29 +1,18 @@
-"""Training that moves nothing: no gradient, a constant loss, a learning rate of 0.
-
-Shape: the loss is the same number in all of the last 5 steps (a 0 in 3) and the gradient norm 0,
-or, where no gradient is logged, the same of four digits and more in all of at least 10 steps that
-have numbers; a validation loss that is one number of four digits and more in all of at least 4
-evaluations while the training loss moves;
-DPO at 0.693 = ln 2 with margins of 0, or any loss there for 5 records after the warm-up; groups
-with spread and yet a gradient of exactly 0; a learning rate that is 0 in all of at least 10 steps,
-or still warming up when the run ends.
-Ruled out: a policy loss of 0 (on-policy GRPO's loss is 0 by construction); rewards without spread
-(``flat_reward``); logs that print three decimals, in which 2e-6 reads 0.000.
-Source: classes ("loss 0.69 and margins 0 in DPO, logits 0.0"); verl's three-decimal console.
-"""
+"""Rules for training that changes nothing: no gradient, a constant loss, a learning rate of 0."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.series_stats import lasting, rounded
+from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints_small_numbers
+from engine.doctor.metrics.series_stats import lasting
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
 
 _STEPS = 5
@@ -36,6 +25,94 @@ _TRAINABLE = Remedy(
     "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
     (),
     "the gradient is no longer 0",
+)
+_LABELS = Remedy("Check that the labels are not all -100")
+_REFERENCE = Remedy("Check the set-up of the reference model (ZeRO-3, adapters)")
+
+
+def _set_rate(case: Case) -> tuple[Remedy, ...]:
+    kind = case.context.kind
+    key = kind.learning_rate_key if kind else None
+    usual = kind.usual_learning_rate if kind else 1e-6
+    title = f"Set the learning rate, e.g. {usual:g}"
+    return (cures.setting(case.context, key, usual, title, "steps train"),)
+
+
+CONSTANT_LOSS = Symptom(
+    id="loss_flat_no_learning",
+    also=(Severity.WARNING,),
+    title="Loss is constant at {loss}",
+    cause="The loss has been {exact} in all of the last {count} steps, since step {onset}: {why}.",
+    shape="the same loss in all of the last 5 steps (a 0 in 3) with a gradient norm of 0, or with "
+    "DPO margins of 0 at ln 2 = 0.693; a warning if no gradient is logged and the loss is one "
+    "number of four digits and more in all of at least 10 steps",
+    ruled_out="a policy loss of 0 (on-policy GRPO's loss is 0 by construction); rewards without "
+    "spread, which have rules of their own; a warm-up, and bars that repeat the newest loss",
+    remedies=lambda _: (_TRAINABLE, _LABELS),
+    source="failure classes: loss constant with gradient 0",
+)
+LOSS_AT_CHANCE = Symptom(
+    id="loss_flat_no_learning.chance",
+    severity=Severity.WARNING,
+    title="Loss is constant at ln 2",
+    cause="The loss has been 0.693 in the last {count} records, since step {onset}: that of a "
+    "random choice between two answers. Nothing is learned.",
+    shape="a loss within 0.001 of ln 2 in the last 5 records after the warm-up",
+    remedies=lambda _: (
+        _TRAINABLE,
+        Remedy("Check that the two sides of each pair differ, and try a larger learning rate"),
+    ),
+    confidence=0.7,
+    source="DPO, binary cross-entropy: -log(1/2) = 0.693",
+)
+NO_GRADIENT = Symptom(
+    id="loss_flat_no_learning.no_gradient",
+    title="Rewards differ, but the gradient is 0",
+    cause="The rewards of a group differ (median std {spread}), but the gradient norm is exactly 0 "
+    "in the last {count} steps, since step {onset}. No trainable parameter contributes to the "
+    "loss.",
+    shape="groups with an in-group std of rewards and a gradient norm of exactly 0 in the last 5 "
+    "steps",
+    ruled_out="steps in which most groups have no spread",
+    remedies=lambda _: (_TRAINABLE,),
+    source="GRPO: a non-zero advantage has a gradient",
+)
+NO_RATE = Symptom(
+    id="loss_flat_no_learning.rate_zero",
+    title="Learning rate is 0",
+    cause="The learning rate is 0 in all {count} steps: the weights never change.",
+    shape="a learning rate of exactly 0 in all of at least 10 steps",
+    ruled_out="logs with three decimals, in which 2e-6 reads 0.000",
+    remedies=_set_rate,
+    source="the schedule's own values",
+)
+SAME_VALIDATION = Symptom(
+    id="loss_flat_no_learning.validation",
+    severity=Severity.WARNING,
+    title="Every validation gives the same loss",
+    cause="The validation loss is {loss} in all {count} evaluations, while the training loss "
+    "changes: the evaluated model is not the trained one.",
+    shape="a validation loss that is one number of four digits and more in all of at least 4 "
+    "evaluations, while the training loss moves",
+    ruled_out="bars that repeat the last validation with three digits, and tables that round",
+    remedies=lambda _: (
+        Remedy("Check that the evaluated model is the one that the optimizer updates"),
+        _TRAINABLE,
+    ),
+    confidence=0.7,
+    source="the same weights give the same loss",
+)
+NEVER_WARM = Symptom(
+    id="loss_flat_no_learning.never_warm",
+    severity=Severity.WARNING,
+    title="Learning rate never reaches its configured value",
+    cause="The warm-up takes {steps} steps and the run has {total}: the learning rate ends at "
+    "{reached} instead of {peak}.",
+    shape="a configured warm-up at least as long as the run, and a learning rate that still rises "
+    "at the end",
+    ruled_out="runs whose config is unknown: there a ramp may be anything",
+    remedies=lambda case: (_shorter_warmup(case.context, 0),),
+    source="warm-up steps >= total steps",
 )
 
 
@@ -52,30 +129,49 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
     if loss.name != metrics.TRAIN_LOSS or len(loss) < _ZEROS:
         return
-    last = loss.values[-1]
+    last = float(loss.values[-1])
     same = np.abs(loss.values - last) <= 1e-4 * max(abs(last), 1e-3)
     place = lasting(same, _STEPS if last else _ZEROS)
     if place is None:
         return
-    onset = loss.step(place)
+    onset, count = loss.step(place), len(loss) - place
     gradients, margins = norm.since(onset), run.first("rewards/margins", "rewards/accuracies")
-    still = len(gradients) > 0 and not gradients.values.any()
-    preference = bool(len(margins)) and not margins.since(onset).values.any()
-    chance = preference and abs(last - math.log(2)) < 1e-3
-    if still or chance:
-        yield _flat(run, loss, place, preference)
-    elif not len(gradients) and _is_exact(run, loss):
-        flat = _flat(run, loss, place, preference)
-        yield replace(flat, severity=Severity.WARNING, confidence=0.6)
+    no_gradient = len(gradients) > 0 and not gradients.values.any()
+    is_pair_loss = bool(len(margins)) and not margins.since(onset).values.any()
+    at_chance = is_pair_loss and abs(last - math.log(2)) < 1e-3
+    # Without a gradient that is known to be 0, only an exact number counts, and it is a warning.
+    is_certain = no_gradient or at_chance
+    if not is_certain and (len(gradients) or not _is_exact(run, loss)):
+        return
+    why = "no trainable parameter has a gradient"
+    if is_pair_loss:
+        why = (
+            "policy and reference give every response the same probability (ln 2 = 0.693 is the "
+            "loss of a margin of 0)"
+        )
+    elif not len(gradients):
+        why = "other weights and other data give another loss, if only in the last digit"
+    yield CONSTANT_LOSS.found(
+        run.at(onset),
+        run.seen("the loss does not change", onset, loss=last, steps=count),
+        severity=None if is_certain else Severity.WARNING,
+        confidence=None if is_certain else 0.6,
+        remedies=(_TRAINABLE, _REFERENCE) if is_pair_loss else None,
+        loss=figure(last),
+        exact=f"{last:.4g}",
+        count=count,
+        onset=onset,
+        why=why,
+    )
 
 
 def _is_exact(run: Run, loss: Series) -> bool:
     """Whether the loss is one number of four digits and more from the first of many steps on.
 
-    Later it may have converged. A rate that warms up, and DPO's ln 2, begin so, and a bar repeats
-    the newest loss.
+    Later it may have converged. A rate that warms up, and DPO's ln 2, begin like this, and a bar
+    repeats the newest loss.
     """
-    last, rate = float(loss.values[-1]), run.first("actor/lr", "train/lr").values
+    last, rate = float(loss.values[-1]), learning_rate(run).values
     warms_up = bool(len(rate)) and (rate.min() <= 0 or bool(np.any(np.diff(rate) > 0)))
     if run.context.is_counted or warms_up or np.ptp(loss.values):
         return False
@@ -84,55 +180,17 @@ def _is_exact(run: Run, loss: Series) -> bool:
     return len(np.unique(loss.steps)) >= _EXACT_STEPS and float(f"{last:.3g}") != last
 
 
-def _flat(run: Run, loss: Series, place: int, preference: bool) -> Finding:
-    onset, last = loss.step(place), float(loss.values[-1])
-    why = "no parameter that is trained has a gradient"
-    if not len(run.series("actor/grad_norm").since(onset)):
-        why = "other weights and other data give another loss, if only in the last digit"
-    remedies: tuple[Remedy, ...] = (_TRAINABLE, Remedy("Check that the labels are not all -100"))
-    if preference:
-        why = (
-            "policy and reference give every answer the same probability (ln 2 = 0.693 is the loss "
-            "of a margin of 0)"
-        )
-        remedies = (_TRAINABLE, Remedy("Check the reference model's set-up (ZeRO-3, adapters)"))
-    return Finding(
-        "loss_flat_no_learning",
-        Severity.ERROR,
-        f"The loss stays at {figure(last)}",
-        f"The loss has been {last:.4g} in all of the last {len(loss) - place} steps, since step "
-        f"{onset}: {why}.",
-        (run.seen("the loss does not change", onset, loss=last, steps=len(loss) - place),),
-        remedies,
-        onset,
-        source="classes: loss constant with gradient 0",
-    )
-
-
 def _at_chance(run: Run) -> Iterator[Finding]:
-    """A loss that never leaves ln 2, after the warm-up: two answers stay equally likely."""
-    loss, rate = run.series(metrics.TRAIN_LOSS), run.first("actor/lr", "train/lr")
+    """A loss that never leaves ln 2 after the warm-up: two answers stay equally likely."""
+    loss, rate = run.series(metrics.TRAIN_LOSS), learning_rate(run)
     warm = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
     settled = loss.since(warm)
     place = lasting(np.abs(settled.values - math.log(2)) < _OF_CHANCE, _STEPS)
     if place is None or loss.name != metrics.TRAIN_LOSS:
         return
     onset, count = settled.step(place), len(settled) - place
-    yield Finding(
-        "loss_flat_no_learning.chance",
-        Severity.WARNING,
-        "The loss stays at ln 2",
-        f"The loss has been 0.693 in the last {count} records, since step {onset}: that of a "
-        "choice between two that is left to chance. Nothing is learned.",
-        (run.seen("loss at ln 2", onset, loss=float(loss.values[-1]), records=count),),
-        (
-            _TRAINABLE,
-            Remedy("Check that the two sides of a pair differ, and a learning rate that is larger"),
-        ),
-        onset,
-        confidence=0.7,
-        source="DPO, binary cross-entropy: -log(1/2) = 0.693",
-    )
+    seen = run.seen("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
+    yield LOSS_AT_CHANCE.found(run.at(onset), seen, count=count, onset=onset)
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
@@ -141,45 +199,29 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     place = lasting(norm.values == 0, _STEPS)
     if place is None or not len(spread):
         return
-    onset = norm.step(place)
+    onset, count = norm.step(place), len(norm) - place
     moving = spread.since(onset).values
     share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
     if not moving.size or moving.min() < 1e-3 or (share.size and share.max() > 0.5):
         return
-    yield Finding(
-        "loss_flat_no_learning.no_gradient",
-        Severity.ERROR,
-        "Rewards differ, but the gradient is 0",
-        f"The rewards of a group differ (median std {figure(float(np.median(moving)))}), and yet "
-        f"the gradient norm is exactly 0 in the last {len(norm) - place} steps, since step "
-        f"{onset}: no trained parameter takes part in the loss.",
-        (run.seen("gradient norm is exactly 0", onset, steps=len(norm) - place),),
-        (_TRAINABLE,),
-        onset,
-        source="GRPO: a non-zero advantage has a gradient",
+    yield NO_GRADIENT.found(
+        run.at(onset),
+        run.seen("gradient norm is exactly 0", onset, steps=count),
+        spread=figure(float(np.median(moving))),
+        count=count,
+        onset=onset,
     )
 
 
 def _no_rate(run: Run) -> Iterator[Finding]:
-    rate = run.first("actor/lr", "train/lr")
-    if len(rate) < _LR_STEPS or rate.values.any() or _is_rounded(run):
+    rate = learning_rate(run)
+    if len(rate) < _LR_STEPS or rate.values.any():
         return
-    kind = run.context.kind
-    key = kind.learning_rate_key if kind else None
-    wanted = kind.usual_learning_rate if kind else 1e-6
-    yield Finding(
-        "loss_flat_no_learning.rate_zero",
-        Severity.ERROR,
-        "The learning rate is 0",
-        f"The learning rate is 0 in all {len(rate)} steps: the weights never change.",
-        (run.seen(f"{rate.name} is 0", rate.step(0), steps=len(rate)),),
-        (
-            cures.setting(
-                run.context, key, wanted, f"Set the learning rate, e.g. {wanted:g}", "steps train"
-            ),
-        ),
-        rate.step(0),
-        source="the schedule's own values",
+    if not prints_small_numbers(run, "actor/grad_norm", metrics.TRAIN_LOSS):
+        return
+    onset, count = rate.step(0), len(rate)
+    yield NO_RATE.found(
+        run.at(onset), run.seen(f"{rate.name} is 0", onset, steps=count), count=count
     )
 
 
@@ -192,59 +234,57 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     # Bars repeat the last validation with three digits, and tables round.
     if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
-    yield Finding(
-        "loss_flat_no_learning.validation",
-        Severity.WARNING,
-        "Every validation gives the same loss",
-        f"The validation loss is {value:.6g} in all {len(held_out)} evaluations, while the "
-        "training loss moves: what is evaluated is not what is trained.",
-        (run.seen("the validation loss does not change", held_out.step(-1), loss=value),),
-        (
-            Remedy("Check that the model that is evaluated is the one that the optimiser updates"),
-            _TRAINABLE,
-        ),
-        held_out.step(1),
-        confidence=0.7,
-        source="the same weights give the same loss",
+    yield SAME_VALIDATION.found(
+        run.at(held_out.step(1)),
+        run.seen("the validation loss does not change", held_out.step(-1), loss=value),
+        loss=f"{value:.6g}",
+        count=len(held_out),
     )
-
-
-def _is_rounded(run: Run) -> bool:
-    """Whether the log prints three decimals: a rate of 2e-6 then reads 0.000."""
-    values = np.concatenate(
-        [run.series(name).values[:50] for name in ("actor/grad_norm", metrics.TRAIN_LOSS)]
-    )
-    return rounded(values)
 
 
 def _never_warm(run: Run) -> Iterator[Finding]:
-    """A warm-up longer than the run. Needs the recipe: without it a ramp may be anything."""
     kind = run.context.kind
-    if kind is None:
-        return
-    peak = run.context.get(kind.learning_rate_key)
-    rate, total = run.first("actor/lr", "train/lr"), run.context.total_steps
+    peak = run.context.get(kind.learning_rate_key) if kind else None
+    rate, total = learning_rate(run), run.context.total_steps
     if not isinstance(peak, int | float) or total is None or len(rate) < _STEPS:
         return
-    warmup = run.context.get(f"{cures.ACTOR}.optim.lr_warmup_steps")
-    ratio_key = kind.warmup_ratio_key
-    ratio = run.context.get(ratio_key)
-    steps = warmup if isinstance(warmup, int) and warmup > 0 else (ratio or 0) * total
-    if not isinstance(steps, int | float) or steps < total:
+    steps = _warmup_steps(run.context, total)
+    is_rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
+    if steps is None or steps < total or not is_rising:
         return
-    rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
-    if not rising:
-        return
-    key = ratio_key if steps != warmup else f"{cures.ACTOR}.optim.lr_warmup_steps"
-    after = 0.1 if key == ratio_key else max(1, total // 10)
-    yield Finding(
-        "loss_flat_no_learning.never_warm",
-        Severity.WARNING,
-        "The learning rate never reaches its value",
-        f"The warm-up takes {steps:g} steps and the run has {total}: the learning rate ends at "
-        f"{figure(peak * total / steps)} instead of {figure(peak)}.",
-        (run.seen(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),),
-        (cures.setting(run.context, key, after, "Warm up over a tenth", "full rate after it"),),
-        rate.step(0),
-        source="warm-up steps >= total steps",
+    yield NEVER_WARM.found(
+        run.at(rate.step(0)),
+        run.seen(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
+        remedies=(_shorter_warmup(run.context, total),),
+        steps=f"{steps:g}",
+        total=total,
+        reached=figure(peak * total / steps),
+        peak=figure(peak),
     )
+
+
+def _warmup_keys(context: MetricContext) -> tuple[str, str | None]:
+    """The keys of the warm-up in steps and as a share of the run."""
+    kind = context.kind
+    return f"{cures.ACTOR}.optim.lr_warmup_steps", kind.warmup_ratio_key if kind else None
+
+
+def _warmup_steps(context: MetricContext, total: int) -> float | None:
+    """The steps of the configured warm-up."""
+    steps, ratio = (context.get(key) for key in _warmup_keys(context))
+    if isinstance(steps, int) and steps > 0:
+        return steps
+    return (ratio or 0) * total if isinstance(ratio or 0, int | float) else None
+
+
+def _shorter_warmup(context: MetricContext, total: int) -> Remedy:
+    in_steps, as_ratio = _warmup_keys(context)
+    steps = context.get(in_steps)
+    is_in_steps = isinstance(steps, int) and steps > 0
+    key, after = (in_steps, max(1, total // 10)) if is_in_steps else (as_ratio, 0.1)
+    return cures.setting(
+        context, key, after, "Warm up over a tenth of the steps", "the full rate after it"
+    )
+
+
+RULE = Rule(check)

@@ -1,11 +1,4 @@
-"""The run's own course: it cannot reach its last step, or it went on where nobody asked it to.
-
-Shape: fewer steps can be reached than were asked for; the first attempt begins after a checkpoint
-although nobody asked to go on from one.
-Ruled out: a run that asked for no number of steps; resumes that a person or the recipe asked for.
-Source: grubrics history (30 epochs of 3 steps end a run of 2000 at 90; auto-resume with a target
-below the leftover checkpoint's step ends at once).
-"""
+"""Rules for the course of a run: too few epochs for its steps, an unintended resume."""
 
 from __future__ import annotations
 
@@ -15,6 +8,47 @@ from collections.abc import Iterator
 from engine.doctor.metrics.run import Run
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings.symptom import Case, Rule, Symptom
+
+EPOCHS_CAP = Symptom(
+    id="config_error.epochs_cap",
+    severity=Severity.WARNING,
+    title="The run will end at step {reachable} of {asked}: too few epochs",
+    cause="The config asks for {asked} steps, but the data gives only {reachable}{size}. verl "
+    "stops after the last epoch, regardless of the number of steps, and then writes no last "
+    "checkpoint.",
+    shape="fewer steps can be reached than the config asks for",
+    ruled_out="configs that ask for no number of steps; `trainer.val_only`",
+    remedies=lambda _: (Remedy("Raise trainer.total_epochs"),),
+    source="verl: total_epochs caps total_training_steps (grubrics history: 30 epochs of 3 steps "
+    "end a run of 2000 at 90)",
+)
+
+
+def _start_over(case: Case) -> tuple[Remedy, ...]:
+    return (
+        cures.setting(
+            case.context,
+            "trainer.resume_mode",
+            "disable",
+            "Start from the beginning",
+            "existing checkpoints are not loaded",
+        ),
+        Remedy("Use a separate checkpoint folder for the run instead"),
+    )
+
+
+RESUME_UNASKED = Symptom(
+    id="checkpoint_corrupt_or_mismatch.resume_unasked",
+    severity=Severity.WARNING,
+    title="Unintended resume from an existing checkpoint (step {checkpoint})",
+    cause="Attempt {attempt} began at step {onset}: it loaded the step-{checkpoint} checkpoint "
+    "found in its folder, although no resume was requested. Its curves do not show a fresh run.",
+    shape="the first attempt begins after a checkpoint although no resume was requested",
+    ruled_out="resumes that a person or the config asked for",
+    remedies=_start_over,
+    source="grubrics history: auto-resume of an existing checkpoint",
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -28,28 +62,19 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
         return
     if run.context.get("trainer.val_only"):
         return  # It trains nothing, on purpose.
-    epochs = run.context.get("trainer.total_epochs")
-    known = isinstance(epochs, int) and epochs > 0 and reachable > 0
-    needed = math.ceil(asked / (reachable / epochs)) if known else None
-    size = f" ({epochs} epochs of {reachable / epochs:g} steps)" if known else ""
-    remedy = Remedy("Raise trainer.total_epochs")
-    if needed is not None:
-        remedy = cures.setting(
-            run.context,
-            "trainer.total_epochs",
-            needed,
-            f"{needed} epochs",
-            f"all {asked} steps can be reached",
-        )
-    yield Finding(
-        "config_error.epochs_cap",
-        Severity.WARNING,
-        f"The run ends at step {reachable} of {asked}",
-        f"{asked} steps were asked for, and the data gives {reachable}{size}: verl ends with the "
-        "epochs, whatever the number of steps, and then writes no last checkpoint.",
-        (run.seen("steps", None, asked=asked, reachable=reachable),),
-        (remedy,),
-        source="verl: total_epochs caps total_training_steps",
+    epochs, size, remedies = run.context.get("trainer.total_epochs"), "", None
+    if isinstance(epochs, int) and epochs > 0 and reachable > 0:
+        size = f" ({epochs} epochs of {reachable / epochs:g} steps)"
+        needed = math.ceil(asked / (reachable / epochs))
+        key, effect = "trainer.total_epochs", f"all {asked} steps can be reached"
+        remedies = [cures.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
+    yield EPOCHS_CAP.found(
+        run.at(),
+        run.seen("steps", None, asked=asked, reachable=reachable),
+        remedies=remedies,
+        asked=asked,
+        reachable=reachable,
+        size=size,
     )
 
 
@@ -57,24 +82,14 @@ def _unasked_resume(run: Run) -> Iterator[Finding]:
     for start in run.context.starts:
         if not start.resumed_from or start.asked is not False:
             continue
-        yield Finding(
-            "checkpoint_corrupt_or_mismatch.resume_unasked",
-            Severity.WARNING,
-            f"The run went on from a checkpoint of step {start.resumed_from}",
-            f"Attempt {start.attempt} began at step {start.first_step} with the weights of a "
-            f"checkpoint of step {start.resumed_from} that lay in its folder; nobody asked to go "
-            "on from one. Its curves are not those of a run from the beginning.",
-            (run.seen("first step", start.first_step, checkpoint=start.resumed_from),),
-            (
-                cures.setting(
-                    run.context,
-                    "trainer.resume_mode",
-                    "disable",
-                    "Start from the beginning",
-                    "leftover checkpoints are not loaded",
-                ),
-                Remedy("Give the run a checkpoint folder of its own instead"),
-            ),
-            start.first_step,
-            source="grubrics history: auto-resume of a leftover checkpoint",
+        onset, checkpoint = start.first_step, start.resumed_from
+        yield RESUME_UNASKED.found(
+            run.at(onset),
+            run.seen("first step", onset, checkpoint=checkpoint),
+            checkpoint=checkpoint,
+            attempt=start.attempt,
+            onset=onset,
         )
+
+
+RULE = Rule(check)

@@ -1,21 +1,12 @@
-"""The policy that samples is not the policy that was trained: weights did not reach the engine.
+"""Rule for a rollout engine that samples from stale weights.
 
-verl gives each sampled token two probabilities, the rollout engine's and the trainer's, before it
-updates (``training/rollout_probs_diff_mean``). In a synchronous step both come from the same
-weights, and differ by arithmetic alone; before the first update they do so even where no sync
-arrives, as both began from one model.
+verl gives each sampled token two probabilities, the rollout engine's and the trainer's, before the
+update (``training/rollout_probs_diff_mean``). In a synchronous step both come from the same weights
+and differ by rounding alone. Before the first update they do so even if no sync arrives, as both
+started from one model.
 
-Shape: from the second step on the mean difference is many times that of the first step and above
-what the engine's type explains: 20 times and 1e-5 in float32, for one step; 4 times and 0.02
-otherwise, for three. An engine that cuts to ``top_p`` gives a token of probability p the
-probability p/Z with Z of at least top_p, which is at most 1 - top_p more: that is added to the
-limits. In float32 without a cut also a first step above 1e-3: the engine began from other weights
-than the trainer, as after a resume.
-Ruled out: asynchronous modes (stale by design), a difference as large from the start (quantized
-engines), one that falls again, old probabilities that are not computed (``bypass_mode``), engines
-that cut to ``top_k``, which has no such bound.
-Source: verl's ``calculate_debug_metrics``; adapters that never reached vLLM (verl#7495); the limits
-of rounded arithmetic: docs/measurements.md, "Is the engine in sync?".
+An engine that cuts to ``top_p`` gives a token of probability p the probability p/Z with Z of at
+least top_p, which is at most 1 - top_p more: that is added to the limits.
 """
 
 from __future__ import annotations
@@ -27,6 +18,7 @@ import numpy as np
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.series_stats import Mask
 from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings.symptom import Rule, Symptom
 
 DIFFERENCE = "training/rollout_probs_diff_mean"
 
@@ -34,6 +26,30 @@ _ROLLOUT = "actor_rollout_ref.rollout"
 _EXACT_GROWTH, _EXACT_FLOOR, _EXACT_START = 20.0, 1e-5, 1e-3
 _GROWTH, _FLOOR, _STEPS = 4.0, 0.02, 3
 _USUAL_TOP_P = 0.95
+
+NOT_SYNCED = Symptom(
+    id="training_setup_error.weights_not_synced",
+    severity=Severity.CRITICAL,
+    title="The rollout engine does not sample from the trained weights",
+    cause="The probabilities that engine and trainer gave the sampled tokens differed by {first} "
+    "in step {step} and differ by {now} now (means). Rounding does not grow like this: the engine "
+    "samples from older weights, and the reward curve does not show the trained policy.",
+    shape="from the second step on, the mean difference is many times that of the first step and "
+    "above what the engine's number type explains: 20 times and 1e-5 in float32, for one step; 4 "
+    "times and 0.02 otherwise, for three. With `top_p`, 1 - top_p is added. In float32 without a "
+    "cut also a first step above 1e-3: the engine started from other weights than the trainer, as "
+    "after a resume",
+    ruled_out="asynchronous modes (stale by design); a difference that is as large from the start "
+    "(quantized engines) or falls again; `bypass_mode`, which computes no old probabilities; "
+    "`top_k`, which has no such bound",
+    remedies=lambda _: (
+        Remedy("Stop the run: sampled rollouts teach the current policy nothing"),
+        Remedy("Check that vLLM fits verl: grubrics-tui check, line environment"),
+        Remedy("With LoRA, actor_rollout_ref.model.lora.merge=true sends merged weights"),
+    ),
+    source="verl's `calculate_debug_metrics`; adapters that never reached vLLM (verl#7495); limits "
+    'of rounding: docs/measurements.md, "Is the engine in sync?"',
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -43,8 +59,16 @@ def check(run: Run) -> Iterator[Finding]:
     exact = run.context.get(f"{_ROLLOUT}.dtype") == "float32"
     cut = _explained_by_cut(run)
     onset = _exact(difference, cut) if exact else _rounded(difference, cut)
-    if onset is not None:
-        yield _unsynced(run, difference, onset)
+    if onset is None:
+        return
+    first, now = float(difference.values[0]), float(difference.values[-1])
+    yield NOT_SYNCED.found(
+        run.at(onset),
+        run.seen("mean difference of the probabilities", onset, first=first, now=now),
+        first=figure(first),
+        step=difference.step(0),
+        now=figure(now),
+    )
 
 
 def _compares_like_with_like(run: Run) -> bool:
@@ -61,7 +85,7 @@ def _explained_by_cut(run: Run) -> float:
 
 
 def _exact(difference: Series, cut: float) -> int | None:
-    """The first step since which it lasts, where both sides compute in float32."""
+    """The step since which it lasts, where both sides compute in float32."""
     values = difference.values
     if values[0] > _EXACT_START:
         return None if cut else difference.step(0)
@@ -79,21 +103,4 @@ def _since(difference: Series, sick: Mask, steps: int) -> int | None:
     return difference.step(place) if sick.size - place >= steps else None
 
 
-def _unsynced(run: Run, difference: Series, onset: int) -> Finding:
-    first, now = float(difference.values[0]), float(difference.values[-1])
-    return Finding(
-        "training_setup_error.weights_not_synced",
-        Severity.CRITICAL,
-        "The rollout engine does not sample from the trained weights",
-        f"Engine and trainer gave a sampled token probabilities that differ by {figure(first)} in "
-        f"step {difference.step(0)} and by {figure(now)} now (means): rounding does not grow so. "
-        "The engine answers with older weights, and the reward curve is not of the trained policy.",
-        (run.seen("mean difference of the probabilities", onset, first=first, now=now),),
-        (
-            Remedy("Stop: what is sampled teaches the policy nothing about itself"),
-            Remedy("Check that vLLM fits verl: grubrics-tui check, line environment"),
-            Remedy("With LoRA, actor_rollout_ref.model.lora.merge=true sends merged weights"),
-        ),
-        onset,
-        source="weight-sync canary",
-    )
+RULE = Rule(check)

@@ -45,7 +45,7 @@ def ending(calm: float, *last: float) -> Floats:
             "response_length/clip_ratio",
             ending(0.0, 1.0, 0.95, 0.92),
             "collapse_entropy_or_length.length_cap",
-            "95 %",
+            "95%",
         ),
     ],
 )
@@ -98,4 +98,4 @@ def test_samples_without_a_reward_are_counted_over_the_steps_that_it_names() -> 
     share = np.concatenate([np.zeros(20), np.full(6, 0.4)])
     found = metric_findings(columns({"reward/failed_share": share}))
     one = find(found, "judge_timeout_or_connection.samples_failed")
-    assert one.cause.startswith("In the last 5 steps 40 % of the samples could not be scored")
+    assert one.cause.startswith("In the last 5 steps 40% of the rollouts")

@@ -159,8 +159,8 @@ def test_a_reward_that_was_nan_in_one_step_is_not_said_to_be_nan_still() -> None
     curves = healthy(4, STEPS)
     curves["reward/mean"][49] = np.nan
     finding = find(metric_findings(columns(curves)), "reward_function_error.nan")
-    assert (finding.title, finding.severity) == ("The reward was NaN for a moment", "warning")
-    assert "no number in step 50, and is one again since" in finding.cause
+    assert (finding.title, finding.severity) == ("Reward was NaN for a moment", "warning")
+    assert "in step 50, and finite again since" in finding.cause
 
 
 @settings(max_examples=15)

@@ -86,7 +86,7 @@ def test_a_spike_before_a_nan_is_not_called_its_level() -> None:
 def test_no_checkpoint_is_older_than_the_first_step() -> None:
     (one,) = metric_findings(columns({"train/loss": [np.nan] * 4}))
     assert [cure.title for cure in one.remedies if "checkpoint" in cure.title] == []
-    assert one.remedies[0].title == "Begin again from the starting model"
+    assert one.remedies[0].title == "Restart from the initial model"
 
 
 def test_gradients_in_the_thousands_from_the_start() -> None:

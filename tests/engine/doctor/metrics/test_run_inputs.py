@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.doctor.metrics.limits import reward_range
+from engine.doctor.metrics.read_context import reward_range
 from tests.engine.doctor.metrics.curves import alarmed, columns
 
 WEIGHTS = {

@@ -60,7 +60,7 @@ def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:
     said = " ".join([one.cause, *(seen.text for seen in one.evidence)])
     assert "record 26" in said and "step 26" not in said
     assert one.onset == "record 26"
-    assert "Go on from the last checkpoint before that time" in [
+    assert "Resume from the last checkpoint before that time" in [
         cure.title for cure in one.remedies
     ]
 

@@ -64,7 +64,7 @@ def test_no_more_calls_are_proposed_than_the_server_lets_through() -> None:
     context = MetricContext({"judge.max_concurrent": 10})
     (one,) = metric_findings(columns(curves), context)
     assert one.remedies[0].changes == ()
-    assert "about 6 of 10 at once get through" in one.remedies[0].title
+    assert "about 6 of 10 concurrent calls" in one.remedies[0].title
 
 
 def test_a_limit_that_is_no_bottleneck_is_not_raised() -> None:
@@ -119,8 +119,8 @@ def test_a_limit_of_time_that_nobody_knows_is_said_in_words() -> None:
     (unknown,) = metric_findings(columns({"judge_api_latency_s": latency}))
     context = MetricContext({"judge.timeout_s": 60})
     (known,) = metric_findings(columns({"judge_api_latency_s": latency}), context)
-    assert unknown.cause.endswith("the limit of a call is not known.")
-    assert known.cause.endswith("the limit of a call is 60 s.")
+    assert unknown.cause.endswith("limit of a call is not known.")
+    assert known.cause.endswith("limit of a call is 60 s.")
 
 
 def test_a_judge_that_became_slow_is_dated() -> None:

@@ -42,19 +42,19 @@ def test_a_foreign_run_gets_advice_only(id: str) -> None:
 
 def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.gentler(sft).changes
+    (change,) = cures.lower_rate(sft).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
     sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
-    assert [cures.gentler(one).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
+    assert [cures.lower_rate(one).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.gentler(sft).changes
+    (change,) = cures.lower_rate(sft).changes
     assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
 
 

@@ -1,0 +1,207 @@
+"""``python -m engine.doctor.catalogue [FILE] [--ids]``: the reference of all findings, as Markdown.
+
+It is made from the declared symptoms and the text rules. ``--ids`` writes the list of finding ids
+too, by which a config's guard is checked without loading the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import engine.doctor
+from engine.doctor.text.rules import RULES, Role, load_rules, read_yaml
+from engine.findings.families import IDS
+from engine.findings.finding import Severity
+from engine.findings.symptom import HOLE, Case, Symptom
+from engine.preflight import values
+
+_HEAD = """\
+# Findings reference
+
+All findings that `grubrics-tui diagnose` can report, by category. Each entry has the finding ID, \
+the severity, the evidence (an example line of a log, or what is looked for in metrics, reward \
+records or the config), what is ruled out, the cause, the fixes and the source; `…` stands for a \
+value from the run. [Diagnosing runs](doctor.md) describes how the root cause is chosen among \
+several findings.
+
+This page is generated from the rules: `make generated`."""
+_LONGEST_LINE = 160
+_EXCEPTION_KEYS = ("type", "message", "frames", "innermost", "code")
+_NO_SYMPTOM = "healthy_noise"
+_WORSE_FIRST = [str(severity) for severity in Severity]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finding of the reference. ``evidence`` is Markdown."""
+
+    id: str
+    severity: str
+    title: str
+    cause: str
+    evidence: str
+    ruled_out: str = ""
+    fixes: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def family(self) -> str:
+        return self.id.split(".", 1)[0]
+
+
+def entries() -> list[Entry]:
+    """Every finding, by category, then by severity, then by id."""
+    every = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
+    return sorted(every, key=lambda entry: (entry.family, _rank(entry), entry.id))
+
+
+def declared_symptoms() -> list[Symptom]:
+    """Every ``Symptom`` that a module of the doctor or the rules on values declares."""
+    names = [
+        module.name for module in pkgutil.walk_packages(engine.doctor.__path__, "engine.doctor.")
+    ]
+    modules = [importlib.import_module(name) for name in names if name != __name__]
+    every = [symptom for module in (*modules, values) for symptom in symptoms_in(module)]
+    return list({id(symptom): symptom for symptom in every}.values())
+
+
+def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
+    """The symptoms at the top level of a module, alone or as the values of a mapping."""
+    for value in vars(module).values():
+        if isinstance(value, Symptom):
+            yield value
+        elif isinstance(value, dict):
+            yield from (item for item in value.values() if isinstance(item, Symptom))
+
+
+def _of_symptom(symptom: Symptom) -> Entry:
+    severities = dict.fromkeys(map(str, (symptom.severity, *symptom.also)))
+    return Entry(
+        symptom.id,
+        " or ".join(sorted(severities, key=_WORSE_FIRST.index)),
+        _without_values(symptom.title),
+        _without_values(symptom.cause),
+        _plain(symptom.shape),
+        symptom.ruled_out,
+        tuple(dict.fromkeys(remedy.title for remedy in symptom.remedies(Case()))),
+        symptom.source,
+    )
+
+
+def _without_values(template: str) -> str:
+    return template.format_map(_Holes())
+
+
+class _Holes(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return HOLE
+
+
+def _of_text_rules() -> Iterator[Entry]:
+    for rule in load_rules():
+        if rule.role is not Role.NOISE:
+            yield Entry(
+                rule.id,
+                str(rule.severity),
+                _filled(rule.title),
+                _filled(rule.cause),
+                _line(rule.examples[0]),
+                fixes=tuple(_filled(remedy.title) for remedy in rule.remedies),
+                source=rule.source,
+            )
+
+
+def _filled(text: str) -> str:
+    """A rule's text with the words for what a line does not name."""
+    return re.sub(r"\{\w+(?:\|([^}]*))?\}", lambda match: match[1] or HOLE, text)
+
+
+def _of_exceptions() -> Iterator[Entry]:
+    for kind in read_yaml(RULES / "unknown" / "exceptions.yaml"):
+        if not kind["id"].startswith(_NO_SYMPTOM):
+            yield _of_exception(kind, "an exception that no rule knows")
+    for kind in read_yaml(RULES / "unknown" / "words.yaml"):
+        yield _of_exception(kind, "an exception that no rule and no frame decides, by its words")
+
+
+def _of_exception(kind: Mapping[str, Any], introduction: str) -> Entry:
+    patterns = [
+        f"{key}: {'; '.join(kind[key]) if isinstance(kind[key], dict) else kind[key]}"
+        for key in _EXCEPTION_KEYS
+        if kind.get(key)
+    ]
+    evidence = _line(f"{introduction}; {', '.join(patterns)}")
+    return Entry(kind["id"], "error", kind["title"], kind["cause"], evidence)
+
+
+def _rank(entry: Entry) -> int:
+    return _WORSE_FIRST.index(entry.severity.split(" ")[0])
+
+
+def markdown() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_categories(entries())]) + "\n"
+
+
+def id_list() -> str:
+    """The ids of all findings, one a line."""
+    return "".join(f"{id}\n" for id in sorted({entry.id for entry in entries()}))
+
+
+def _categories(every: Iterable[Entry]) -> Iterator[str]:
+    for family, group in groupby(every, key=lambda entry: entry.family):
+        yield f"\n## {family}"
+        for entry in group:
+            yield from _section(entry)
+
+
+def _section(entry: Entry) -> Iterator[str]:
+    yield f"\n### {_plain(entry.title)}\n"
+    yield f"- Finding: `{entry.id}` ({entry.severity})"
+    yield f"- Evidence: {entry.evidence}"
+    if entry.ruled_out:
+        yield f"- Ruled out: {_plain(entry.ruled_out)}"
+    yield f"- Cause: {_plain(entry.cause)}"
+    if entry.fixes:
+        yield f"- Fixes: {'; '.join(map(_plain, entry.fixes))}"
+    if entry.source:
+        yield f"- Source: {_plain(entry.source)}"
+
+
+def _plain(text: str) -> str:
+    """Prose on one line; outside of code an angle bracket must not begin HTML."""
+    line = " ".join(text.split())
+    return re.sub(r"`[^`]*`|<", lambda match: "&lt;" if match[0] == "<" else match[0], line)
+
+
+def _line(text: str) -> str:
+    """A line of a log, as code."""
+    shown = " ".join(text.replace("`", "'").split())
+    shown = shown if len(shown) <= _LONGEST_LINE else f"{shown[: _LONGEST_LINE - 1]}…"
+    return f"`{shown}`"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="engine.doctor.catalogue", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: stdout")
+    parser.add_argument("--ids", action="store_true", help=f"also write {IDS.name}")
+    given = parser.parse_args(arguments)
+    if given.ids:
+        IDS.write_text(id_list(), encoding="utf-8")
+    if given.file is None:
+        print(markdown(), end="")
+    else:
+        given.file.write_text(markdown(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

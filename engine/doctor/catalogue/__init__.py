@@ -1,1 +1,0 @@
-"""What the doctor can find, as a table: symptom, evidence, cause, remedy."""

@@ -1,0 +1,464 @@
+"""Rules for whole logs of a few records: the end of a log, or an excerpt of one.
+
+The other rules ask since when a metric has changed. A few records have no "before", and yet a
+reader of them can name a NaN loss, rewards that are all equal, a gradient of exactly 0 beside
+rewards that differ, a KL of a million, responses that all hit the length limit.
+
+All of fewer than ``FEW`` records must be bad (for NaN the last one, for lengths the last two). The
+rules apply only to whole logs, and what they find is a warning. They are no copies of the others
+with a lower minimum: those compare a series with its own past, these compare it with absolute
+limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from engine.doctor.metrics.rules.divergence import sums_kl
+from engine.doctor.metrics.rules.flat_reward import (
+    CHECK_BY_HAND,
+    COMPARE_ROLLOUTS,
+    GRPO,
+    is_distilled,
+    one_valued,
+)
+from engine.doctor.metrics.rules.nan import LOSSES, NO_LABELS, label_remedies, overflow_remedies
+from engine.doctor.metrics.run import (
+    LENGTH,
+    Run,
+    Series,
+    cut_share,
+    figure,
+    learning_rate,
+    percent,
+    prints_small_numbers,
+)
+from engine.doctor.metrics.series_stats import Floats
+from engine.findings import remedy_builders as cures
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.symptom import Symptom
+from engine.history import metrics
+
+FEW = 6
+_CONFIDENCE = 0.5
+_ONE_RECORD = 0.4
+_NO_SPREAD = 1e-4
+_SPREAD = 1e-3
+_KL, _FAR_KL = 20.0, 1.0
+_UPDATE_KL = 1.0
+"""The most that one update goes, in nats a token; distances to a reference may be large."""
+_NORM, _LOST_NORM = 1000.0, 1e6
+_LOSS = 100.0
+_RANDOM_NATS = 4.0
+_CERTAIN_NATS = 0.01
+_SETTLED = 100
+"""From this step on, a policy that is certain of everything did not start like this."""
+_BEGUN = 5
+"""Before this step, random text is that of an untrained model."""
+_SEVERAL = 3
+_SHORT, _SURE = 0.1, 0.05
+"""Shares of the first length and of the first entropy."""
+_CAP = 0.9
+_OF_PAIRS = ("rewards/chosen", "rewards/margins")
+_IN_SHORT_LOGS = "in a log of fewer than 6 records: "
+
+NAN_REWARD = Symptom(
+    id="reward_function_error.nan",
+    severity=Severity.WARNING,
+    title="Reward is NaN",
+    cause="In step {onset} the mean reward is not a number: the reward function divides by zero, "
+    "or takes a mean of nothing or a logarithm of zero.",
+    shape=f"{_IN_SHORT_LOGS}a last mean reward of NaN",
+    remedies=lambda _: (
+        Remedy("Make the reward function return a finite number for every response"),
+    ),
+    source="verl 0.9.1: a run with a NaN reward ends with exit code 0",
+)
+NAN_LOSS = Symptom(
+    id="loss_nan",
+    severity=Severity.WARNING,
+    title="The {metric} is NaN or infinite",
+    cause="In step {onset} {bad}: {why}.",
+    shape=f"{_IN_SHORT_LOGS}a last loss of NaN; a gradient norm of NaN beside a loss of exactly 0, "
+    "or beside no sound loss",
+    ruled_out="a gradient norm that overflows beside a sound loss (AMP looks for its scale); a "
+    "validation loss alone, which may be that of no rows",
+    remedies=overflow_remedies,
+    source="failure classes: NaN or infinity in loss, gradients or log-probabilities",
+)
+TOO_LARGE = {
+    kind: Symptom(
+        id=f"kl_or_grad_blowup.{kind}",
+        severity=Severity.WARNING,
+        title="{metric} of {last} is far too large",
+        cause="{metric} is {span}, and {beside}: updates are too large, a sum was not averaged, or "
+        "the weights were already broken.",
+        shape=f"{_IN_SHORT_LOGS}{shape}",
+        ruled_out=ruled_out,
+        remedies=lambda case: (cures.lower_rate(case.context), cures.clip_gradients(case.context)),
+        source="failure classes: kl above 1 and growing; grad_norm in the hundreds",
+    )
+    for kind, shape, ruled_out in (
+        (
+            "kl",
+            "a KL above 20 nats a token, or 1 for a single update",
+            "sums over a response",
+        ),
+        (
+            "huge",
+            "gradient norms of 1000 and more with losses of 100 and more, or a last one of a "
+            "million",
+            "",
+        ),
+    )
+}
+COLLAPSED = {
+    kind: Symptom(
+        id=f"collapse_entropy_or_length.{kind}",
+        severity=Severity.WARNING,
+        title="Policy has collapsed: {sign}",
+        cause="{metric} is {span}: such responses earn no other rewards, so runs seldom recover.",
+        shape=f"{_IN_SHORT_LOGS}{shape}",
+        remedies=lambda case: (
+            cures.earlier_checkpoint(case.onset),
+            cures.lower_rate(case.context),
+            cures.add_kl_loss(case.context),
+        ),
+        source="failure classes: entropy to 0 or far up; length to 1 within a few steps",
+    )
+    for kind, shape in (
+        ("length", "two responses of at most a tenth of the first length"),
+        ("entropy", "an entropy down to a twentieth, or near 0 nats after step 100"),
+        (
+            "entropy_explosion",
+            "an entropy of 4 nats and more in responses that hit the length limit and earn "
+            "nothing, or at a KL of 1 and more",
+        ),
+    )
+}
+NO_SPREAD = {
+    kind: Symptom(
+        id=f"reward_zero_or_flat.{kind}",
+        severity=Severity.WARNING,
+        title=title,
+        cause="The rollouts of a group get the same reward{level}: every advantage is 0 and "
+        "nothing is learned.",
+        shape=f"{_IN_SHORT_LOGS}{shape}",
+        ruled_out="runs with a critic, or that learn from a teacher model",
+        remedies=lambda case: (
+            CHECK_BY_HAND,
+            cures.longer_responses(case.context),
+            COMPARE_ROLLOUTS,
+        ),
+        not_checked=("why the rewards are equal: metrics do not show it, rollouts do",),
+        source=GRPO,
+    )
+    for kind, title, shape in (
+        ("zero", "Every reward is 0", "a reward of 0 in all records"),
+        ("equal", "All groups are zero-std", "no spread of rewards in any record"),
+    )
+}
+NO_GRADIENT = {
+    kind: Symptom(
+        id=f"loss_flat_no_learning.{kind}",
+        severity=Severity.WARNING,
+        title="Gradient norm is exactly 0",
+        cause="The gradient norm is exactly 0 although {reason}. No trainable parameter "
+        "contributes to the loss.",
+        shape=f"{_IN_SHORT_LOGS}a gradient norm of exactly 0 in all records with {shape}",
+        ruled_out="a learning rate of 0; logs with three decimals; the first step of DPO, which "
+        "has a gradient",
+        remedies=lambda _: (
+            Remedy("Check which parameters can train: adapter attached, nothing frozen"),
+            Remedy("Check that the versions of the trainer and of the sharding library match"),
+        ),
+        source="failure classes: loss constant with gradient 0",
+    )
+    for kind, shape in (
+        ("no_gradient", "rewards of a group that differ"),
+        ("still", "a constant loss, or a loss of ln 2 with margins of 0"),
+    )
+}
+NOT_BEGUN = Symptom(
+    id="loss_flat_no_learning.not_begun",
+    severity=Severity.INFO,
+    title="No update has been made yet",
+    cause="Learning rate and gradient norm are exactly 0 in all {count} logged steps. In fp16 the "
+    "loss scaler skips the first steps until it has found its scale, and a schedule begins at 0; "
+    "if it lasts, nothing is trained.",
+    shape=f"{_IN_SHORT_LOGS}a learning rate and a gradient norm of 0 in at least 3",
+    ruled_out="one or two records: healthy runs start like this",
+    remedies=lambda _: (
+        Remedy("If it lasts: train in bf16, and check the learning rate and what can train"),
+    ),
+    source="DeepSpeed: a skipped step has a gradient norm of 0 and does not advance the schedule",
+)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from _no_reward(run)
+    yield from _no_number(run)
+    yield from _too_large(run)
+    yield from _collapsed(run)
+    yield from _no_spread(run)
+    yield from _no_gradient(run)
+
+
+def with_short_logs(run: Run, findings: list[Finding]) -> list[Finding]:
+    """The findings of the other rules, and those of a log of few records, with due caution."""
+    if run.context.is_whole and 0 < run.records < FEW:
+        known = {finding.family for finding in findings if finding.severity.is_alarm}
+        more = (finding for finding in check(run) if finding.family not in known)
+        return [_cautious(run.records, finding) for finding in (*findings, *more)]
+    return [_doubted(finding) for finding in findings] if run.context.is_counted else findings
+
+
+def _doubted(finding: Finding) -> Finding:
+    """A level that shifts where another training begins is no fault."""
+    is_error = finding.severity is Severity.ERROR
+    return replace(finding, severity=Severity.WARNING) if is_error else finding
+
+
+def _cautious(count: int, finding: Finding) -> Finding:
+    """The finding as a warning that says how little it rests on."""
+    if not finding.severity.is_alarm:
+        return finding
+    return replace(
+        finding,
+        severity=Severity.WARNING,
+        cause=f"{finding.cause} This rests on "
+        f"{'one logged step' if count == 1 else f'{count} logged steps'}.",
+        confidence=min(finding.confidence, _ONE_RECORD if count == 1 else _CONFIDENCE),
+    )
+
+
+def _no_reward(run: Run) -> Iterator[Finding]:
+    reward = run.raw(metrics.REWARD_MEAN)
+    if len(reward) and np.isnan(reward.values[-1]):
+        onset = reward.step(-1)
+        seen = run.seen(f"{reward.name} is not a number", onset)
+        yield NAN_REWARD.found(run.at(onset), seen, onset=onset)
+
+
+def _no_number(run: Run) -> Iterator[Finding]:
+    names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm", *_OF_PAIRS]
+    last = {series.name: series for series in map(run.raw, names) if len(series)}
+    bad = [name for name, series in last.items() if np.isnan(series.values[-1])]
+    losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
+    # A validation loss alone may be that of no rows.
+    validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
+    # AMP overflows beside a sound loss: without a sound loss, that is no explanation.
+    is_sound = any(abs(loss) < _LOSS for loss in losses.values())
+    alone = not is_sound and run.raw("actor/grad_norm").name in bad
+    of_loss = not losses.keys().isdisjoint(bad)
+    lost = of_loss or alone or validated <= {*bad}
+    # HF's Trainer prints 0 for the mean of losses that are NaN.
+    is_filtered = bool(bad and losses) and not any(losses.values())
+    if not lost and not is_filtered:
+        return
+    onset, metric_names = last[bad[0]].step(-1), ", ".join(bad)
+    case = run.at(onset)
+    overflow = (
+        "numbers overflowed, or something was divided by zero. An update computed from them ruins "
+        "the weights"
+    )
+    yield NAN_LOSS.found(
+        case,
+        run.seen(f"not a number: {metric_names}", onset),
+        remedies=None if lost else label_remedies(case),
+        metric="loss" if of_loss else "gradient",
+        onset=onset,
+        bad=f"{metric_names} {'is' if len(bad) == 1 else 'are'} not a number",
+        why=overflow if lost else f"the loss reads 0, {NO_LABELS}",
+    )
+
+
+def _too_large(run: Run) -> Iterator[Finding]:
+    norm, loss = run.series("actor/grad_norm"), _own_loss(run)
+    kl = next((series for series in _kls(run) if _is_far_off(series)), None)
+    if kl is not None:
+        yield _large(run, kl, "kl", "the policy is far from the model it started from")
+    elif _all(norm, lambda values: values >= _NORM) and (
+        len(norm) > 1 if not len(loss) else _all(loss, lambda values: np.abs(values) >= _LOSS)
+    ):
+        beside = f"the loss is {figure(_last(loss))}" if len(loss) else "no loss is logged"
+        yield _large(run, norm, "huge", beside)
+    elif len(norm) and _last(norm) >= _LOST_NORM:
+        yield _large(run, norm, "huge", "no sound update has such a gradient")
+
+
+def _is_far_off(kl: Series) -> bool:
+    limit = _UPDATE_KL if kl.name == "actor/ppo_kl" and len(kl) > 1 else _KL
+    return _all(kl, lambda values: np.abs(values) > limit)
+
+
+def _own_loss(run: Run) -> Series:
+    """A loss that has a level: a policy loss is near 0 in any case."""
+    loss = run.series(metrics.TRAIN_LOSS)
+    return loss if loss.name == metrics.TRAIN_LOSS else loss.until(float("-inf"))
+
+
+def _kls(run: Run) -> Iterator[Series]:
+    """The KLs in nats a token."""
+    if not sums_kl(run):
+        yield run.series("actor/kl_loss")
+        yield run.series("actor/ppo_kl")
+
+
+def _large(run: Run, series: Series, kind: str, beside: str) -> Finding:
+    onset, last, span = series.step(0), _last(series), _span(series)
+    return TOO_LARGE[kind].found(
+        run.at(onset),
+        run.seen(f"{series.name} is {span}", onset, last=last),
+        metric=series.name,
+        last=figure(last),
+        span=span,
+        beside=beside,
+    )
+
+
+def _collapsed(run: Run) -> Iterator[Finding]:
+    length, entropy = run.series(LENGTH), run.series("actor/entropy")
+    if _fell(length, 10.0, _SHORT, 2):
+        yield _fallen(run, "length", length, "responses are nearly empty")
+    if _fell(entropy, 0.3, _SURE, 1):
+        yield _fallen(run, "entropy", entropy, "entropy fell to nearly 0")
+    certain = _all(entropy, lambda values: (values > 0) & (values <= _CERTAIN_NATS))
+    if certain and entropy.step(0) >= _SETTLED:
+        yield _fallen(run, "entropy", entropy, "it is certain of every token")
+    is_random = _all(entropy, lambda values: values >= _RANDOM_NATS)
+    earns = _all(run.series(metrics.REWARD_MEAN), lambda values: values > 0) and not _equal(run)
+    useless = len(entropy) > 0 and entropy.step(0) >= _BEGUN and _is_capped(run) and not earns
+    if is_random and (useless or _is_far(run)):
+        yield _fallen(run, "entropy_explosion", entropy, "it writes nearly random text")
+
+
+def _is_far(run: Run) -> bool:
+    """Whether the policy is far from the model that it started from."""
+    return any(_all(kl, lambda values: values >= _FAR_KL) for kl in _kls(run))
+
+
+def _fell(series: Series, least: float, share: float, records: int) -> bool:
+    """Whether the last records are down to a share of what the first one was."""
+    if len(series) <= records or series.values[0] < least:
+        return False
+    return 0 <= float(series.values[-records:].max()) <= share * float(series.values[0])
+
+
+def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
+    onset = series.step(0 if len(series) < 3 or kind != "length" else 1)
+    span = _span(series)
+    return COLLAPSED[kind].found(
+        run.at(onset),
+        run.seen(f"{series.name} is {span}", onset, last=_last(series)),
+        *_context(run),
+        sign=sign,
+        metric=series.name,
+        span=span,
+    )
+
+
+def _no_spread(run: Run) -> Iterator[Finding]:
+    reward = run.series(metrics.REWARD_MEAN)
+    nothing = _all(reward, lambda values: values == 0)
+    if _has_critic(run) or is_distilled(run):
+        return
+    if not _equal(run) and not (nothing and len(reward) > 1 and _is_idle(run)):
+        return
+    names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
+    onset = run.first(*names).step(0)
+    yield NO_SPREAD["zero" if nothing else "equal"].found(
+        run.at(onset),
+        run.seen("rewards have no spread", onset),
+        *_context(run),
+        level=f" (mean reward {_span(reward)})" if len(reward) else "",
+    )
+
+
+def _has_critic(run: Run) -> bool:
+    """Advantages are relative to a critic's expectation: equal rewards teach it, too."""
+    top = run.series("critic/advantages/max")
+    return _all(top, lambda values: values > _SPREAD)
+
+
+def _equal(run: Run) -> bool:
+    share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
+    if len(share):
+        return _all(share, lambda values: values > 0.999)
+    if len(std):
+        size = float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=1.0))
+        return _all(std, lambda values: values < _NO_SPREAD * size)
+    return any(bool(np.all(same)) for _, same in one_valued(run))
+
+
+def _no_gradient(run: Run) -> Iterator[Finding]:
+    norm, rate = run.series("actor/grad_norm"), learning_rate(run)
+    if not _all(norm, lambda values: values == 0):
+        return
+    onset, count = norm.step(0), len(norm)
+    if _all(rate, lambda values: values == 0):
+        if count >= _SEVERAL and prints_small_numbers(run):
+            seen = run.seen("learning rate and gradient norm are 0", onset, steps=count)
+            yield NOT_BEGUN.found(run.at(onset), seen, count=count)
+        return
+    case = _without_gradient(run)
+    if case is not None and prints_small_numbers(run):
+        kind, reason = case
+        seen = run.seen("gradient norm is exactly 0", onset, steps=count)
+        yield NO_GRADIENT[kind].found(run.at(onset), seen, reason=reason)
+
+
+def _without_gradient(run: Run) -> tuple[str, str] | None:
+    """The kind of finding, and the evidence that there should be a gradient."""
+    std, share = run.series(metrics.REWARD_STD), run.series(metrics.ZERO_STD_SHARE)
+    if len(run.series(metrics.REWARD_MEAN)):
+        differ = _all(std, lambda values: values >= _SPREAD)
+        if differ and not (len(share) and share.values.max() > 0.999):
+            return "no_gradient", f"the rewards of a group differ (std {_span(std)})"
+        return None
+    loss, margins = _own_loss(run), run.series("rewards/margins")
+    if _all(margins, lambda values: values == 0):
+        chance = _all(loss, lambda values: np.abs(values - math.log(2)) < 1e-3)
+        return ("still", f"the loss is {_span(loss)}, that of margins of 0") if chance else None
+    if not len(loss) or float(np.ptp(loss.values)) > 1e-4 * max(abs(_last(loss)), 1e-3):
+        return None
+    # A single loss other than 0 may be that of a skipped step.
+    reason = "the loss is exactly 0" if not loss.values.any() else f"the loss is {_span(loss)}"
+    return ("still", reason) if len(loss) > 1 or not loss.values.any() else None
+
+
+def _is_idle(run: Run) -> bool:
+    return _is_capped(run) or _all(run.series("actor/grad_norm"), lambda values: values == 0)
+
+
+def _is_capped(run: Run) -> bool:
+    return _all(cut_share(run), lambda values: values >= _CAP)
+
+
+def _context(run: Run) -> Iterator[Evidence]:
+    """Other facts of those records, without a verdict."""
+    capped, norm = cut_share(run), run.series("actor/grad_norm")
+    if _is_capped(run):
+        share = percent(float(capped.values.min()))
+        yield run.seen(f"at least {share} of responses hit the length limit", capped.step(0))
+    if len(norm):
+        yield run.seen(f"gradient norm {_span(norm)}", norm.step(0))
+
+
+def _all(series: Series, sick: Callable[[Floats], np.ndarray]) -> bool:
+    """Whether there are records with it and all of them are bad."""
+    return len(series) > 0 and bool(np.all(sick(series.values)))
+
+
+def _last(series: Series) -> float:
+    return float(series.values[-1])
+
+
+def _span(series: Series) -> str:
+    """The first and the last value, once where they read alike."""
+    first, last = figure(float(series.values[0])), figure(_last(series))
+    return last if first == last else f"{first} at first and {last} at the end"

@@ -1,0 +1,55 @@
+"""Rules of other packages, from entry points.
+
+``grubrics.metric_rules`` and ``grubrics.reward_rules`` hold a ``Rule``, ``grubrics.text_rules`` the
+path of a YAML file or of a folder with some. A broken plugin is named in one line and skipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.base.masking import mask_text
+from engine.base.plugins import load
+from engine.findings.finding import Finding
+from engine.findings.symptom import Rule
+
+METRIC_RULES = "grubrics.metric_rules"
+REWARD_RULES = "grubrics.reward_rules"
+TEXT_RULES = "grubrics.text_rules"
+
+
+def findings(group: str, seen: object) -> list[Finding]:
+    """The findings of every rule of the group; a rule that fails is named once and skipped."""
+    every: list[Finding] = []
+    for name, rule in _rules(group, tuple(sys.path)):
+        try:
+            every += [finding for finding in rule.check(seen) if isinstance(finding, Finding)]
+        except Exception as error:
+            _say(f"rule {name} failed and is skipped: {type(error).__name__}: {error}")
+    return every
+
+
+@cache
+def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[Any]], ...]:
+    plugins = load(group, Rule)
+    for problem in plugins.problems:
+        _say(problem)
+    return tuple((f"{one.name} of {one.source}", one.value) for one in plugins.found)
+
+
+def text_rule_files() -> tuple[Path, ...]:
+    """The YAML files with text rules of other packages."""
+    plugins = load(TEXT_RULES, Path)
+    for problem in plugins.problems:
+        _say(problem)
+    files = (sorted(path.glob("*.yaml")) if path.is_dir() else [path] for path in plugins.objects)
+    return tuple(path for group in files for path in group)
+
+
+@cache
+def _say(problem: str) -> None:
+    """Name a problem on stderr, once: stdout may hold JSON."""
+    print(f"warning: {mask_text(' '.join(problem.split()))[:300]}", file=sys.stderr)

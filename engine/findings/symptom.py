@@ -1,0 +1,103 @@
+"""A symptom: what a rule looks for and what it says, declared once, beside the rule.
+
+docs/symptoms.md and finding_ids.txt are made of these declarations (``make generated``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
+
+HOLE = "…"
+"""Stands for a value of the run in a title or cause that is printed without a run."""
+
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The run that a symptom was found in, and the step at which it began, where one is known."""
+
+    context: MetricContext = field(default_factory=MetricContext)
+    onset: int | None = None
+
+
+def no_remedies(_: Case) -> Iterable[Remedy]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """One thing that the doctor can find.
+
+    ``title`` and ``cause`` are templates: ``found`` fills their ``{names}``. ``severity`` is the
+    usual one, ``also`` are those that a rule may choose in its place. ``shape`` says what the
+    evidence looks like, ``ruled_out`` what looks alike and is sound. ``remedies`` are offered
+    unless the rule knows better ones. ``source`` is where the knowledge comes from.
+    """
+
+    id: str
+    title: str
+    cause: str
+    shape: str
+    source: str
+    ruled_out: str = ""
+    severity: Severity = Severity.ERROR
+    also: tuple[Severity, ...] = ()
+    remedies: Callable[[Case], Iterable[Remedy]] = no_remedies
+    confidence: float = 1.0
+    not_checked: tuple[str, ...] = ()
+
+    def found(
+        self,
+        case: Case,
+        *evidence: Evidence,
+        severity: Severity | None = None,
+        remedies: Iterable[Remedy] | None = None,
+        confidence: float | None = None,
+        detail: str = "",
+        **values: object,
+    ) -> Finding:
+        """The finding. ``values`` fill the templates; ``detail`` is added to the cause."""
+        known = _Values(values)
+        cause = self.cause.format_map(known)
+        return Finding(
+            self.id,
+            severity or self.severity,
+            self.title.format_map(known),
+            f"{cause} {detail}" if detail else cause,
+            evidence,
+            tuple(self.remedies(case) if remedies is None else remedies),
+            case.onset,
+            self.confidence if confidence is None else confidence,
+            self.not_checked,
+            source=self.source,
+        )
+
+    @property
+    def family(self) -> str:
+        """The category: the id up to the first dot."""
+        return self.id.split(".", 1)[0]
+
+
+class _Values(dict[str, object]):
+    """A name that a rule forgot reads as a hole: a template never breaks a diagnosis."""
+
+    def __missing__(self, name: str) -> str:
+        return HOLE
+
+
+@dataclass(frozen=True)
+class Rule(Generic[Seen]):
+    """Looks at one kind of evidence and yields findings.
+
+    ``symptoms`` are what it can find. Rules of this project may leave them out: every symptom of
+    their modules is collected. A plugin lists them, so that a guard can name their ids.
+    """
+
+    check: Callable[[Seen], Iterable[Finding]]
+    symptoms: tuple[Symptom, ...] = ()
