@@ -20,8 +20,7 @@ from pathlib import Path
 
 from log_view import write_log
 
-from engine.logs.error_lines import ERROR_WORDS
-from engine.logs.log_lines import errors_in
+from engine.logs.log_lines import ERROR_WORDS, errors_in
 
 MB = 1_000_000
 BLOCK = 1 << 20

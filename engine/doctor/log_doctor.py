@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.excerpts import fuller, with_meanings
-from engine.doctor.excerpts.reading import size
+from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.merge import joined
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
 from engine.findings.finding import Finding
@@ -201,8 +200,7 @@ def _with_steps(columns: Columns | None, steps: list[Step]) -> Columns | None:
     if not steps:
         return columns
     # numpy: a log without numbers is diagnosed without it.
-    from engine.history.batch import Batch
-    from engine.history.columns import Columns
+    from engine.history.columns import Batch, Columns
 
     columns = columns or Columns()
     columns.merge(Batch.from_steps(steps))

@@ -19,7 +19,7 @@ from engine.runs.kinds import Kind
 from engine.runs.state import GROWING, RunState
 
 if TYPE_CHECKING:
-    from engine.history.batch import Batch
+    from engine.history.columns import Batch
 
 _AT_ONCE = 2 * 1024 * 1024
 _PEEK = 1024 * 1024
@@ -134,7 +134,7 @@ class ForeignWatch:
         )
 
     def _batch(self, steps: list[Step]) -> Batch:
-        from engine.history.batch import Batch  # numpy: of no use to a pipe
+        from engine.history.columns import Batch  # numpy: of no use to a pipe
 
         return Batch.from_steps(steps)
 

@@ -2,18 +2,307 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
+import orjson
+from numpy.typing import NDArray
 
-from engine.history.batch import Batch
-from engine.history.clock import Clock
-from engine.history.column import Column, Floats
-from engine.history.train_log import Step
+from engine.base import jsonl
+from engine.history.train_log import Step, numbers
 
-__all__ = ["Column", "Columns", "Floats"]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Table = dict[str, tuple[Ints, Floats]]
+
+LARGEST = 1e100  # as in ``jsonl.number``
+_FIRST_SIZE = 64
+
+
+class Column:
+    """Values by ascending step, NaN where the run logged null. Appending is cheap; so is reading.
+
+    A step that comes again, after a resume, replaces its earlier value.
+    """
+
+    def __init__(self) -> None:
+        self._steps = np.empty(_FIRST_SIZE)
+        self._values = np.empty(_FIRST_SIZE)
+        self._size = 0
+        self.rewrites = 0
+        """Grows when a value changes that was there before: what was derived from it is stale."""
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def steps(self) -> Floats:
+        return self._steps[: self._size]
+
+    @property
+    def values(self) -> Floats:
+        return self._values[: self._size]
+
+    def last(self) -> tuple[int | None, float | None]:
+        """``(step, value)`` of the newest entry; None for a NaN and where there is none."""
+        if not self._size:
+            return None, None
+        value = float(self._values[self._size - 1])
+        return int(self._steps[self._size - 1]), None if np.isnan(value) else value
+
+    def set(self, step: float, value: float) -> None:
+        """Note the value of a step; steps mostly come in order."""
+        if self._size and step <= self._steps[self._size - 1]:
+            self._amend(step, value)
+            return
+        if self._size == self._steps.size:
+            room = np.empty(self._size // 8 + _FIRST_SIZE)
+            self._steps = np.concatenate([self._steps, room])
+            self._values = np.concatenate([self._values, room])
+        self._steps[self._size], self._values[self._size] = step, value
+        self._size += 1
+
+    def extend(self, steps: Floats, values: Floats) -> None:
+        """Note many values, whose steps never go back."""
+        if not steps.size:
+            return
+        later = not self._size or steps[0] > self._steps[self._size - 1]
+        if not later or not np.all(steps[1:] > steps[:-1]):
+            for step, value in zip(steps.tolist(), values.tolist(), strict=True):
+                self.set(step, value)
+            return
+        size = self._size + steps.size
+        if size > self._steps.size:
+            room = np.empty(size // 8 + _FIRST_SIZE)
+            self._steps = np.concatenate([self.steps, steps, room])
+            self._values = np.concatenate([self.values, values, room])
+        else:
+            self._steps[self._size : size], self._values[self._size : size] = steps, values
+        self._size = size
+
+    def clear(self) -> None:
+        """Forget every step; what somebody holds of them stays as it was."""
+        self.rewrites += 1
+        self._steps, self._values, self._size = np.empty(_FIRST_SIZE), np.empty(_FIRST_SIZE), 0
+
+    def drop(self, step: float) -> None:
+        """Forget a step; nothing happens when it has no value."""
+        place = int(np.searchsorted(self.steps, step))
+        if place < self._size and self._steps[place] == step:
+            self.rewrites += 1
+            self._steps[place : self._size - 1] = self._steps[place + 1 : self._size]
+            self._values[place : self._size - 1] = self._values[place + 1 : self._size]
+            self._size -= 1
+
+    def leave_out(self, steps: Floats) -> None:
+        """Forget these steps; what somebody holds of them stays as it was."""
+        keep = ~np.isin(self.steps, steps)
+        if not keep.all():
+            self.rewrites += 1
+            self._steps, self._values = self.steps[keep], self.values[keep]
+            self._size = self._steps.size
+
+    def at(self, steps: Floats, missing: float = 0.0) -> Floats:
+        """The values of exactly these steps, ``missing`` where a step has none."""
+        if not self._size:
+            return np.full(steps.size, missing)
+        if np.array_equal(steps, self.steps):
+            return self.values
+        places = np.clip(np.searchsorted(self.steps, steps), 0, self._size - 1)
+        return np.where(self.steps[places] == steps, self.values[places], missing)
+
+    def _amend(self, step: float, value: float) -> None:
+        self.rewrites += 1
+        place = int(np.searchsorted(self.steps, step))
+        if self._steps[place] != step:
+            self._steps = np.insert(self.steps, place, step)
+            self._values = np.insert(self.values, place, value)
+            self._size += 1
+        else:
+            self._values[place] = value
+
+
+class Clock(Column):
+    """Unix seconds by step. Elapsed time counts while an attempt runs, not the pauses between.
+
+    It begins with the first attempt's start; of a log that names none, with its first step.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Take over the start or the end of an attempt from ``run_log.jsonl``."""
+        moment, kind = jsonl.moment(event.get("t")), event.get("event")
+        if moment is not None and kind in ("start", "end"):
+            (self._starts if kind == "start" else self._ends).append(moment)
+
+    @property
+    def begins(self) -> float | None:
+        """When elapsed time is 0; None while nothing is known."""
+        first = self.values[:1].tolist() if self.says_anything else []
+        return next(iter([*self._starts, *first]), None)
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether steps were timed: some logs carry no times."""
+        return len(self) > 0 and bool(self.values[-1] > 0)
+
+    def elapsed(self, moments: Floats) -> Floats:
+        """Seconds of training up to ``moments``, which are Unix seconds."""
+        if len(self._starts) < 2:
+            return moments - (self.begins or 0.0)
+        edges, trained = self._edges()
+        seconds: Floats = np.interp(moments, edges, trained)
+        seconds += np.maximum(0.0, moments - edges[-1])
+        return seconds
+
+    def _edges(self) -> tuple[Floats, Floats]:
+        """Starts and ends of the attempts up to the last start, with the seconds trained by then.
+
+        An attempt whose end nobody saw ends with its last step.
+        """
+        edges, trained, done = [], [], 0.0
+        for start, limit in zip(self._starts, self._starts[1:], strict=False):
+            end = max(start, self._last_between(start, limit))
+            edges += [start, end]
+            trained += [done, done := done + end - start]
+        return np.array([*edges, self._starts[-1]]), np.array([*trained, done])
+
+    def _last_between(self, start: float, limit: float) -> float:
+        ends = [end for end in self._ends if start <= end <= limit]
+        if ends:
+            return ends[-1]
+        steps = self.values[(self.values >= start) & (self.values <= limit)]
+        return float(steps.max()) if steps.size else start
+
+
+_NUMBERS = frozenset({float, int, type(None)})
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The steps of some lines, in the order they were written.
+
+    ``columns`` holds, for every metric, the ascending rows that have it and its values; NaN is a
+    null. The numbers are those that ``Step.from_json`` gives for each line.
+    """
+
+    steps: Floats
+    attempts: Floats
+    times: Floats
+    columns: Table
+
+    def __len__(self) -> int:
+        return self.steps.size
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[bytes]) -> Batch:
+        """Lines that are no step are left out."""
+        records = [record for line in lines if (record := _parse(line)) is not None]
+        heads = [
+            (
+                step,
+                jsonl.integer(record.get("attempt")) or 1,
+                jsonl.moment(record.get("t")) or 0.0,
+            )
+            for record in records
+            if (step := jsonl.integer(record["step"])) is not None
+        ]
+        steps, attempts, times = np.array(heads, float).reshape(-1, 3).T
+        return cls(steps, attempts, times, _table([record["metrics"] for record in records]))
+
+    @classmethod
+    def from_steps(cls, steps: Sequence[Step]) -> Batch:
+        heads = [(step.step, step.attempt, step.time) for step in steps]
+        numbers_, attempts, times = np.array(heads, float).reshape(-1, 3).T
+        return cls(numbers_, attempts, times, _table([step.metrics for step in steps]))
+
+    def only(self, kept: NDArray[np.bool_]) -> Batch:
+        """The rows for which ``kept`` is true."""
+        places = np.cumsum(kept) - 1
+        columns = {
+            name: (places[rows[kept[rows]]], values[kept[rows]])
+            for name, (rows, values) in self.columns.items()
+            if kept[rows].any()
+        }
+        return Batch(self.steps[kept], self.attempts[kept], self.times[kept], columns)
+
+    def step(self, row: int) -> Step:
+        """One row as the line it came from."""
+        found = {}
+        for name, (rows, values) in self.columns.items():
+            place = int(np.searchsorted(rows, row))
+            if place < rows.size and rows[place] == row:
+                value = float(values[place])
+                found[name] = None if np.isnan(value) else value
+        return Step(int(self.steps[row]), int(self.attempts[row]), float(self.times[row]), found)
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        record = jsonl.parse_line(line)  # It takes NaN, a BOM and half surrogates too.
+    if not isinstance(record, dict) or jsonl.integer(record.get("step")) is None:
+        return None
+    return record if isinstance(record.get("metrics"), dict) else None
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows with the same keys are converted as one block; most rows of a run have the same."""
+    kinds: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        kinds.setdefault(tuple(row), []).append(number)
+    parts: dict[str, list[tuple[Ints, Floats]]] = {}
+    for keys, members in kinds.items():
+        for name, places, values in _block(keys, members, rows):
+            parts.setdefault(name, []).append((places, values))
+    return {name: _in_order(found) for name, found in parts.items()}
+
+
+def _block(
+    keys: tuple[str, ...], members: list[int], rows: Sequence[Mapping[str, Any]]
+) -> Iterable[tuple[str, Ints, Floats]]:
+    names = [jsonl.line(key) or "" for key in keys]
+    values = [list(rows[member].values()) for member in members]
+    kinds = set(map(type, chain.from_iterable(values)))
+    if not kinds <= _NUMBERS or len(set(names)) < len(names):
+        yield from _cell_by_cell(members, rows)
+        return
+    try:
+        block = np.array(values, float)
+    except OverflowError:  # an integer beyond any float
+        yield from _cell_by_cell(members, rows)
+        return
+    block[~(np.abs(block) <= LARGEST)] = np.nan
+    places = np.array(members, np.int64)
+    for name, column in zip(names, block.T, strict=True):
+        yield name, places, column
+
+
+def _cell_by_cell(
+    members: list[int], rows: Sequence[Mapping[str, Any]]
+) -> Iterable[tuple[str, Ints, Floats]]:
+    for member in members:
+        for name, value in numbers(rows[member]).items():
+            yield name, np.array([member]), np.array([value], float)
+
+
+def _in_order(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([part[0] for part in parts])
+    values = np.concatenate([part[1] for part in parts])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], values[order]
+
 
 _MOST_STEPS = 65_536
 """Of 90 metrics these are 90 MiB."""

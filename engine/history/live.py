@@ -12,7 +12,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState, observe, observed_state
 
 if TYPE_CHECKING:
-    from engine.history.batch import Batch
+    from engine.history.columns import Batch
 
 _CONSOLE_TAIL = 512 * 1024
 _SYSTEM_TAIL = 1024 * 1024
@@ -81,7 +81,7 @@ class RunWatch:
         return [s for record in _records(self._steps) if (s := Step.from_json(record))]
 
     def _read_batch(self) -> Batch:
-        from engine.history.batch import Batch  # numpy: of no use to a pipe
+        from engine.history.columns import Batch  # numpy: of no use to a pipe
 
         return Batch.from_lines(self._steps.lines(_STEPS_AT_ONCE))
 

@@ -3,11 +3,192 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from engine.logs.error_lines import ERROR_FIELD, ERROR_WORDS, is_error
+_LEVEL = r"DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL"
+_WHO = (
+    r"\((?P<process>[^()]{0,90}\bpid=\d+[^()]{0,60}|raylet|gcs_server|autoscaler)\) ?",
+    r"\[?(?P<rank>(?:local_)?(?:rank|Rank|RANK|default)[ :=]{0,2}\d+)(?:\]:?|:| \|) ?",
+    r"\[(?P<mpi>\d+,(?:mpirank:)?\d+(?:,[\w-]+)?)\]<std\w+>:? ?",
+    r"(?P<task>\d{1,4}): (?=Traceback|  File|  [|+] |    |\[|[\w.]+(?:Error|Exception))",
+    r"(?P<machine>[a-z][a-z\d.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3}|std(?:err|out)): "
+    r"(?=Traceback|  File|    |(?:\w+\.)*\w+(?:Error|Exception)\b)",  # pdsh, ssh
+    rf"(?!(?:{_LEVEL}) )(?P<host>[\w.-]{{2,40}}) +\| ",
+)
+_WHEN = (
+    r"\[\d{4}-\d\d-\d\d [\d:,]+ (?P<ray>[A-Z]) \d+ \d+\] (?:\(\w+\) )?",
+    r"\[?(?P<glog>[IWEF])\d{3,4} \d\d:\d\d:[\d.]+ [^\]]{0,120}\] ?",
+    r"\[(?P<torch>[IWEF]) [\w/]+\.(?:cpp|cc|h):\d+\] ?",
+    r"\[NeMo (?P<nemo>[IWEF]) [^\]]{0,120}\] ?",
+    r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d - ",
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T :]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"[ \t]{0,2}[:|,-]? ?",
+    r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ?[:|-]? ?",
+    r"\d\d-\d\d \d\d:\d\d:\d\d ",
+    r"\d+\.\d+s \d+ ",  # Kaggle
+    r"[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d [\w.-]+ [\w.-]+\[\d+\]: ",  # journald
+)
+_HOW_LOUD = (
+    rf"[\w.\[\]-]{{2,80}} - (?P<named>{_LEVEL}) - ",
+    rf"(?:[A-Za-z][\w.]{{1,40}}:)?[\[(]?(?P<level>{_LEVEL})(?:\|[^\]]*)?[\])]?"
+    r"(?=[\s:|\]]|-\W|(?<=\])-)[:|\-]? {0,2}(?:[\w.]+: (?=\S))?(?:- )?",
+    r"(?P<warning>(?:\w+ )?[Ww]arning): ",
+)
+_WHERE = (
+    r"\[[\w./<>-]+\.(?:py|cc|cpp|h)(?::[\w<>]+)*\] ?(?:- )?",
+    r"\[[\w./-]+\](?= *[\[-]| (?:ERROR|WARN|INFO|Traceback|  )) ?(?:- )?",
+    r"wandb: ",
+)
+_AROUND = (
+    r"> ",  # a quotation
+    r"[ \t]{1,16}(?=\([^()\n]{0,90}\bpid=\d|\((?:raylet|gcs_server)\) |\[rank\d+\]:)",  # moved in
+    r"# ?(?=\[?(?:local_)?(?:rank|default)[ :=]{0,2}\d"
+    r"|Traceback |  ? ?File \"|    |(?:\w+\.)*\w+(?:Error|Exception): )",  # a comment
+    r"[│|] (?=\S.*[│|]$)",  # a frame drawn by rich
+    r"(?:  ){1,20}(?:\| (?!.*\|$)|\+ (?=Exception Group ))",  # beside an exception group
+    r"(?:[^|%]{0,80}: *| *)\d{1,3}%\|[^\]]{0,300}\[[^\]]{0,80}\] ?(?=[^\s\]])",  # a bar
+)
+_PREFIX = re.compile("|".join((*_WHO, *_WHEN, *_HOW_LOUD, *_WHERE, *_AROUND)))
+_MOST = 8
+_SOURCES = ("rank", "process", "mpi", "task", "machine", "host")
+_LEVELS = {"W": "WARNING", "WARN": "WARNING", "I": "INFO", "E": "ERROR", "F": "ERROR"}
+
+
+def split(text: str) -> tuple[str, str, str]:
+    """Source, level and words of a line; the words keep their indentation."""
+    source, level = "", ""
+    for _ in range(_MOST):
+        found = _PREFIX.match(text)
+        if found is None or found.end() == 0:
+            break
+        names = found.groupdict()
+        source = next((names[key] for key in _SOURCES if names[key]), None) or source
+        level = _level(names) or level
+        text = text[found.end() :]
+    return _without_address(source), level, text
+
+
+def _level(names: dict[str, str | None]) -> str:
+    if names["warning"]:
+        return "WARNING"
+    said = names["level"] or names["named"] or names["glog"] or names["torch"] or names["ray"]
+    said = said or names["nemo"] or ""
+    return _LEVELS.get(said, said)
+
+
+@lru_cache(maxsize=1024)
+def _without_address(source: str) -> str:
+    return re.sub(r"\s*,?\s*ip=\S*", "", source)
+
+
+ERROR_WORDS = (
+    b"error", b"exception", b"interrupt", b"killed", b"critical", b"fatal", b"out of m",
+    b"segmentation f", b"aborted", b"terminate called", b"panicked", b"assertion `", b"actor died",
+    b"failed. there", b"could not override", b"invalid:", b"expired:", b"timeout:",
+)  # fmt: skip
+"""Every line that :func:`is_error` accepts holds one of these, in small letters ..."""
+ERROR_FIELD = re.compile(rb"E(?:\d{3,4} \d\d:| \d+ \d+\]| \d{4}-| [\w/]+\.(?:cpp|cc|h):)")
+"""... or the one-letter level of glog, Ray, PyTorch or NeMo."""
+
+_LONGEST = 400
+"""Characters within which a line says what it is; a line may be megabytes long."""
+_ERROR_LEVELS = ("ERROR", "CRITICAL", "FATAL")
+_NOTHING = (
+    r"(?:[-+]?[\d.]+(?:e[-+]?\d+)?%?|none|null|nan|inf|true|false|[\[{(][\]})])[\s,;]*(?:$|[,;|\s])"
+)
+"""What follows ``error:`` where that is the name of a number or of a key."""
+
+_EXCEPTION = re.compile(
+    r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?:\([\w.]+\))?"
+    # MeanAbsoluteError is the name of a number.
+    r"(?::(?! *-?\d*\.\d+(?:e-?\d+)?\b *(?:$|,))|\s*$| +Traceback\b)"
+    # A module and a class whose name ends in another word.
+    r"|(?:\w+\.)+(?:errors?|exceptions?)\.[A-Z]\w+(?::|\s*$)"
+    r"|(?:\w+\.)+[A-Z]\w*(?:Invalid|Expired|Timeout): "
+)
+_MESSAGE = re.compile(
+    r"(?:[a-z]+ ){0,2}error(?: \w+ing| in| while| when| during| on| from| code)\b"
+    r"|exception (?:in|raised from)\b"
+    r"|(?:an )?(?:fatal|unhandled|uncaught|unexpected|internal)(?: \w+){0,2} (?:error|exception)\b"
+    r"|task \S+ failed\. there"
+    # Hydra names the wrong key without a level.
+    r"|could not override '",
+    re.IGNORECASE,
+)
+_DEATH = re.compile(
+    r"(?:\S+: line \d+: *)?(?:\d+ +)?(?:killed|aborted|segmentation fault|bus error)"
+    r"(?: \(core dumped\)|  +\S.*)?$"
+    r"|out of memory: killed process \d|(?:'[^']*'|\"[^\"]*\") was killed$"
+    r"|\(?(?:cuda|hip|mps backend) (?:error: )?out of memory(?![\w/-])|cuda error:"
+    r"|a worker died or was killed while executing a task|the actor died\b"
+    r"|terminate called after throwing|thread '[^']*' panicked at",
+    re.IGNORECASE,
+)
+_DEATH_INSIDE = re.compile(
+    r"\bOut of memory: Killed process \d|\bOOM killer\b|\bkilled due to (?:the node|memory)"
+    r"|\bAssertion `[^`']+[`'] failed|\bCUDA out of memory\. Tried\b"
+)
+_PROGRAM = re.compile(
+    # "gcc: fatal error: ", "train.py:12:3: error: ", '"kernel.cu", line 12: error: '
+    r"(?:\"[^\"]+\", line \d+: |(?:[^\s:'\"=]+(?::\d+){0,2}: ?){0,3})"
+    rf"(?:fatal )?error(?:\[\w+\])?: ?(?! *{_NOTHING})\S"
+    # structlog, nginx
+    r"|\[(?:error|critical|fatal) *\] +\S",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(
+    # A record of JSON or of key=value: the level has a message beside it and no key around it.
+    r"\{[^{}\[\]]*?[\"'](?:level|levelname|severity|lvl)[\"']\s*:\s*[\"'](?:error|critical|fatal)\b"
+    r"|(?:[\w.]+=\S+ )*(?:level|lvl|severity)=\"?(?:error|critical|fatal)\b",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(
+    r"[\"'](?:message|msg|event|text|error|exception)[\"']\s*:|\b(?:msg|message|err)="
+)
+# A level behind a header of another shape. Where no colon follows the header is no prose: time
+# stamps, names of modules and places.
+_HEADED = re.compile(
+    r"(?:(?=\S*[\d:.|\[\]()<>])[^\s='\"/]+\s+){1,4}"
+    r"(?:[\[|<(](?:ERROR|CRITICAL|FATAL)[\]|>)]|(?:ERROR|CRITICAL|FATAL)\s+\S)"
+    r"|(?:[^\s='\"/]+\s+){1,4}(?:ERROR|CRITICAL|FATAL): \S"
+)
+_NATIVE_FRAME = re.compile(r"(?:\S+:\s+)?(?:PC: )?@ +0x[0-9a-f]+\b")
+_ACTOR = re.compile(r"^\((?P<actor>[\w:.<>-]+ pid=\d+(?:, ip=[\d.]+)?)\)\s?")
+
+
+def split_actor(line: str) -> tuple[str, str]:
+    """Ray's ``(Actor pid=1)`` prefix and the rest; an empty prefix when there is none."""
+    match = _ACTOR.match(line)
+    return (match.group(0), line[match.end() :]) if match else ("", line)
+
+
+def is_error(line: str) -> bool:
+    """Whether a line raises or logs an error."""
+    _, level, words = split(line[:_LONGEST].lstrip())
+    text = words.strip()
+    if level:
+        return level in _ERROR_LEVELS and not _NATIVE_FRAME.match(text)
+    return _logs_error(text) or _begins_with_error(text) or bool(_DEATH_INSIDE.search(text))
+
+
+def last_errors(lines: Iterable[str], count: int) -> list[str]:
+    """The last ``count`` distinct error lines, oldest first; else simply the last lines."""
+    shown = [text for line in lines if (text := split_actor(line)[1].strip())]
+    errors = list(dict.fromkeys(text for text in reversed(shown) if is_error(text)))
+    return (errors[:count] or list(reversed(shown))[:count])[::-1]
+
+
+def _logs_error(text: str) -> bool:
+    field = _FIELD.match(text)
+    return bool(_SAYS.search(text) if field else _HEADED.match(text))
+
+
+def _begins_with_error(text: str) -> bool:
+    return any(shape.match(text) for shape in (_EXCEPTION, _MESSAGE, _DEATH, _PROGRAM))
+
 
 DRIVER = "driver"
 """Lines that no Ray worker wrote: the process that was launched, and what it runs itself."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from engine.base.errors import UsageError
 from engine.logs.log_lines import DRIVER, without_colours
-from engine.logs.log_literal import required_literal
 
 _ANY_SOURCE = rb"\([\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?\)"
 
@@ -132,3 +131,35 @@ def _places(found: list[int], text: bytes, data: bytes) -> list[int]:
         places.append(at_data)
         at_text = start
     return places
+
+
+# One element of an expression and how often it may come: what is not of this kind is not judged.
+_ELEMENT = re.compile(
+    rb"(?P<literal>\\[^0-9A-Za-z\n]|[^\\\[\](){}|*+?.^$\n])"
+    rb"|(?P<other>\\[dDwWsSbB]|\[\^?\]?(?:\\[^\n]|[^\]\\\n\[])*\]|[.^$])"
+)
+_REPEATED = re.compile(rb"(?P<maybe>[*?]|\{0?,?\d*,?\d*\})[?+]?|(?P<more>\+)[?+]?")
+
+
+def required_literal(pattern: bytes) -> bytes:
+    """The longest run of bytes that every match holds; empty where in doubt.
+
+    Groups, alternatives and anything unusual are in doubt.
+    """
+    best = run = b""
+    place = 0
+    while place < len(pattern):
+        element = _ELEMENT.match(pattern, place)
+        if element is None:
+            return b""
+        place = element.end()
+        repeated = _REPEATED.match(pattern, place)
+        if repeated is not None:
+            place = repeated.end()
+        literal = (element["literal"] or b"")[-1:]
+        if literal and not (repeated and repeated["maybe"]):
+            run += literal
+            best = max(best, run, key=len)
+        if not literal or repeated is not None:
+            run = b""
+    return best

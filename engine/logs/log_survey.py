@@ -7,8 +7,7 @@ from collections import Counter
 from itertools import accumulate
 from typing import Any
 
-from engine.history.offsets import Offsets
-from engine.logs.log_file import BLOCK, LogFile
+from engine.logs.log_file import BLOCK, LogFile, Offsets
 
 
 class Survey:

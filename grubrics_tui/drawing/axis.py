@@ -11,8 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.history.clock import Clock
-from engine.history.columns import Column, Floats
+from engine.history.columns import Clock, Column, Floats
 
 XAxis = Literal["step", "elapsed", "clock"]
 X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from engine.logs.error_lines import is_error
-from engine.logs.log_lines import split_source
+from engine.logs.log_lines import is_error, split_source
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.text.terminal_text import ERASE_LINE, ESCAPES
 

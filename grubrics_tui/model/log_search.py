@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.history.offsets import Offsets
+from engine.logs.log_file import Offsets
 from engine.logs.log_query import Query
 from engine.logs.log_scan import Found, Job
 from grubrics_tui.model.log_scan_thread import Scanning

@@ -8,12 +8,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from engine.history.offsets import Offsets
-from engine.logs.log_file import LogFile
+from engine.logs.log_file import LogFile, Offsets
 from engine.logs.log_query import highlighter
-from engine.logs.log_rows import Row
+from engine.logs.log_rows import LogWindow, Row
 from engine.logs.log_survey import Survey
-from engine.logs.log_window import LogWindow
 from grubrics_tui.drawing.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.model.log_search import Hunt

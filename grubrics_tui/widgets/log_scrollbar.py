@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.history.offsets import Offsets
+from engine.logs.log_file import Offsets
 from grubrics_tui.drawing.spans import Span
 
 

@@ -12,13 +12,11 @@ from textual import on, work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from engine.logs.log_file import LogFile
-from engine.logs.log_follow import LogFollow, Look
+from engine.logs.log_file import LogFile, LogFollow, Look
 from engine.logs.log_query import Query
-from engine.logs.log_rows import ChosenLines, Rows
+from engine.logs.log_rows import ChosenLines, LogWindow, Rows
 from engine.logs.log_scan import Found, Job
 from engine.logs.log_survey import Survey
-from engine.logs.log_window import LogWindow
 from grubrics_tui.model.log_scan_thread import Scanning
 from grubrics_tui.model.log_search import Hunt
 from grubrics_tui.widgets.log_picture import LogPicture

@@ -10,7 +10,6 @@ from pathlib import Path
 from engine.base import files
 from engine.base.holes import chunks
 from engine.doctor.text.events import Event
-from engine.doctor.text.packages import package_of
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, tell
@@ -165,3 +164,20 @@ def _filled_remedy(remedy: Remedy, event: Event) -> Remedy:
         for change in remedy.changes
     )
     return replace(remedy, title=_filled(remedy.title, event), changes=tuple(changes))
+
+
+_PACKAGES = {
+    "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu",
+    "flash_attn": "flash-attn", "git": "GitPython", "google": "google-api-python-client",
+    "hydra": "hydra-core", "jwt": "PyJWT", "Levenshtein": "python-Levenshtein",
+    "liger_kernel": "liger-kernel", "math_verify": "math-verify", "PIL": "pillow",
+    "pkg_resources": "setuptools", "pylatexenc": "pylatexenc", "pynvml": "nvidia-ml-py",
+    "reasoning_gym": "reasoning-gym", "skimage": "scikit-image", "sklearn": "scikit-learn",
+    "torch_npu": "torch-npu", "transfer_queue": "TransferQueue", "yaml": "PyYAML", "zmq": "pyzmq",
+}  # fmt: skip
+
+
+def package_of(module: str) -> str:
+    """The package that holds a top-level module, as pip calls it."""
+    return _PACKAGES.get(module, module)

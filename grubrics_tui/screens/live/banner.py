@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.findings.finding import Finding, Severity
-from engine.logs.error_lines import last_errors
+from engine.logs.log_lines import last_errors
 from engine.runs.state import RunState
 from grubrics_tui.drawing.findings import LOOKS
 from grubrics_tui.drawing.looks import look_of

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.formats.detect import detect
 from engine.formats.foreign_run import open_foreign, read_steps
-from engine.formats.wandb import WandbRun
-from engine.formats.wandb_log import WandbLog, fields, integer, text
+from engine.formats.wandb import WandbLog, WandbRun, fields, integer, text
 from tests.engine.formats.samples import history, message, wandb_log
 
 SETTING = message((1, "max_steps"), (16, "40"))

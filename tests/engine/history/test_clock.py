@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.history.clock import Clock
+from engine.history.columns import Clock
 
 
 def clock(events: list[tuple[str, float]], steps: list[float]) -> Clock:

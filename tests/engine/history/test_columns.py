@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.batch import Batch
-from engine.history.columns import Columns
+from engine.history.columns import Batch, Columns
 from engine.history.train_log import Step, history
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.logs.error_lines import is_error, last_errors, split_actor
-from engine.logs.log_lines import errors_in
+from engine.logs.log_lines import errors_in, is_error, last_errors, split_actor
 
 
 def test_ray_prefixes_are_split_off() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.logs.log_follow import LogFollow
+from engine.logs.log_file import LogFollow
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.logs.log_literal import required_literal
-from engine.logs.log_query import Query
+from engine.logs.log_query import Query, required_literal
 
 
 @pytest.mark.parametrize(

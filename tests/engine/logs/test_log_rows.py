@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.offsets import Offsets
 from engine.logs import log_rows
-from engine.logs.log_file import LogFile
+from engine.logs.log_file import LogFile, Offsets
 from engine.logs.log_rows import ChosenLines, Row, Rows
 
 BAR = b"\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m \rTraining Progress: %3d%%|##   | %d/9 [00:01<00:02]\n"

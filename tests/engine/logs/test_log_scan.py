@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from engine.history.offsets import Offsets
-from engine.logs.log_file import LogFile
+from engine.logs.log_file import LogFile, Offsets
 from engine.logs.log_query import Query
 from engine.logs.log_scan import PIECE, Found, Job, Scan, follow, scan
 from engine.logs.log_survey import Survey

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.logs.log_file import LogFile
-from engine.logs.log_rows import Row, Rows
-from engine.logs.log_window import LogWindow
+from engine.logs.log_rows import LogWindow, Row, Rows
 
 HEIGHT = 5
 

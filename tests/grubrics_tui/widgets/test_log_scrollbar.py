@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.history.offsets import Offsets
+from engine.logs.log_file import Offsets
 from grubrics_tui.widgets.log_scrollbar import scrollbar
 
 

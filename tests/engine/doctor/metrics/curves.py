@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings.finding import Finding, Severity
-from engine.history.batch import Batch
-from engine.history.columns import Columns
+from engine.history.columns import Batch, Columns
 
 Floats = NDArray[np.float64]
 Curves = dict[str, Floats]

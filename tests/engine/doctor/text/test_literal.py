@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.text.literal import NoLiteralError, alternatives, required_literals
-from engine.doctor.text.rules import load_rules
+from engine.doctor.text.rules import NoLiteralError, alternatives, load_rules, required_literals
 
 
 @pytest.mark.parametrize(

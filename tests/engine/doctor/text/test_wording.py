@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine.doctor.text.paths import within
+from engine.doctor.text.line import within
 from engine.doctor.text.wording import is_tally, is_verdict
 
 

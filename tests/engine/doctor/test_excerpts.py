@@ -11,9 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.doctor.excerpts import fuller, read_excerpt, with_meanings
-from engine.doctor.excerpts.names import STEP, metric_of
-from engine.doctor.excerpts.reading import excerpt_of, unwrapped
+from engine.doctor.excerpts import (
+    STEP,
+    excerpt_of,
+    fuller,
+    metric_of,
+    read_excerpt,
+    unwrapped,
+    with_meanings,
+)
 from engine.history.columns import Columns
 from engine.history.train_log import Step
 
