@@ -35,7 +35,7 @@ from grubrics_tui.screens.navigation import (
     OpenRun,
     OpenSummary,
 )
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.settings.settings import Loaded, Settings
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
@@ -164,7 +164,7 @@ async def remedy(visitor: Visitor) -> None:
 
 
 async def compare(visitor: Visitor) -> None:
-    chosen, marks = [visitor.runs.ended, visitor.runs.other], Marks()
+    chosen, marks = [visitor.runs.ended, visitor.runs.other], ComparisonMarks()
     for run in chosen:
         marks.toggle(run.id)
     visitor.app.post_message(OpenCompare(chosen, marks))

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
-from grubrics_tui.settings.keys import told
+from grubrics_tui.settings.keys import format_keys
 
 
 class HelpScreen(ModalScreen[None]):
@@ -54,7 +54,7 @@ class HelpScreen(ModalScreen[None]):
     def _table(self) -> Content:
         actions = [remapped(action, self._keys) for action in actions_of(self._where)]
         ascii_only = bool(getattr(self.app, "ascii_only", False))
-        pressed = [told(action.key, ascii_only=ascii_only) for action in actions]
+        pressed = [format_keys(action.key, ascii_only=ascii_only) for action in actions]
         keys = max(map(len, pressed)) + 2
         words = max(len(action.description) for action in actions) + 2
         wide = self.app.size.width > keys + words + 50

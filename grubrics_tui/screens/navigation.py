@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from engine.runs.rundir import RunDir
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 if TYPE_CHECKING:
     from engine.findings.finding import Finding
@@ -43,7 +43,7 @@ class OpenRollouts(Message):
 class OpenCompare(Message):
     """Show runs side by side, in the colors that ``marks`` gives them."""
 
-    def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
+    def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
         super().__init__()
         self.runs, self.marks = runs, marks
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.base.errors import nearest
-from grubrics_tui.settings.keys import fault, split, told
+from grubrics_tui.settings.keys import fault, format_keys, split
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -19,7 +19,8 @@ class Action:
 
     ``name`` is the Textual action, ``where`` the screens that offer it (empty: all of them), and
     ``cli_equivalent`` the shell command that does the same. ``label`` is the word in the footer;
-    an action without a label is not shown there.
+    an action without a label is not shown there. An action that ``changes`` starts, stops or
+    deletes something: it is refused in read-only mode.
     """
 
     name: str
@@ -28,16 +29,12 @@ class Action:
     description: str
     where: tuple[str, ...] = ()
     cli_equivalent: str = ""
+    changes: bool = False
 
     @property
     def keys(self) -> str:
         """The keys in display form, e.g. ``? j``."""
-        return told(self.key)
-
-    @property
-    def changes(self) -> bool:
-        """Whether it starts, stops or deletes something: refused in read-only mode."""
-        return self.name in _CHANGING
+        return format_keys(self.key)
 
     @property
     def needs_argument(self) -> bool:
@@ -45,29 +42,13 @@ class Action:
         return "(" in self.name
 
 
-_CHANGING = frozenset(
-    {
-        "launch",
-        "start",
-        "queue",
-        "stop",
-        "resume",
-        "remove",
-        "reap",
-        "save_entry",
-        "save_notes",
-        "apply_remedy",
-        "reproduce",
-    }
-)
-
 LISTS = ("checklist", "runs", "configs")
 CHARTS = ("live", "compare")
 """Screens with charts, ``screens.charts.ChartScreen``."""
 
 ACTIONS: tuple[Action, ...] = (
     Action("launch", "l,enter", "launch", "Review the launch (blocked while a check fails)",
-           ("checklist",), "grubrics-tui launch CONFIG --dry-run"),
+           ("checklist",), "grubrics-tui launch CONFIG --dry-run", changes=True),
     Action("choose_config", "o", "config", "Choose a config from configs/ or this folder",
            ("checklist",)),
     Action("edit_overrides", "v", "overrides", "Edit the overrides of this launch: key=value ...",
@@ -77,12 +58,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("run_tests", "t", "tests", "Run all checks and the project's tests",
            ("checklist",), "grubrics-tui check CONFIG --tests"),
     Action("start", "enter", "launch now", "Start the run in the background",
-           ("launch",), "grubrics-tui launch CONFIG"),
+           ("launch",), "grubrics-tui launch CONFIG", changes=True),
     Action("queue", "w", "queue", "Queue the run until GPUs are free (CPU: no other active run)",
-           ("launch",), "grubrics-tui launch CONFIG --queue"),
+           ("launch",), "grubrics-tui launch CONFIG --queue", changes=True),
     Action("copy_command", "y", "copy command", "Copy the command to the clipboard", ("launch",)),
     Action("stop", "s", "stop", "Stop the run (asks for confirmation)", ("live", "runs"),
-           "grubrics-tui stop RUN"),
+           "grubrics-tui stop RUN", changes=True),
     Action("zoom", "z", "zoom", "Zoom one panel to the whole screen, on/off", ("live",)),
     Action("find_metric", "slash", "", "Find a metric or panel and pin it",
            ("live",), "grubrics-tui metrics RUN"),
@@ -139,10 +120,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("evidence", "l,enter", "log line", "Open the log at the evidence line",
            ("findings",)),
     Action("apply_remedy", "a", "fix", "Relaunch with a suggested fix (asks first)",
-           ("findings",), "grubrics-tui fix RUN"),
+           ("findings",), "grubrics-tui fix RUN", changes=True),
     Action("reproduce", "t", "reproduce",
            "Reproduce at small scale: infrastructure or config problem?", ("findings",),
-           "grubrics-tui reproduce RUN"),
+           "grubrics-tui reproduce RUN", changes=True),
     Action("scroll_text(1)", "pagedown,space", "", "Text: page down", ("findings",)),
     Action("scroll_text(-1)", "pageup,b", "", "Text: page up", ("findings",)),
     Action("back", "escape", "back", "Back", ("findings",)),
@@ -228,7 +209,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("notes", "n", "", "Edit tags and note", ("runs",),
            "grubrics-tui tag RUN TAG; grubrics-tui note RUN TEXT"),
     Action("save_notes", "ctrl+s", "save", "Save tags and note", ("notes",),
-           "grubrics-tui note RUN TEXT"),
+           "grubrics-tui note RUN TEXT", changes=True),
     Action("back", "escape", "", "Close", ("notes", "choose_metric", "whole_values")),
     Action("back", "escape", "back", "Back", ("compare",)),
     Action("open_run", "enter", "open", "Open the live view", ("runs",),
@@ -240,19 +221,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("log_entry", "e", "", "Write an experiment-log entry", ("runs",),
            "grubrics-tui entry RUN --append"),
     Action("resume", "u", "resume", "Resume from the last checkpoint (asks first)", ("runs",),
-           "grubrics-tui resume RUN"),
+           "grubrics-tui resume RUN", changes=True),
     Action("remove", "d", "", "Archive or delete runs (asks first)",
-           ("runs",), "grubrics-tui archive RUN; grubrics-tui delete RUN"),
+           ("runs",), "grubrics-tui archive RUN; grubrics-tui delete RUN", changes=True),
     Action("leftovers", "p", "orphans", "Orphaned processes of ended runs", ("runs",),
            "grubrics-tui reap"),
     Action("reap", "x", "kill", "Kill the listed processes (asks first)",
-           ("leftovers",), "grubrics-tui reap --yes"),
+           ("leftovers",), "grubrics-tui reap --yes", changes=True),
     Action("look", "u", "refresh", "Search again", ("leftovers",),
            "grubrics-tui reap"),
     Action("curves", "enter", "curves", "Open the live view", ("end",),
            "grubrics-tui metrics RUN"),
     Action("save_entry", "ctrl+s", "save", "Append the entry to the experiment log", ("log_entry",),
-           "grubrics-tui entry RUN --append"),
+           "grubrics-tui entry RUN --append", changes=True),
     Action("search", "slash", "search", "Search by regex (smart case)",
            ("log",), "grep -n REGEX FILE"),
     Action("hit(1)", "n", "", "Next hit", ("log",)),
@@ -303,12 +284,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.leave", "q,ctrl+c", "quit", "Quit; active runs keep running"),
 )  # fmt: skip
 
+_CHANGING = frozenset(action.name for action in ACTIONS if action.changes)
+
 
 def actions_of(where: str) -> list[Action]:
     """The actions of the screen named ``where``: its own first, then those of all screens."""
     own = [action for action in ACTIONS if where in action.where]
     named = {action.name for action in own}
-    return own + [one for one in ACTIONS if not one.where and one.name not in named]
+    return own + [action for action in ACTIONS if not action.where and action.name not in named]
 
 
 def is_changing(action: str) -> bool:
@@ -334,14 +317,14 @@ def key_conflicts(keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, chosen in keys.items():
         if name not in known:
             close = _by_label(name) or nearest(name, known)
-            yield name, f"{name} is no action" + (f"; did you mean {close}?" if close else "")
+            yield name, f"unknown action '{name}'" + (f"; did you mean {close}?" if close else "")
             continue
         wrong = next(
-            filter(None, map(fault, split(chosen))), None if split(chosen) else "no key is named"
+            filter(None, map(fault, split(chosen))), None if split(chosen) else "no key given"
         )
         if wrong is not None:
             yield name, f"{name}: {wrong}"
-    for where in dict.fromkeys(place for action in ACTIONS for place in action.where):
+    for where in dict.fromkeys(screen for action in ACTIONS for screen in action.where):
         taken: dict[str, str] = {}
         for action in actions_of(where):
             name = action.name.removeprefix("app.")
@@ -349,7 +332,7 @@ def key_conflicts(keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 other = taken.setdefault(key, name)
                 if other != name and (name in keys or other in keys):
                     mine, theirs = (name, other) if name in keys else (other, name)
-                    yield mine, f"{mine}: '{told(key)}' is the key of {theirs} already"
+                    yield mine, f"{mine}: '{format_keys(key)}' is already the key of {theirs}"
 
 
 def _by_label(label: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Keys as the settings file, a person and Textual call them."""
+"""Names of keys: in the settings file, on the screen and in Textual."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LISTED = re.compile(r"\s*((?:[A-Za-z]+\+)*,|[^,\s][^,]*?)\s*(?:,|$)")
 
 
 def _name_of(sign: str) -> str:
-    """A punctuation mark as Textual calls it."""
+    """Return Textual's name of a punctuation mark."""
     name = unicodedata.name(sign).lower().replace("-", "_").replace(" ", "_")
     return _SHORTER.get(name, name)
 
@@ -42,27 +42,27 @@ _BY_SIGN = {sign: name for name, sign in _SIGNS.items()}
 
 
 def split(keys: str) -> list[str]:
-    """Textual's names of the keys in a list such as ``j,down``; a comma may be one of them."""
+    """Return Textual's names of the keys in a list such as ``j,down``; a comma may be a key."""
     return [_named(word) for word in _LISTED.findall(keys)]
 
 
-def told(keys: str, *, ascii_only: bool = False) -> str:
-    """Keys as a person reads them: ``question_mark,j`` as ``? j``."""
-    return " ".join(_told(key, ascii_only) for key in keys.split(","))
+def format_keys(keys: str, *, ascii_only: bool = False) -> str:
+    """Return keys in display form: ``question_mark,j`` as ``? j``."""
+    return " ".join(_format_key(key, ascii_only) for key in keys.split(","))
 
 
 def fault(key: str) -> str | None:
-    """What is wrong with a name that ``split`` gave, with the nearest right one."""
+    """Return why a name from ``split`` is not a key, with the nearest valid one; else None."""
     modifiers, base = _parts(key)
     if modifiers == ["shift"] and len(base) == 1 and base.isalpha():
-        return f"'{key}' is no key; did you mean {base.upper()}?"
-    if all(one in _MODIFIERS for one in modifiers) and _is_known(base):
+        return f"'{key}' is not a valid key; did you mean {base.upper()}?"
+    if all(modifier in _MODIFIERS for modifier in modifiers) and _is_known(base):
         return None
-    right = [nearest(one, _MODIFIERS) or one for one in modifiers]
+    right = [nearest(modifier, _MODIFIERS) or modifier for modifier in modifiers]
     near = base if _is_known(base) else nearest(base, (*_NAMED, *_BY_NAME, *_OTHER_NAMES))
     options = "a letter, a digit, a sign, enter, escape, space, up, f1, ctrl+s, ..."
     hint = f"did you mean {'+'.join([*right, near])}?" if near else f"keys are {options}"
-    return f"'{key}' is no key; {hint}"
+    return f"'{key}' is not a valid key; {hint}"
 
 
 def _named(word: str) -> str:
@@ -77,7 +77,7 @@ def _named(word: str) -> str:
 
 
 def _parts(key: str) -> tuple[list[str], str]:
-    """``ctrl+shift+left`` as its modifiers and what they modify."""
+    """Split ``ctrl+shift+left`` into its modifiers and the key."""
     match = _PARTS.fullmatch(key)
     before, base = (match[1], match[2]) if match else ("", key)
     return before.lower().split("+")[:-1], base
@@ -87,7 +87,7 @@ def _is_known(base: str) -> bool:
     return base in _NAMED or base in _BY_NAME or (len(base) == 1 and base.isprintable())
 
 
-def _told(key: str, ascii_only: bool) -> str:
+def _format_key(key: str, ascii_only: bool) -> str:
     modifiers, base = _parts(key)
     sign = _SIGNS.get(key) or "+".join([*modifiers, _BY_NAME.get(base, base)])
     return key if ascii_only and not sign.isascii() else sign

@@ -1,4 +1,4 @@
-"""The settings file: what a person may change, with its documentation, and how it is read."""
+"""The settings file: every setting with default and documentation, and how it is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annotated_types import DocInfo, Interval, Len, doc
 
 from engine.base.errors import nearest
 from engine.base.jsonl import line
-from engine.runs.kinds import find_kind, kind_names
+from engine.runs.kinds import KINDS, find_kind, kind_names
 from grubrics_tui.settings.actions import key_conflicts
 
 ThemeName = Literal["grubrics-dark", "grubrics-light", "grubrics-colour-blind"]
@@ -35,53 +35,49 @@ class JudgePrice:
 class Settings:
     """Every setting with its default. Types are checked where the file is read."""
 
-    theme: Annotated[ThemeName, doc("Colours; ctrl+t changes them until you quit.")] = (
+    theme: Annotated[ThemeName, doc("Color theme; ctrl+t changes it until you quit.")] = (
         "grubrics-dark"
     )
     ascii: Annotated[
         bool | None,
-        doc("true: no braille and block characters. null: as the terminal's encoding says."),
+        doc("true: ASCII only; false: Unicode; null: detect from the terminal encoding."),
     ] = None
     refresh_s: Annotated[
         float,
         Interval(ge=0.1, le=60),
-        doc("Seconds between two looks at the files of a run, 0.1 to 60."),
+        doc("Refresh interval in seconds, 0.1 to 60."),
     ] = 0.5
     smoothing: Annotated[
         float,
         Interval(ge=0, lt=1),
-        doc("Weight of the moving average that charts begin with, 0 (none) to below 1."),
+        doc("Initial smoothing weight of charts, from 0 (off) to below 1."),
     ] = 0.0
     panels: Annotated[
         Mapping[str, tuple[PanelName, ...]] | None,
         doc(
-            "Panels of the live screen by kind of run, in order, as {grpo: [reward, actor/lr]};"
-            " the name of a metric pins it, several joined by + share a panel. What you change on"
-            " the screen afterwards counts more."
+            "Panels of the live view by kind of run, in order, e.g. {grpo: [reward, actor/lr]}."
+            " The name of a metric pins it; names joined by + share a panel. Later changes in the"
+            " TUI take precedence."
         ),
     ] = None
     judge_price: Annotated[
         JudgePrice | None,
-        doc("US dollars per million tokens of the judge, as {input: 1.25, output: 10}."),
+        doc("US dollars per million tokens of the judge, e.g. {input: 1.25, output: 10}."),
     ] = None
     keys: Annotated[
         Mapping[str, str] | None,
-        doc("Other keys for actions, as {stop: S, next_panel: 'tab,n'}; `settings` lists them."),
+        doc("Keys of actions, e.g. {stop: S, next_panel: 'tab,n'}; `settings` lists the actions."),
     ] = None
-    hints: Annotated[
-        bool, doc("false: no line that names a screen's keys the first time it is opened.")
-    ] = True
-    bell: Annotated[bool, doc("true: the terminal's bell rings when the doctor finds trouble.")] = (
-        False
-    )
+    hints: Annotated[bool, doc("Show a key hint the first time a screen opens.")] = True
+    bell: Annotated[bool, doc("Ring the terminal bell on a new alert.")] = False
     read_only: Annotated[
-        bool, doc("true: the screen cannot launch, stop, resume, delete, reap or write notes.")
+        bool, doc("true: no launch, stop, resume, delete, kill or edit in the TUI.")
     ] = False
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """Effective settings, where each comes from, and what in the file could not be used."""
+    """The effective settings, the origin of each, and the errors of the file."""
 
     settings: Settings
     origins: Mapping[str, Origin]
@@ -89,7 +85,7 @@ class Loaded:
 
 
 def panels_for(settings: Settings, kind: str) -> tuple[str, ...]:
-    """The panels that the settings ask for; none leaves it to the program."""
+    """Return the panels in the settings for a kind of run; empty for the default ones."""
     return {str(one): names for one, names in (settings.panels or {}).items()}.get(kind, ())
 
 
@@ -99,7 +95,7 @@ def settings_path(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def docs() -> dict[str, str]:
-    """What each setting means, by name."""
+    """Return the description of each setting."""
     return {
         name: next(item.documentation for item in kind.__metadata__ if isinstance(item, DocInfo))
         for name, kind in get_type_hints(Settings, include_extras=True).items()
@@ -107,11 +103,11 @@ def docs() -> dict[str, str]:
 
 
 def load_settings(path: Path | None = None, *, read_only: bool = False) -> Loaded:
-    """The file's settings over the defaults.
+    """Return the settings of the file over the defaults.
 
-    What is wrong in it is one line each in ``faults``, and that key, or entry of ``keys`` and
-    ``panels``, keeps its default: a viewer must not refuse to open over a color. ``read_only`` is
-    what the command line asked for.
+    Each error is one line in ``faults``. The key, or the entry of ``keys`` or ``panels``, keeps its
+    default: a viewer must not refuse to open because of a color. ``read_only`` is the option of the
+    command line.
     """
     path = path or settings_path()
     given, faults = _read(path)
@@ -122,7 +118,7 @@ def load_settings(path: Path | None = None, *, read_only: bool = False) -> Loade
             faults += [f"{path}: {key}: {reason} (ignored)" for reason in wrong]
         except ValueError as error:
             default = getattr(Settings, str(key), None)
-            then = f" ({_told(default)} is used)" if hasattr(Settings, str(key)) else ""
+            then = f" ({_format_value(default)} is used)" if hasattr(Settings, str(key)) else ""
             faults.append(f"{path}: {_name(key)}: {error}{then}")
     origins: dict[str, Origin] = {
         one.name: "file" if one.name in values else "default" for one in fields(Settings)
@@ -146,11 +142,11 @@ def _read(path: Path) -> tuple[dict[Any, Any], list[str]]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         where = getattr(error, "problem_mark", None)
         place = f", line {where.line + 1}" if where else ""
-        return {}, [f"{path}{place}: is no YAML; the defaults are used"]
+        return {}, [f"{path}{place}: invalid YAML; using the defaults"]
     if found is None:
         return {}, []
     if not isinstance(found, dict):
-        return {}, [f"{path}: must hold key: value pairs; the defaults are used"]
+        return {}, [f"{path}: must contain key: value pairs; using the defaults"]
     return found, []
 
 
@@ -179,7 +175,7 @@ def _checked(key: Any, value: Any) -> Any:
     if key not in known:
         close = nearest(str(key), known)
         hint = f"did you mean {close}?" if close else f"known: {', '.join(known)}"
-        raise ValueError(f"no such setting; {hint}")
+        raise ValueError(f"unknown setting; {hint}")
     # Half of what the screen takes to start: only where somebody has a settings file.
     from pydantic import TypeAdapter, ValidationError
 
@@ -201,12 +197,14 @@ def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str
     """Unknown kinds, and names that look like a misspelt panel: metrics mostly hold a slash."""
     for kind, names in panels.items():
         if (known_kind := find_kind(kind)) is None:
-            yield kind, f"unknown kind '{kind}'; known: {kind_names()}"
+            close = nearest(kind, KINDS)
+            hint = f"did you mean {close}?" if close else f"known: {kind_names()}"
+            yield kind, f"unknown kind '{kind}'; {hint}"
             continue
         known = known_kind.panels
         for name in names:
             if name not in known and "/" not in name and (close := nearest(name, known)):
-                yield kind, f"{kind}: {_told(name)} is no panel; did you mean {close}?"
+                yield kind, f"{kind}: {_format_value(name)} is not a panel; did you mean {close}?"
 
 
 _PROBLEMS: Mapping[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
@@ -228,14 +226,14 @@ def _reason(error: Any) -> str:
     close = nearest(str(error["input"]), options)
     hint = f"; did you mean {close}?" if close else ""
     where = f"{_name(place)}: " if place else ""
-    return f"{where}{_told(error['input'])} {message}{hint}"
+    return f"{where}{_format_value(error['input'])} {message}{hint}"
 
 
 def _options(expected: str) -> Iterator[str]:
     yield from (part.strip("' ") for part in expected.replace(" or ", ",").split(",") if part)
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = "null" if value is None else str(value)
     return text if len(text) <= 40 else f"{text[:39]}…"
 

@@ -58,7 +58,7 @@ from grubrics_tui.screens.navigation import (
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.world import RUNS, World
 
@@ -301,7 +301,7 @@ async def sources(driver: Driver, world: World) -> None:
 
 async def compare(driver: Driver, world: World) -> None:
     chosen = (world.night, world.day)
-    marks = Marks()
+    marks = ComparisonMarks()
     for run in chosen:
         marks.toggle(run.id)
     driver.app.post_message(OpenCompare([RunDir(run.path) for run in chosen], marks))

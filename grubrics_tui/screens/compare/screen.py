@@ -24,7 +24,7 @@ from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_base import Viewed
 
@@ -73,10 +73,10 @@ class CompareScreen(ChartScreen):
     class Read(Message):
         """All runs were polled, and at least one has new content."""
 
-    def __init__(self, runs: Sequence[RunDir], marks: Marks) -> None:
+    def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
         super().__init__()
         self.records = [RunRecord(run) for run in runs]
-        self.inks = [marks.colour(run.id) for run in runs]
+        self.inks = [marks.color(run.id) for run in runs]
         self.comparison: Comparison | None = None
         self._comparer = Comparer(self.records)
         self._labels = labels([run.id for run in runs])

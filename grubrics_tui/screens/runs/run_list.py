@@ -20,7 +20,7 @@ from engine.runs import columns
 from engine.runs.columns import RunInfo
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 _LEAD, _STATE = 3, 11
 _WIDE = 100
@@ -77,7 +77,7 @@ class RunList(ScrollView, can_focus=True):
 
     def __init__(
         self,
-        marks: Marks | None = None,
+        marks: ComparisonMarks | None = None,
         health_of: Callable[[RunInfo], Health | None] = lambda _: None,
     ) -> None:
         """``health_of`` returns the health of a finished run."""
@@ -85,7 +85,7 @@ class RunList(ScrollView, can_focus=True):
         self._health_of = health_of
         self.border_title = "runs"
         self.runs: Sequence[RunInfo] = ()
-        self._marks = Marks() if marks is None else marks
+        self._marks = ComparisonMarks() if marks is None else marks
         self._index = 0
         self._widths = Widths()
 
@@ -171,7 +171,7 @@ class RunList(ScrollView, can_focus=True):
             from grubrics_tui.drawing.plot import glyph_of  # numpy: of no use to most lists
 
             glyph = glyph_of(marks.ids.index(info.id))
-        return [lead, Span(f"{glyph} ", marks.colour(info.id), bold=True)]
+        return [lead, Span(f"{glyph} ", marks.color(info.id), bold=True)]
 
     def _segment(self, span: Span, base: Style) -> Segment:
         colour = self.app.theme_variables.get(span.ink or "foreground")

@@ -43,7 +43,7 @@ from grubrics_tui.screens.runs.questions import (
 )
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.marks import Marks
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.run_facts import run_facts
@@ -85,7 +85,7 @@ class RunsScreen(CockpitScreen):
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
         self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
-        self.marks = Marks()
+        self.marks = ComparisonMarks()
         self._known: dict[str, RunInfo] = {}
         """Every run as it was last listed: a filter may hide selected ones."""
 

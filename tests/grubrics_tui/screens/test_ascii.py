@@ -10,7 +10,7 @@ from textual.color import Color
 
 from grubrics_tui.model.flags import _KINDS
 from grubrics_tui.settings.ascii_text import AsciiFilter, plain
-from grubrics_tui.settings.keys import told
+from grubrics_tui.settings.keys import format_keys
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
@@ -56,4 +56,4 @@ def test_texts_from_files_keep_their_letters() -> None:
 
 
 def test_arrows_are_words() -> None:
-    assert told("j,down,question_mark", ascii_only=True) == "j down ?"
+    assert format_keys("j,down,question_mark", ascii_only=True) == "j down ?"

@@ -42,7 +42,7 @@ async def test_marked_runs_are_drawn_in_the_colours_of_their_marks(
         screen = await compare(driver)
         marks = next(s for s in driver.app.screen_stack if isinstance(s, RunsScreen)).marks
         lines = screen.query_one(Chart).plot.lines
-        assert [line.ink for line in lines] == [marks.colour(name) for name in marks.ids]
+        assert [line.ink for line in lines] == [marks.color(name) for name in marks.ids]
         assert len({line.ink for line in lines}) == 3
         assert [line.x.size for line in lines] == [8, 5, 30]
         await driver.shows("reward/mean", "◆ growing", "━ long", "each run at its last step")

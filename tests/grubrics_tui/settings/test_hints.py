@@ -11,8 +11,8 @@ from textual.screen import Screen
 from grubrics_tui.screens.base import HintLine
 from grubrics_tui.screens.navigation import OpenCompare, OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import actions_of
+from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.settings.hints import HINTS, HintFile, hint, hints_path
-from grubrics_tui.settings.marks import Marks
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -89,7 +89,7 @@ async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs
 async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:
     other = SampleRun.create(runs, "grpo-other")
     other.grow(2)
-    marks = Marks()
+    marks = ComparisonMarks()
     for name in ("grpo-night", "grpo-other"):
         marks.toggle(name)
     async with running(runs, SMALL) as driver:

@@ -39,7 +39,7 @@ def test_keys_are_written_by_sign_or_by_name(written: str, names: list[str]) -> 
 def test_every_sign_can_be_a_key_and_is_shown_as_itself(sign: str) -> None:
     (name,) = keys.split(sign)
     assert keys.fault(name) is None
-    assert keys.told(name) == sign
+    assert keys.format_keys(name) == sign
     assert keymap({"stop": sign}) == {"stop": name}
 
 
@@ -65,12 +65,12 @@ def test_textual_knows_every_named_key() -> None:
 )
 def test_a_wrong_name_is_one_line_with_the_nearest_right_one(written: str, hint: str) -> None:
     ((_, problem),) = key_conflicts({"stop": written})
-    assert problem.startswith(f"stop: '{written}' is no key; ")
+    assert problem.startswith(f"stop: '{written}' is not a valid key; ")
     assert hint in problem and "\n" not in problem
 
 
 def test_an_action_without_a_key_is_said() -> None:
-    assert list(key_conflicts({"stop": " "})) == [("stop", "stop: no key is named")]
+    assert list(key_conflicts({"stop": " "})) == [("stop", "stop: no key given")]
 
 
 def test_the_keys_of_the_registry_are_keys() -> None:

@@ -53,18 +53,18 @@ def test_a_value_of_the_file_counts_more_than_the_default() -> None:
     [
         ("theme: grubrics-drak", "theme: grubrics-drak must be"),
         ("theme: grubrics-drak", "did you mean grubrics-dark?"),
-        ("refesh_s: 1", "refesh_s: no such setting; did you mean refresh_s?"),
+        ("refesh_s: 1", "refesh_s: unknown setting; did you mean refresh_s?"),
         ("refresh_s: fast", "refresh_s: fast must be a valid number"),
         ("refresh_s: 0", "refresh_s: 0 must be greater than or equal to 0.1 (0.5 is used)"),
         ("judge_price: {input: 1, output: 2, cached: 3}", "judge_price: cached"),
         ("panels: {grop: [reward]}", "did you mean grpo?"),
-        ("panels: {grpo: [rewrd]}", "grpo: rewrd is no panel; did you mean reward?"),
-        ("keys: {stp: S}", "keys: stp is no action; did you mean stop?"),
-        ("keys: {stop: q}", "keys: stop: 'q' is the key of leave already"),
-        ("keys: {stop: escpe}", "keys: stop: 'escpe' is no key; did you mean escape?"),
-        ("a: [", "is no YAML"),
-        ("- 1", "must hold key: value pairs"),
-        ("1: 2", "1: no such setting"),
+        ("panels: {grpo: [rewrd]}", "grpo: rewrd is not a panel; did you mean reward?"),
+        ("keys: {stp: S}", "keys: unknown action 'stp'; did you mean stop?"),
+        ("keys: {stop: q}", "keys: stop: 'q' is already the key of leave"),
+        ("keys: {stop: escpe}", "keys: stop: 'escpe' is not a valid key; did you mean escape?"),
+        ("a: [", "invalid YAML"),
+        ("- 1", "must contain key: value pairs"),
+        ("1: 2", "1: unknown setting"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_the_default(text: str, says: str) -> None:
@@ -80,12 +80,12 @@ def test_what_is_wrong_is_one_line_and_leaves_the_default(text: str, says: str) 
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("quit: Q", "keys: quit is no action; did you mean leave? (ignored)"),
-        ("stp: X", "keys: stp is no action; did you mean stop? (ignored)"),
-        ("zoom: escpe", "keys: zoom: 'escpe' is no key; did you mean escape? (ignored)"),
+        ("quit: Q", "keys: unknown action 'quit'; did you mean leave? (ignored)"),
+        ("stp: X", "keys: unknown action 'stp'; did you mean stop? (ignored)"),
+        ("zoom: escpe", "keys: zoom: 'escpe' is not a valid key; did you mean escape? (ignored)"),
         ("zoom: 3", "keys: zoom: 3 must be a valid string (ignored)"),
         ("1: x", "keys: 1: 1 must be a valid string (ignored)"),
-        ("zoom: S", "keys: zoom: 'S' is the key of stop already (ignored)"),
+        ("zoom: S", "keys: zoom: 'S' is already the key of stop (ignored)"),
     ],
 )
 def test_one_wrong_key_does_not_cost_the_others(entry: str, says: str) -> None:

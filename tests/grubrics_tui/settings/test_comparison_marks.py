@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grubrics_tui.settings.run_colours import SERIES, RunColours
+from grubrics_tui.settings.comparison_marks import SERIES, RunColors
 from grubrics_tui.settings.themes import THEMES
 
 
 def test_a_run_keeps_its_colour_whatever_comes_after_it() -> None:
-    colours = RunColours()
+    colours = RunColors()
     first = colours.of("night-run")
     others = [colours.of(f"run-{number}") for number in range(7)]
     assert colours.of("night-run") == first
@@ -15,7 +15,7 @@ def test_a_run_keeps_its_colour_whatever_comes_after_it() -> None:
 
 
 def test_a_ninth_run_shares_a_colour() -> None:
-    colours = RunColours()
+    colours = RunColors()
     assert {colours.of(f"run-{number}") for number in range(20)} == set(SERIES)
 
 

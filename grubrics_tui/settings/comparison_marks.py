@@ -1,0 +1,72 @@
+"""The runs selected for a comparison, and one color per run wherever it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+SERIES = tuple(f"series-{number}" for number in range(1, 9))
+
+
+class RunColors:
+    """Assigns each run a color of ``SERIES`` that stays the same, whatever is shown beside it.
+
+    It follows from the run's ID, so a run mostly has the same color tomorrow. Two runs share a
+    color only when all are taken.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[str, str] = {}
+
+    def of(self, run: str) -> str:
+        """Return the theme's name of the run's color, such as ``series-3``."""
+        if run not in self._given:
+            self._given[run] = self._choose(run)
+        return self._given[run]
+
+    def forget(self, run: str) -> None:
+        """Free the color of a run that is no longer shown."""
+        self._given.pop(run, None)
+
+    def _choose(self, run: str) -> str:
+        first = crc32(run.encode(errors="replace")) % len(SERIES)
+        wanted = SERIES[first:] + SERIES[:first]
+        taken = set(self._given.values())
+        return next((color for color in wanted if color not in taken), wanted[0])
+
+
+class ComparisonMarks:
+    """The runs selected for a comparison, in order, each with its own color."""
+
+    def __init__(self) -> None:
+        self._colors = RunColors()
+        self.ids: list[str] = []
+
+    def __contains__(self, run: str) -> bool:
+        return run in self.ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def toggle(self, run: str) -> bool:
+        """Select or deselect a run; False if there is no color for one more."""
+        if run in self.ids:
+            self.ids.remove(run)
+            self._colors.forget(run)
+        elif len(self.ids) == len(SERIES):
+            return False
+        else:
+            self.ids.append(run)
+        return True
+
+    def keep(self, known: Iterable[str]) -> None:
+        """Deselect runs that no longer exist."""
+        for run in set(self.ids).difference(known):
+            self.toggle(run)
+
+    def clear(self) -> None:
+        self.keep(())
+
+    def color(self, run: str) -> str:
+        """Return the theme's name of the run's color."""
+        return self._colors.of(run)
