@@ -28,7 +28,7 @@ def findings(group: str, seen: object) -> list[Finding]:
         try:
             every += [finding for finding in rule.check(seen) if isinstance(finding, Finding)]
         except Exception as error:
-            _say(f"rule {name} failed and is skipped: {type(error).__name__}: {error}")
+            warn_once(f"rule {name} failed and is skipped: {type(error).__name__}: {error}")
     return every
 
 
@@ -36,7 +36,7 @@ def findings(group: str, seen: object) -> list[Finding]:
 def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[Any]], ...]:
     plugins = load(group, Rule)
     for problem in plugins.problems:
-        _say(problem)
+        warn_once(problem)
     return tuple((f"{one.name} of {one.source}", one.value) for one in plugins.found)
 
 
@@ -44,12 +44,12 @@ def text_rule_files() -> tuple[Path, ...]:
     """The YAML files with text rules of other packages."""
     plugins = load(TEXT_RULES, Path)
     for problem in plugins.problems:
-        _say(problem)
+        warn_once(problem)
     files = (sorted(path.glob("*.yaml")) if path.is_dir() else [path] for path in plugins.objects)
     return tuple(path for group in files for path in group)
 
 
 @cache
-def _say(problem: str) -> None:
+def warn_once(problem: str) -> None:
     """Name a problem on stderr, once: stdout may hold JSON."""
     print(f"warning: {mask_text(' '.join(problem.split()))[:300]}", file=sys.stderr)

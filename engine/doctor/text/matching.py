@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from engine.doctor.text.events import MANY_RETRIES
 from engine.doctor.text.line import Line
-from engine.doctor.text.rules import Role, Rule, load_rules
+from engine.doctor.text.rules import Role, Rule, all_rules
 from engine.doctor.text.tracebacks import exception_in
 from engine.doctor.text.wording import (
     is_conversation,
@@ -46,8 +46,8 @@ class Match(NamedTuple):
 
 @cache
 def book() -> Book:
-    """The project's own rules."""
-    return bound(load_rules())
+    """The rules of this project and of other packages."""
+    return bound(all_rules())
 
 
 def bound(rules: Sequence[Rule]) -> Book:

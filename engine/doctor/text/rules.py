@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from engine.base.errors import UsageError, unknown_name
+from engine.doctor import rule_plugins
 from engine.findings.finding import Change, Remedy, Severity
 
 RULES = Path(__file__).parent.parent / "rules"
@@ -120,6 +121,17 @@ def load_rules(folder: Path = RULES) -> list[Rule]:
     return [rule for path in sorted(folder.glob("*.yaml")) for rule in _read_file(path)]
 
 
+def all_rules() -> list[Rule]:
+    """The rules of this project and of other packages; a broken file of theirs is skipped."""
+    rules = load_rules()
+    for path in rule_plugins.text_rule_files():
+        try:
+            rules += _read_file(path)
+        except (UsageError, OSError, UnicodeError, NoLiteralError) as error:
+            rule_plugins.warn_once(f"text rules of a plugin are skipped: {error}")
+    return rules
+
+
 def read_yaml(path: Path) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -191,7 +203,7 @@ def _remedy(entry: Any) -> Remedy:
     return Remedy(entry["title"], changes, entry.get("effect", ""))
 
 
-__all__ = ["RULES", "Role", "Rule", "load_rules", "read_yaml"]
+__all__ = ["RULES", "Role", "Rule", "all_rules", "load_rules", "read_yaml"]
 
 
 SHORTEST = 4
