@@ -10,11 +10,12 @@ SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
 WORLD  := data/tiny/processed/train.parquet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test thorough check lint types contracts generated clean
+.PHONY: help run test quick training thorough check short static lint types contracts generated clean
 
 help:
 	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
-	@echo "make check     lint, types, import contracts, and the tests that neither train nor wait"
+	@echo "make check     lint, types, import contracts, and the tests that take no time: none that"
+	@echo "               trains, imports the trainer, drives a screen or a process, or computes long"
 	@echo "make test      the same with every test but the thorough ones"
 	@echo "make generated renew docs/symptoms.md, the list of finding ids, and the table of judges in docs/data.md"
 	@echo "make thorough  those: Ray's own services are killed, runs are made sick in many ways"
@@ -22,15 +23,32 @@ help:
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
-test: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow" -n 3
-	@$(BIN)/python -m pytest tests -m "slow and not thorough" -n 2 --dist loadfile --durations=10
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 static quick
+	@$(MAKE) --no-print-directory training
+
+# Four workers on two cores: many of these tests wait for a screen or a process.
+quick: $(STAMP)
+	@$(BIN)/python -m pytest tests -m "not slow" --ignore=tests/engine/train -n 4
+
+# The first worker makes the tiny world and its SFT model, which most of tests/e2e needs, while the
+# second is busy with what needs neither.
+training: $(STAMP)
+	@$(BIN)/python -m pytest tests/e2e/test_faults.py tests/engine/train tests/e2e tests \
+		-m "(slow or trainer) and not thorough" \
+		-n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 thorough: $(STAMP)
 	@$(BIN)/python -m pytest tests -m thorough
 
-check: $(STAMP) lint types contracts
-	@$(BIN)/python -m pytest tests -m "not slow and not waits" -n 3
+check: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 static short
+
+short: $(STAMP)
+	@$(BIN)/python -m pytest tests -m "not slow and not waits and not long" \
+		--ignore=tests/engine/train -n 2
+
+static: lint types contracts
 
 lint: $(STAMP)
 	@$(BIN)/ruff check engine grubrics_tui tests benchmarks docs

@@ -3,16 +3,22 @@ user's shell or home: no runs folder, key, token, cache or settings. No hub is a
 
 from __future__ import annotations
 
+import functools
+import gc
+import inspect
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from engine.preflight import environment
 from engine.preflight.testsuite import environment_of_tests
+from tests.paths import ROOT
 
 # Before anything reads a variable; the folder goes with this process.
 _HOME = tempfile.TemporaryDirectory(prefix="grubrics-home-", ignore_cleanup_errors=True)
@@ -37,3 +43,48 @@ def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@dataclass(frozen=True)
+class _Package:
+    """What the checklist asks of an installed package."""
+
+    version: str
+    requires: tuple[str, ...]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_read_once() -> Iterator[None]:
+    """Nothing is installed while the tests run, and every checklist would read all of it again."""
+    find, requirements = environment.find_installed, environment._requirements
+
+    @functools.cache
+    def packages() -> dict[str, _Package]:
+        return {
+            name: _Package(package.version, tuple(package.requires or ()))
+            for name, package in find().items()
+        }
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "find_installed", packages)
+        read = functools.cache(lambda package: tuple(requirements(package)))
+        patch.setattr(environment, "_requirements", read)
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Markers that follow from what a test is: a coroutine of the screen's tests drives a screen,
+    and what tests the trainer imports it."""
+    for item in items:
+        folders = item.path.relative_to(ROOT).parts
+        if "grubrics_tui" in folders and inspect.iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.waits)
+        if folders[:3] == ("tests", "engine", "train"):
+            item.add_marker(pytest.mark.trainer)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: the collector need not walk through it again."""
+    gc.collect()
+    gc.freeze()

@@ -49,6 +49,7 @@ def following(path: Path) -> LogDoctor:
     return LogDoctor(source_of_foreign(open_foreign(path)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [CONSOLE, RECORDS], ids=["console", "numbers"])
 @given(cuts=st.lists(st.floats(0.2, 1), max_size=4))
 def test_looks_at_a_growing_log_end_where_diagnose_does(

@@ -45,7 +45,8 @@ def test_fp32_weights_of_8b_are_the_33_gb_of_the_production_notes() -> None:
     rollout = phase(estimated(f"{DTYPE}=fp32"), "rollout")
     trainer = part(rollout, "weights") + part(rollout, "Adam moments")
     assert trainer == pytest.approx(34.9e9, rel=0.01)
-    assert pytest.approx(33e9, rel=0.01) == 4 * 8_190_735_360
+    update = phase(estimated(f"{DTYPE}=fp32"), "update")
+    assert part(update, "weights") == pytest.approx(33e9, rel=0.02)
 
 
 def test_bf16_weights_are_half_of_that() -> None:
@@ -117,6 +118,7 @@ def test_sft_has_no_rollout(tmp_path: Path) -> None:
     assert part(found.phases[0], "weights") > 4 * 8_190_735_360  # fp32, and adapters
 
 
+@pytest.mark.long
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([1, 2, 4, 8]),

@@ -61,6 +61,7 @@ def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None
     assert [s.step for s in watch.poll().steps] == [2, 3]
 
 
+@pytest.mark.long
 def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: Path) -> None:
     text = "".join(line(n) + "x" * 100 + "\n" for n in range(40_000))
     log = write(tmp_path / "long.log", text.rstrip("\n"))

@@ -117,6 +117,7 @@ def test_any_bytes_are_fine(new: Any, data: list[bytes], tail: bytes) -> None:
     )
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | numbers | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)

@@ -127,6 +127,7 @@ def test_another_version_is_refused_in_one_line(tmp_path: Path) -> None:
         detect(path)
 
 
+@pytest.mark.long
 def test_a_run_that_the_sdk_wrote_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     env = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}

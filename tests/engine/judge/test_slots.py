@@ -53,6 +53,7 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_four_processes_together_never_pass_the_limit(tmp_path: Path) -> None:
     with judge_server(every=Reply(delay_s=0.03, crowd=3)) as server:
         workers = [start(WORKER, f"{server.url}/v1", str(tmp_path / "slots")) for _ in range(4)]

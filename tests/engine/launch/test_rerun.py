@@ -150,6 +150,7 @@ def made(run: RunDir, *changes: Change) -> RunDir:
     return RunDir(planned.directory)
 
 
+@pytest.mark.long
 def test_a_remedy_that_was_applied_before_names_the_runs_that_have_it(project: Project) -> None:
     run = launched(project)
     assert check_rerun(run, [BATCH]).before == ()
@@ -158,6 +159,7 @@ def test_a_remedy_that_was_applied_before_names_the_runs_that_have_it(project: P
     assert check_rerun(run, [BATCH]).plan.run_id == "sick-remedy-3"
 
 
+@pytest.mark.long
 def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
     project: Project,
 ) -> None:

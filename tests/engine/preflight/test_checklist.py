@@ -191,6 +191,7 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
     assert "\n" not in line
 
 
+@pytest.mark.long
 def test_no_check_imports_the_training_stack(project: Project) -> None:
     program = (
         "import sys; from engine.recipe.recipe import load_recipe\n"

@@ -173,6 +173,7 @@ wishes = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(recipes, wishes)
 def test_every_completed_recipe_passes_every_relation(

@@ -74,6 +74,7 @@ def test_a_reference_in_a_name_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path, "    a: '${ray_kwargs.ray_init.${ray_kwargs.ray_init.b}}'\n    b: c")
 
 
+@pytest.mark.long
 def test_circles_and_endless_chains_are_refused_in_one_line(tmp_path: Path) -> None:
     here = "ray_kwargs.ray_init"
     with pytest.raises(UsageError, match=r"[Rr]ecursive interpolation"):

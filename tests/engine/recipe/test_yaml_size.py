@@ -41,6 +41,7 @@ def test_ordinary_aliases_may_be_used() -> None:
     require_bounded("recipe", "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}")
 
 
+@pytest.mark.long
 def test_long_lists_without_aliases_count_as_they_are() -> None:
     require_bounded("recipe", f"a: [{'1, ' * (MOST_VALUES // 2)}]")
 

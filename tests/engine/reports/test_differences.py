@@ -112,6 +112,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.dictionaries(

@@ -53,6 +53,7 @@ def run_with(root: Path, manifest: Any) -> RunDir:
     return run
 
 
+@pytest.mark.long
 @given(MANIFESTS)
 def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -67,6 +68,7 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
             starting_point(run, found, RunState("failed"), None)
 
 
+@pytest.mark.long
 @given(MANIFESTS)
 def test_what_was_checked_stays_as_it_is(manifest: Any) -> None:
     if isinstance(manifest, dict):

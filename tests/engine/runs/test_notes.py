@@ -96,6 +96,7 @@ def test_a_note_can_be_shown_whatever_was_typed(run: RunDir, text: str) -> None:
     assert read_notes(run).text == shown
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.recursive(
