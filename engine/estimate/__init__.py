@@ -1,1 +1,1 @@
-"""What a run will need: memory, disk, judge, hours. Nothing here imports torch."""
+"""Estimate what a run needs: memory, disk, judge calls, hours. Nothing here imports torch."""

@@ -1,4 +1,4 @@
-"""What a forward pass keeps for the backward pass, in bytes per token.
+"""Estimate what a forward pass keeps for the backward pass, in bytes per token.
 
 Counted tensor by tensor as the Megatron paper does (arXiv 2205.05198, section 4.1), for the
 modules of the transformers library: RMSNorm in fp32, rotary positions (which keep nothing of

@@ -1,4 +1,4 @@
-"""Bytes that add up: every total can be taken apart, with the arithmetic of each part."""
+"""Totals of bytes with their parts, and the arithmetic of each part."""
 
 from __future__ import annotations
 

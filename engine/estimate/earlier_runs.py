@@ -1,4 +1,4 @@
-"""What earlier runs of the same recipe, or of one of the same size, measured.
+"""Read step and judge times from earlier runs of the same config, or of one of the same size.
 
 Nothing is estimated about speed: without such a run there is no basis, and that is said.
 """

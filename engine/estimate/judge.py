@@ -1,4 +1,4 @@
-"""How many judge calls to have in flight: enough to keep up, not more than the server takes."""
+"""Estimate judge calls, their time and cost, and the concurrency that keeps up with the run."""
 
 from __future__ import annotations
 

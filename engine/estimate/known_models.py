@@ -1,4 +1,4 @@
-"""Dimensions of models by name, so that a launch can be judged before anything is downloaded.
+"""Dimensions of models by name, so that a run can be estimated before a download.
 
 From the ``config.json`` of each model's page on the hub (Qwen/..., meta-llama/..., google/...),
 which its report tabulates too: Qwen2 arXiv 2407.10671, Qwen2.5 arXiv 2412.15115, Qwen3 arXiv

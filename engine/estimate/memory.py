@@ -1,4 +1,4 @@
-"""Peak memory of one GPU in each phase of a step, and of the host, before anything is launched.
+"""Estimate the peak memory of one GPU in each phase of a step, and of the host.
 
 The states are counted as in ZeRO (arXiv 1910.02054, section 3): weights, gradients and Adam's two
 moments, each divided by the shards of FSDP. verl lets trainer and vLLM share each GPU: while one

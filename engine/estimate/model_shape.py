@@ -1,4 +1,4 @@
-"""What the families of models differ in, and what their ``config.json`` leaves unsaid.
+"""Dimensions of a model from its ``config.json``, with the defaults of its model family.
 
 A ``config.json`` holds what differs from the defaults of its family's class in transformers, so the
 defaults that published models rely on are needed to read it.

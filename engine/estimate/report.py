@@ -1,4 +1,4 @@
-"""What lies on the disk after a run: per checkpoint as verl writes it, and how many are kept."""
+"""Estimate all that a run needs: memory, checkpoints on disk, judge calls and duration."""
 
 from __future__ import annotations
 

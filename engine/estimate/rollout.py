@@ -1,4 +1,4 @@
-"""What the engine that generates takes of a GPU: vLLM, or transformers' own generation."""
+"""Estimate the GPU memory of the inference engine: vLLM, or generation with transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a recipe decides about memory, gathered in one place."""
+"""Read the config values that decide how much memory training needs."""
 
 from __future__ import annotations
 

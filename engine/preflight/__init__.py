@@ -1,1 +1,1 @@
-"""Checks before a launch: what is known to fail is refused before it costs an hour."""
+"""Preflight checks: a launch that is known to fail is refused before it costs an hour."""

@@ -1,4 +1,4 @@
-"""A model's chat template, rendered as the trainer will, without transformers."""
+"""Render a model's chat template as the trainer will, without transformers."""
 
 from __future__ import annotations
 

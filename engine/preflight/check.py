@@ -1,4 +1,4 @@
-"""One line of the checklist."""
+"""The result of a preflight check: ok, warn, fail or skip, with a message and a fix."""
 
 from __future__ import annotations
 

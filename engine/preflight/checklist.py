@@ -1,4 +1,4 @@
-"""The checklist before a launch, in the order a person goes through it."""
+"""Run the preflight checks, in the order in which a person would go through them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the model there to start from, and will the run start where one thinks it does?"""
+"""Check that the starting model exists, and what checkpoints in the run's folder mean for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wanted change, completed with everything it touches, so that the whole recipe is valid.
+"""Complete a change with the dependent values it needs, so that the whole config is valid.
 
 Validity is what the checklist says it is: a change is tried, the relations of the checklist are
 asked, what they complain about is moved, and so on until none complains. Values that were asked

@@ -1,4 +1,4 @@
-"""Values that are allowed, load, and still are not what one wants."""
+"""Check for values that load and still fail, contradict each other or have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An SFT file: JSONL with a list of messages per line, the last one by the assistant."""
+"""Check an SFT file: JSONL with a list of messages per line, the last one by the assistant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the data files there, and can the trainer learn from every row?"""
+"""Check that the data files exist and that the trainer can use every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last question before a run that had to wait: does what was checked at its launch still hold?
+"""Repeat the preflight checks of a queued run just before it starts.
 
 ``python -m engine.preflight.gate TRAINER_COMMAND...``, in the environment of the run. It becomes
 the trainer when the answer is yes, and ends with exit code 2 and one line when it is no.

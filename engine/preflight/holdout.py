@@ -1,4 +1,4 @@
-"""Does any question that measures the model also train it?
+"""Check that no validation question is also in the training data.
 
 Rows are compared by their question ids, by the whole held-out list, and by what they ask: the
 messages up to the answer, those of them that are not the system's, and the question recorded in

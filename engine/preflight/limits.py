@@ -1,4 +1,4 @@
-"""Do lengths and LoRA rank stay below what the model, the trainer and vLLM can take?"""
+"""Check lengths and LoRA rank against the limits of the model, the trainer and vLLM."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ def check(subject: Subject) -> Check:
     if recipe.kind == SFT:
         length = int(recipe.get(_SFT_LENGTH))
         return summary(ID, [*_sft(length, positions), *targets], _fine(length, positions))
-    if min(_lengths(recipe)) < 1:
-        return fail(ID, f"{_PROMPT} and {_RESPONSE} must be at least 1", f"{_RESPONSE}=512")
     found = [*_positions(recipe, positions), *_engine(recipe, positions), *_budgets(recipe)]
     return summary(ID, [*found, *targets, *_lora(recipe)], _fine(sum(_lengths(recipe)), positions))
 

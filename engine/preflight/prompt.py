@@ -1,4 +1,4 @@
-"""Does the model see the question? Every row is rendered and tokenized as verl will do it.
+"""Check that the model sees the question: render and tokenize every row as verl will.
 
 Of files that hold more than ``BUDGET_BYTES`` of text the longest rows are: no shorter one is likely
 to have more tokens.

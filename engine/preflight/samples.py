@@ -1,4 +1,4 @@
-"""The rows of a recipe's data files whose prompts are measured."""
+"""Read the rows of a config's data files whose prompts are measured."""
 
 from __future__ import annotations
 

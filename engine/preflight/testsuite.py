@@ -1,4 +1,4 @@
-"""Do the quick tests pass? Only asked for, never part of a launch."""
+"""Run the project's quick tests. Only on request, never as part of a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the trainer read what the recipe says about rewards, sampling and its mode?
+"""Check that the trainer supports what the config asks of rewards, sampling and trainer mode.
 
 What verl reads only together with other values, or not at all with the reward manager and the
 sampler of this project, is refused here with what to set instead: verl itself says nothing, or

@@ -1,1 +1,1 @@
-"""A recipe and its overrides: read, resolved and composed for verl."""
+"""A config and its overrides: read, resolved and composed for verl."""

@@ -1,4 +1,4 @@
-"""What verl takes for a value beyond its type: its choices, and the range of its numbers.
+"""Check values beyond their type: the choices that verl lists, and the ranges of its numbers.
 
 verl checks few of these before its workers are up, and several never: a negative clip or rate
 trains uphill. The choices that verl's code lists are in the snapshot; a range stands with the

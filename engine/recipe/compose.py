@@ -1,4 +1,4 @@
-"""A GRPO recipe as the configuration verl's trainer takes."""
+"""Compose verl's configuration from a GRPO config, and add the values it implies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``.env`` in the project folder: credentials that need no shell to be sourced."""
+"""Read credentials from ``.env`` in the working folder, without a shell that sources it."""
 
 from __future__ import annotations
 

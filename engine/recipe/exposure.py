@@ -1,4 +1,5 @@
-"""Values of a recipe that let a run listen where other hosts reach it: asked for by name only."""
+"""Refuse what would expose a run: ports that other hosts reach, unencrypted addresses, and secrets
+sent to a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe as it was launched, kept with the run: what is edited later does not change a run.
+"""Store the config with the run as it was launched, so that later edits do not change the run.
 
 ``recipe.yaml`` in the run directory holds every value that somebody set, whether in the file, on
 the command line or in the environment. The trainer of every attempt reads this file.

@@ -1,4 +1,4 @@
-"""Can the model be loaded from the hub? One request, as the trainer's first one will be.
+"""Ask the hub whether a model can be loaded, with the trainer's own first request.
 
 A HEAD request for the model's ``config.json`` on ``HF_ENDPOINT`` with the token that
 huggingface_hub would send. The hub names a refusal in ``X-Error-Code``. Redirects are not followed:

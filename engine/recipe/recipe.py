@@ -1,4 +1,4 @@
-"""A recipe: one YAML file, the overrides on top of it, and where every value came from."""
+"""Load a config: one YAML file, the overrides on top of it, and the origin of every value."""
 
 from __future__ import annotations
 

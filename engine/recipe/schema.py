@@ -1,4 +1,4 @@
-"""The sections of a recipe that are ours, as models that refuse unknown keys."""
+"""The sections of a config that are ours, as models that refuse unknown keys."""
 
 from __future__ import annotations
 

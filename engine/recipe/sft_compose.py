@@ -1,4 +1,4 @@
-"""An SFT recipe as the configuration that verl's SFT trainer takes."""
+"""Compose the configuration of verl's SFT trainer from an SFT config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many optimiser steps a recipe asks for and its data can give."""
+"""Compute how many optimizer steps a config asks for and its data allows."""
 
 from __future__ import annotations
 

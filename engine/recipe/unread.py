@@ -1,4 +1,4 @@
-"""Values that a person set and that nothing reads, with the reason and what to set instead."""
+"""Find values that a person set and that have no effect, with the reason and an alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values nothing reads: verl's keys and ours, where, why, and what to set instead.
+"""The table of values without effect: key pattern, condition, reason, and what to set instead.
 
 Which keys are read was taken from the source of verl 0.9.1's V1 trainer with its FSDP engine, and
 of our rollout server, sampler and reward manager; a test compares the table with the installed
