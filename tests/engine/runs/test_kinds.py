@@ -104,8 +104,8 @@ def test_what_is_written_for_other_kinds_refuses_a_third_one(evaluation: Kind) -
 def test_advice_for_a_third_kind_names_no_key_of_another(evaluation: Kind) -> None:
     context = MetricContext(recipe_of(evaluation).values, evaluation)
     assert value_findings(context) == []
-    assert remedy_builders.gentler(context).changes == ()
-    assert remedy_builders.clipped(context).changes == ()
+    assert remedy_builders.lower_rate(context).changes == ()
+    assert remedy_builders.clip_gradients(context).changes == ()
 
 
 def test_a_config_of_a_third_kind_is_refused_until_it_has_sections(
