@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from engine.base.errors import UsageError
-from engine.judge.interface import Judge
 from engine.judge.providers import expected_names, find_provider, get_provider
-from engine.judge.slots import make_slots
+
+if TYPE_CHECKING:
+    from engine.judge.interface import Judge
 
 
 def _known(name: str) -> str:
@@ -55,6 +56,9 @@ def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str
     All processes that pass the same ``slots_dir`` share ``settings.max_concurrent``
     concurrent calls; None limits this process alone.
     """
+    # Every command that reads a config needs the settings, few need asyncio.
+    from engine.judge.slots import make_slots
+
     slots = make_slots(slots_dir, settings.max_concurrent)
     path = get_provider(settings.provider).judge
     module, _, function = path.partition(":")

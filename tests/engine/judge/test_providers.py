@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
@@ -225,3 +226,9 @@ def test_a_judge_names_the_package_that_is_not_installed(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(UsageError, match="needs the package openai"):
         make_judge(JudgeSettings(provider="openai"), None, {"OPENAI_API_KEY": KEY})
+
+
+def test_reading_a_config_loads_neither_asyncio_nor_a_client() -> None:
+    code = "import sys, engine.recipe.recipe; print({'asyncio', 'openai'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
