@@ -47,7 +47,7 @@ def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
         Guard(run, settings, attempt).watch()
     except Exception as error:
         with contextlib.suppress(OSError):
-            told = f"nothing guards the run any more: {type(error).__name__}: {error}"
+            told = f"the guard stopped working: {type(error).__name__}: {error}"
             log_event(run, "warning", message=told)
         raise
 

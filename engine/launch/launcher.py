@@ -138,7 +138,7 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
 
 
 def _name_taken(run_id: str, runs: Path) -> UsageError:
-    return UsageError(f"run '{run_id}' exists already in {runs}; choose another --name")
+    return UsageError(f"run '{run_id}' already exists in {runs}. Choose another name with --name")
 
 
 def start_supervisor(run: RunDir) -> None:
@@ -171,7 +171,7 @@ def _start_guard(run: RunDir, errors: Path) -> None:
         _start_detached(run, "engine.launch.guard", errors)
     except OSError as error:
         with contextlib.suppress(OSError):
-            log_event(run, "warning", message=f"nothing guards the run: {error.strerror}")
+            log_event(run, "warning", message=f"the guard did not start: {error.strerror}")
 
 
 def _start_detached(run: RunDir, module: str, errors: Path) -> None:

@@ -35,7 +35,7 @@ class Lineage:
         if not self._name:
             return ""
         if self._doctor is None or self._original is None or not self._original.manifest.is_file():
-            return f"{self._relation} of {self._name}, which is not there any more"
+            return f"{self._relation} of {self._name}, which no longer exists"
         theirs, trouble = self._doctor.look(stopped)
         attempt = self._original.attempt(theirs.attempt)
         if self._relation == "reproduction":
@@ -59,7 +59,7 @@ def _of_twin(
     attempt: Attempt,
 ) -> str:
     if not state.has_ended:
-        return "its end will say where the cause lies"
+        return "the verdict comes when it ends"
     return verdict(theirs, trouble, state, found, attempt).text
 
 
@@ -69,15 +69,15 @@ def _help(
     """Whether the root trouble of the original is gone, once the run has come as far."""
     root = next((one for one in trouble if one.severity.is_alarm), None)
     if root is None:
-        return "nothing is wrong with that one by now"
+        return "that run has no alerts so far"
     if any(one.family == root.family and one.severity.is_alarm for one in found):
-        return f"it did not help, {root.family} is there again"
+        return f"it did not help: {root.family} occurred again"
     onset, step = root.onset_step or theirs.step or 0, state.step or 0
     if step <= onset and not state.went_well:
         return f"it is too early to say (step {step}; {root.family} came at {onset})"
     others = [one.family for one in found if one.severity.is_alarm]
     more = f", but now there is {', '.join(dict.fromkeys(others))}" if others else ""
-    return f"it helped, {root.family} is gone at step {step}{more}"
+    return f"it helped: {root.family} is gone at step {step}{more}"
 
 
 Outcome = Literal[
@@ -231,7 +231,7 @@ def _alone(state: RunState, others: tuple[str, ...]) -> str:
 def _mend(state: RunState, others: tuple[str, ...]) -> str:
     how = ", ".join(others) or describe(state)
     part = _part(others[0]) if others else "engine, data or reward"
-    return f"({how}): mend that first, it is infrastructure ({part}), then reproduce again"
+    return f"({how}): fix this infrastructure problem first ({part}), then reproduce again"
 
 
 def _part(family: str) -> str:

@@ -68,7 +68,7 @@ def _gpu_count(recipe: Recipe, env: Mapping[str, str]) -> int:
     key = recipe.kind.gpus_key
     wanted, devices = int(recipe.get(key)), gpus.look(open_gpus())
     if not devices:
-        raise UsageError("--queue: no GPU can be looked at here (no NVIDIA driver answers)")
+        raise UsageError("--queue: no NVIDIA driver found on this host")
     allowed = env.get("CUDA_VISIBLE_DEVICES", gpus.ALL)
     present = len(gpus.visible(allowed, devices))
     if wanted > present:

@@ -123,7 +123,9 @@ def launch_rerun(rerun: Rerun) -> RunDir:
 def recipe_of(run: RunDir) -> Recipe:
     """What the run was launched with, under the name of its recipe."""
     if not run.recipe.is_file():
-        raise UsageError(f"{run.recipe}: the run's recipe is not there, so nothing can be changed")
+        raise UsageError(
+            f"{run.recipe}: the run's recipe is missing; it cannot be rerun with changes"
+        )
     recipe = load_recipe(str(run.recipe), (), {})
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
 

@@ -215,7 +215,10 @@ def _meaning(outcome: Outcome, found: tuple[Again, ...]) -> str:
             f"{count} rewards fail again ({names}) without model or training: the cause is the "
             "reward's own"
         )
-    return f"{count} rewards fail now that did not then ({names}): mend that, and ask again"
+    return (
+        f"{count} rewards fail now that succeeded in the run ({names}): "
+        "fix that, then rescore again"
+    )
 
 
 _WHY = {

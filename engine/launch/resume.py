@@ -113,7 +113,10 @@ def _whole_manifest(run: RunDir) -> dict[str, Any]:
             f"have that name; rename the folder back to '{manifest['id']}' to resume it"
         )
     if not attempts or "cwd" not in manifest:
-        raise UsageError(f"{run.manifest}: attempts or cwd is missing; the run cannot go on")
+        raise UsageError(
+            f"{run.manifest}: damaged manifest ('attempts' or 'cwd' is missing); "
+            "the run cannot be resumed"
+        )
     written = (jsonl.read_json(run.manifest) or {}).get("attempts", [])
     if len(attempts) != len(written) or not all("argv" in a for a in (attempts[0], attempts[-1])):
         raise UsageError(f"{run.manifest}: an attempt has no number and argv")
@@ -153,10 +156,15 @@ def _require_own_code(run: RunDir) -> None:
 def _require_ended(run: RunDir) -> RunState:
     state = settled_state(run)
     if not state.has_ended:
-        raise UsageError(f"run '{run.id}' goes on ({describe(state)}); stop it before resuming")
+        raise UsageError(
+            f"run '{run.id}' is still active ({describe(state)}). Stop it first: "
+            f"grubrics-tui stop {run.id}"
+        )
     left = [process.pid for process in members(run)]
     if left:
-        raise UsageError(f"run '{run.id}' has processes left ({left}): grubrics-tui reap --yes")
+        raise UsageError(
+            f"run '{run.id}' still has processes ({left}). Kill them first: grubrics-tui reap --yes"
+        )
     elsewhere = left_on_cluster(run)
     if elsewhere is not None:
         raise UsageError(f"run '{run.id}': {elsewhere}; grubrics-tui stop {run.id} ends it")
@@ -231,7 +239,7 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
             f"({run.recipe})"
         )
     for path in changed_files(manifest, now, "data"):
-        yield f"{path} changed since the launch; the run goes on with its new content"
+        yield f"{path} changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "reward_inputs"):
         yield f"{path}, which the reward reads, changed since the launch; its new content is read"
     for path in changed_files(manifest, now, "model"):
@@ -304,7 +312,10 @@ def starting_point(
 
 
 def _nothing_left(run: RunDir, step: int, total: int) -> UsageError:
-    return UsageError(f"run '{run.id}' finished at step {step} of {total}; nothing left to do")
+    return UsageError(
+        f"run '{run.id}' already finished (step {step} of {total}). "
+        f"To repeat steps: grubrics-tui resume {run.id} --from STEP"
+    )
 
 
 def _lacks_final(run: RunDir, manifest: dict[str, Any]) -> bool:

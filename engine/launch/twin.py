@@ -231,7 +231,7 @@ def shrunk(recipe: Recipe, size: Size, env: Mapping[str, str]) -> tuple[Recipe, 
     }
     whole = complete(recipe, list(asked.values()))
     if isinstance(whole, Refusal):
-        raise UsageError(f"{recipe.path}: cannot be made small: {whole.reason}")
+        raise UsageError(f"{recipe.path}: cannot be scaled down: {whole.reason}")
     return with_overrides(recipe, as_overrides(whole)), whole
 
 
@@ -330,7 +330,7 @@ def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
         return HUB_MODEL
     tiny = TINY_WORLD / "model"
     if not tiny.is_dir() or missing_parts(tiny):
-        raise UsageError(f"{tiny}: there is no small model here; make it: {MAKE_TINY_WORLD}")
+        raise UsageError(f"{tiny}: no small model found. Create it: {MAKE_TINY_WORLD}")
     return str(Path(tiny))
 
 

@@ -92,7 +92,9 @@ def replace_notes(run: RunDir, tags: Iterable[str], text: str) -> Notes:
 
 def _write(run: RunDir, notes: Notes) -> Notes:
     if len(notes.tags) > MOST_TAGS:
-        raise UsageError(f"run '{run.id}' would have {len(notes.tags)} tags; {MOST_TAGS} is most")
+        raise UsageError(
+            f"run '{run.id}' would have {len(notes.tags)} tags; at most {MOST_TAGS} are allowed"
+        )
     jsonl.write_json(run.notes, {"v": 1, **notes.to_json()})
     return notes
 

@@ -177,7 +177,7 @@ def find_run(root: Path, run_id: str) -> RunDir:
     if len(starting) == 1:
         return _bounded(RunDir(root / starting[0]))
     if len(starting) > 1:
-        raise UsageError(f"run '{run_id}' is not one run: {', '.join(starting[:8])}")
+        raise UsageError(f"run '{run_id}' is ambiguous: {', '.join(starting[:8])}")
     raise unknown_name("run", run_id, known)
 
 

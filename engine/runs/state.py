@@ -221,15 +221,15 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
         return state
     if state.supervisor is None:
         young = _is_near(state.heartbeat, _STARTUP_S)
-        return state if young else state.evolve(state="lost", reason="its supervisor never started")
+        return state if young else state.evolve(state="lost", reason="supervisor did not start")
     if alive(state.supervisor) and (run is None or _may_supervise(state.supervisor, run)):
         return _unless_silent(state)
     if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
         return state
     if state.state == "queued":
-        reason = "its supervisor is gone while it waited in the queue"
+        reason = "supervisor died while the run was queued"
         return state.evolve(state="lost", reason=reason, waiting_for=None)
-    quiet = f"last sign of life {_since(state.heartbeat)}"
+    quiet = f"last heartbeat {_since(state.heartbeat)}"
     return state.evolve(state="lost", reason=f"{_what_befell(state)}; {quiet}")
 
 
@@ -249,7 +249,7 @@ def _unless_silent(state: RunState) -> RunState:
     silence = 0.0 if state.beat is None else time.monotonic() - state.beat
     if silence <= _SILENCE_S:
         return state
-    reason = f"its supervisor has written nothing for {silence:.0f} s"
+    reason = f"no heartbeat of the supervisor for {silence:.0f} s"
     if state.state == "queued":
         return state.evolve(reason=reason)
     return state.evolve(state="stalled", reason=reason)
@@ -261,7 +261,7 @@ def _what_befell(state: RunState) -> str:
         return f"its supervisor on {state.host} is silent"
     if state.supervisor.boot != boot_id():
         return "the machine was restarted"
-    return "its supervisor is gone"
+    return "supervisor died"
 
 
 def _is_near(moment: float | None, seconds: float) -> bool:

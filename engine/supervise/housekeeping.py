@@ -116,19 +116,23 @@ def require_settled(run: RunDir) -> None:
     """UsageError, in one line, unless the run is over and nothing of it is left running."""
     require(run)
     if run.path.is_symlink():
-        raise UsageError(f"{run.path} is a symbolic link; only real run folders are put away")
+        raise UsageError(
+            f"{run.path} is a symbolic link; only real directories can be archived or deleted"
+        )
     state = settled_state(run)
     if not state.has_ended:
         raise UsageError(f"run '{run.id}' has not ended ({describe(state)}); stop it first")
     left = [process.pid for process in members(run)]
     if left:
-        raise UsageError(f"run '{run.id}' has processes left {left}; reap first: grubrics-tui reap")
+        raise UsageError(
+            f"run '{run.id}' still has processes {left}. Kill them first: grubrics-tui reap --yes"
+        )
     if (elsewhere := left_on_cluster(run)) is not None:
         raise UsageError(f"run '{run.id}': {elsewhere}; stop it first")
     if (silent := _silent_elsewhere(run)) is not None:
         raise UsageError(
-            f"run '{run.id}' gave a sign of life on another machine {silent:.0f} s ago; "
-            f"try again when it has been silent for {_SILENCE_S:.0f} s"
+            f"run '{run.id}' was active on another machine {silent:.0f} s ago. "
+            f"Try again after {_SILENCE_S:.0f} s without a heartbeat"
         )
 
 
@@ -174,7 +178,7 @@ def _move(run: RunDir, folder: Path) -> RunDir:
         raise UsageError(f"{folder} is somebody else's; nothing was moved")
     target = folder / run.id
     if os.path.lexists(target):
-        raise UsageError(f"{target} exists already; nothing was moved")
+        raise UsageError(f"{target} already exists; nothing was moved")
     if not folder.exists():
         folder.mkdir()
         # Whoever may add runs to a shared folder may archive theirs.

@@ -82,7 +82,7 @@ class QueueLog:
         limit = f"within {max(end.limit_s for end in self._ends):g} s of their start"
         when = limit if early else f"{limit} or before their first step"
         names = " and ".join(end.run for end in self._ends)
-        return f"held: runs {names} failed {when}; `grubrics-tui queue --release` goes on"
+        return f"held: runs {names} failed {when}. Release the queue: grubrics-tui queue --release"
 
     def _take(self, record: dict[str, Any]) -> None:
         event, run = record.get("event"), jsonl.line(record.get("run"))

@@ -90,7 +90,7 @@ def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
 
 def _why_over(run: RunDir, mark: Mark) -> str | None:
     if not run.manifest.exists() or not mark.is_of(run):
-        return "its run directory is gone"
+        return "its run directory was deleted"
     if (case := objection(run)) is not None:
         return f"{observed_state(run).state} as its files say; not ended: {case.reasons[0]}"
     state = settled_state(run)

@@ -33,7 +33,9 @@ def hold_run(run: RunDir) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise UsageError(f"run '{run.id}' is being stopped or resumed by somebody else") from error
+        raise UsageError(
+            f"run '{run.id}' is being stopped or resumed by another process"
+        ) from error
     except OSError:
         pass
     try:
@@ -78,7 +80,7 @@ def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
 
 
 def _closed(lost: RunState, last: int | None, noticed_by: str, heard_of: float | None) -> RunState:
-    """It ended with its last sign of life, as far as anybody can tell."""
+    """It ended with its last heartbeat, as far as anybody can tell."""
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"

@@ -178,7 +178,7 @@ class Supervisor:
             asked = self._careful(lambda: stack.enter_context(examine(before, self._ask_doctor)))
             if asked is None:
                 return True
-            self._set(waiting_for=f"the doctor's examination of run '{before.id}'", reason=None)
+            self._set(waiting_for=f"the diagnosis of run '{before.id}'", reason=None)
             for _ in self._before_start():
                 if asked.is_over:
                     if (message := asked.complaint()) is not None:

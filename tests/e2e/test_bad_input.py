@@ -127,7 +127,7 @@ def test_a_run_name_that_is_taken(project: Project) -> None:
     (project.path / "runs" / "mine").mkdir(parents=True)
     done = project.run("launch", "grpo_tiny", MODEL, "--name", "mine")
     assert done.returncode == 2
-    assert "run 'mine' exists already" in done.stderr
+    assert "run 'mine' already exists" in done.stderr
 
 
 def test_an_unknown_run(project: Project) -> None:

@@ -90,7 +90,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project, killed: 
 
     refused = project.run("resume", run.id)
     assert refused.returncode == 2
-    assert f"finished at step {STEPS} of {STEPS}; nothing left to do" in refused.stderr
+    assert f"already finished (step {STEPS} of {STEPS})" in refused.stderr
 
     # The end of an epoch, from where verl alone trains nothing for a whole epoch.
     resumed = project.json("resume", run.id, "--from", str(EPOCH), "--wait")

@@ -57,7 +57,7 @@ def test_a_launch_clears_away_what_a_killed_one_left(recipe: Recipe, tmp_path: P
     os.utime(left, (1e9, 1e9))
     taken = plan(recipe, "try", tmp_path / "runs")
     (taken.directory / "by somebody else").mkdir(parents=True)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         launch(taken)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["try"]
 

@@ -53,7 +53,7 @@ def test_a_run_of_its_own_has_no_kin(tmp_path: Path) -> None:
 
 def test_a_remedy_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
     run = child(tmp_path, state="finished", step=20)
-    assert told(run) == "remedy of sick: it helped, cuda_oom_training is gone at step 20"
+    assert told(run) == "remedy of sick: it helped: cuda_oom_training is gone at step 20"
 
 
 def test_it_names_what_came_in_its_place(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_it_names_what_came_in_its_place(tmp_path: Path) -> None:
 
 
 def test_a_remedy_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
-    assert "it did not help, cuda_oom_training is there again" in told(child(tmp_path, SICK))
+    assert "it did not help: cuda_oom_training occurred again" in told(child(tmp_path, SICK))
 
 
 def test_before_the_step_of_the_trouble_nothing_is_known(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = child(tmp_path)
     lineage, looked = Lineage(run), RunFollower(run).look()
     shutil.rmtree(tmp_path / "sick")
-    assert lineage.told(*looked) == "remedy of sick, which is not there any more"
-    assert told(run) == "remedy of sick, which is not there any more"
+    assert lineage.told(*looked) == "remedy of sick, which no longer exists"
+    assert told(run) == "remedy of sick, which no longer exists"
 
 
 @pytest.mark.parametrize("name", ["../sick", "child", "no such", "a" * 300])
 def test_a_parent_that_cannot_be_one_is_not_looked_for(tmp_path: Path, name: str) -> None:
     run = make(tmp_path, "child", "", parent={"run": name, "relation": "remedy"})
-    assert told(run).endswith("which is not there any more")
+    assert told(run).endswith("which no longer exists")

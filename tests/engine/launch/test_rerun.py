@@ -128,7 +128,7 @@ def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
 def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
     run = launched(project)
     run.recipe.unlink()
-    with pytest.raises(UsageError, match="the run's recipe is not there"):
+    with pytest.raises(UsageError, match="the run's recipe is missing"):
         plan_rerun(run, [BATCH])
 
 

@@ -153,7 +153,7 @@ def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
 
 def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
-    with pytest.raises(UsageError, match="run 'mine' goes on"):
+    with pytest.raises(UsageError, match="run 'mine' is still active"):
         resume(run)
 
 
@@ -177,7 +177,7 @@ def test_a_finished_run_has_nothing_left_to_do(run: RunDir, folder: Path) -> Non
     save(folder, 8)
     log(run, *range(1, 9))
     write_state(run, RunState("finished", step=8, total_steps=8))
-    with pytest.raises(UsageError, match="finished at step 8 of 8; nothing left to do"):
+    with pytest.raises(UsageError, match=r"already finished \(step 8 of 8\)"):
         resume(run)
 
 
@@ -259,7 +259,7 @@ def test_changed_data_is_said_and_recorded(run: RunDir, folder: Path) -> None:
     Path("train.jsonl").write_text("{}\n{}\n")
     resumed = resume(run)
     assert resumed.warnings == (
-        "train.jsonl changed since the launch; the run goes on with its new content",
+        "train.jsonl changed since the launch; the run uses its new content",
     )
     events = [record["message"] for record in jsonl.read(run.events) if "message" in record]
     assert resumed.warnings[0] in events

@@ -158,7 +158,7 @@ def test_a_run_of_another_folder_is_reproduced_there(
 def test_a_run_without_its_recipe_has_no_twin(project: Project) -> None:
     run = launched(project)
     run.recipe.unlink()
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="is missing"):
         twin_of(run, {})
 
 

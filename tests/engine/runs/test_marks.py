@@ -78,7 +78,7 @@ def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: st
     assert pids(RunDir(tmp_path / moved)) == [process.pid]
     (found,) = leftovers(tmp_path / "other")
     assert (found.process, found.run) == (process, Path(moved).name)
-    assert leftovers(tmp_path / "runs")[0].reason == "its run directory is gone"
+    assert leftovers(tmp_path / "runs")[0].reason == "its run directory was deleted"
     assert reap([found]) == [process.pid]
 
 
@@ -99,7 +99,7 @@ def test_a_new_run_in_the_place_of_a_deleted_one_does_not_own_its_processes(
     again = make_run(tmp_path / "runs" / "one", new_mark(), RunState("running"))
     assert pids(again) == []
     (found,) = leftovers(tmp_path / "runs")
-    assert (found.process, found.reason) == (process, "its run directory is gone")
+    assert (found.process, found.reason) == (process, "its run directory was deleted")
 
 
 def test_a_run_seen_through_a_link_keeps_its_processes(tmp_path: Path, start: Start) -> None:

@@ -70,7 +70,7 @@ def test_an_empty_note_removes_it(run: RunDir) -> None:
 def test_too_much_is_refused(run: RunDir) -> None:
     with pytest.raises(UsageError, match="characters at most"):
         write_note(run, "x" * (LONGEST_NOTE + 1))
-    with pytest.raises(UsageError, match=f"{MOST_TAGS} is most"):
+    with pytest.raises(UsageError, match=f"at most {MOST_TAGS} are allowed"):
         add_tags(run, [f"t{number}" for number in range(MOST_TAGS + 1)])
 
 

@@ -80,7 +80,7 @@ def test_control_and_bidi_characters_of_a_reason_are_gone() -> None:
 @pytest.mark.parametrize("heartbeat", [None, 1.0e9])
 def test_a_run_whose_supervisor_never_came_is_lost(heartbeat: float | None) -> None:
     state = observe(RunState("starting", heartbeat=heartbeat))
-    assert (state.state, state.reason) == ("lost", "its supervisor never started")
+    assert (state.state, state.reason) == ("lost", "supervisor did not start")
 
 
 def test_a_run_that_was_just_made_may_wait_for_its_supervisor() -> None:

@@ -83,7 +83,7 @@ def test_a_run_comes_back_into_a_runs_folder_with_a_relative_path(
 
 def test_a_run_is_never_archived_over_another_of_its_name(root: Path) -> None:
     archive(make_run(root))
-    with pytest.raises(UsageError, match="exists already; nothing was moved"):
+    with pytest.raises(UsageError, match="already exists; nothing was moved"):
         archive(make_run(root))
     assert listed(root) == ["old"]
 
@@ -105,7 +105,7 @@ def test_a_queued_run_is_refused(root: Path) -> None:
 
 def test_a_lost_run_with_processes_left_is_refused(straggler: RunDir, root: Path) -> None:
     for deed in (archive, lambda run: plan_deletion(run, root)):
-        with pytest.raises(UsageError, match=r"has processes left .*; reap first"):
+        with pytest.raises(UsageError, match=r"still has processes .* reap"):
             deed(straggler)
 
 
@@ -113,7 +113,7 @@ def test_a_lost_run_whose_machine_was_heard_of_is_refused(root: Path) -> None:
     elsewhere = Identity(1, 1, "another boot")
     lately = time.time() - 100
     state = RunState("running", supervisor=elsewhere, host="another-host", heartbeat=lately)
-    with pytest.raises(UsageError, match="sign of life on another machine"):
+    with pytest.raises(UsageError, match="active on another machine"):
         archive(make_run(root, state=state))
 
 
@@ -128,7 +128,7 @@ def test_a_run_whose_job_may_be_on_a_cluster_is_refused(root: Path) -> None:
 
 def test_a_run_that_somebody_is_resuming_is_refused(root: Path) -> None:
     run = make_run(root)
-    with hold_run(run), pytest.raises(UsageError, match="by somebody else"):
+    with hold_run(run), pytest.raises(UsageError, match="by another process"):
         delete(plan_deletion(run, root))
     assert run.manifest.exists()
 

@@ -157,7 +157,7 @@ def test_a_slow_examination_of_the_run_before_leaves_heartbeats_and_stops(
     beats: set[float | None] = set()
     with ThreadPoolExecutor(1) as pool:
         starts = pool.submit(supervising.examine_predecessor)
-        wait_for(says(second, "examination of run 'first'"))
+        wait_for(says(second, "diagnosis of run 'first'"))
         wait_for(lambda: len(beats_of(second, beats)) > 3)
         ask_stop(second)
         assert not starts.result(timeout=60)
@@ -236,9 +236,7 @@ def test_a_waiting_run_without_its_supervisor_is_lost_and_holds_nobody_up(folder
     second, third = folder.launch("second"), folder.launch("third")
     send(supervisor_of(second), signal.SIGKILL)
     wait_for(lambda: observed_state(second).has_ended)
-    assert describe(observed_state(second)) == (
-        "lost: its supervisor is gone while it waited in the queue"
-    )
+    assert describe(observed_state(second)) == ("lost: supervisor died while the run was queued")
     stop_run(first)
     assert ended(third).state == "finished"
     assert members(second) == []
@@ -247,8 +245,8 @@ def test_a_waiting_run_without_its_supervisor_is_lost_and_holds_nobody_up(folder
 def test_two_failures_right_after_the_start_hold_the_rest_until_released(folder: Folder) -> None:
     third = one_behind_two_failures(folder)
     held = (
-        "held: runs a and b failed within 120 s of their start; `grubrics-tui queue --release` "
-        "goes on"
+        "held: runs a and b failed within 120 s of their start. "
+        "Release the queue: grubrics-tui queue --release"
     )
     wait_for(says(third, f"queued: {held}"))
     assert folder.line().held == held

@@ -68,7 +68,7 @@ def test_a_process_of_a_live_run_is_left_alone(root: Path, start: Start) -> None
 def test_a_process_whose_run_directory_is_gone_is_found(root: Path, start: Start) -> None:
     start("gone", None)
     (found,) = leftovers(root)
-    assert found.reason == "its run directory is gone"
+    assert found.reason == "its run directory was deleted"
 
 
 def test_runs_of_another_folder_are_not_ours(tmp_path: Path, root: Path, start: Start) -> None:

@@ -97,7 +97,7 @@ def test_a_jump_of_the_clock_is_no_stall_and_a_stop_keeps_its_patience(
 
 def test_a_start_that_nobody_took_over_does_not_wait_for_a_clock_that_was_set_back() -> None:
     state = observe(RunState("starting", heartbeat=time.time() + YEAR))
-    assert (state.state, state.reason) == ("lost", "its supervisor never started")
+    assert (state.state, state.reason) == ("lost", "supervisor did not start")
 
 
 @pytest.mark.parametrize("shift", [-YEAR, YEAR])

@@ -229,7 +229,7 @@ def test_a_run_of_an_earlier_boot_is_lost_and_says_so() -> None:
     state = RunState("running", supervisor=own.__class__(own.pid, own.start, "before"))
     lost = observe(state.evolve(heartbeat=time.time(), host=this_host()))
     assert lost.state == "lost"
-    assert (lost.reason or "").startswith("the machine was restarted; last sign of life at 2")
+    assert (lost.reason or "").startswith("the machine was restarted; last heartbeat at 2")
 
 
 def test_a_run_whose_directory_is_deleted_is_seen_by_its_reader(stage: Stage) -> None:

@@ -61,7 +61,7 @@ def family(run: RunDir) -> list[int]:
 def test_without_its_supervisor_the_trainer_goes_on_and_the_run_is_lost(stage: Stage) -> None:
     run = stage.long()
     lose(run)
-    assert "its supervisor is gone; last sign of life at 2" in (observed_state(run).reason or "")
+    assert "supervisor died; last heartbeat at 2" in (observed_state(run).reason or "")
     metrics = run.attempt(1).metrics
     size = metrics.stat().st_size
     wait_for(lambda: metrics.stat().st_size > size)
@@ -71,7 +71,7 @@ def test_without_its_supervisor_the_trainer_goes_on_and_the_run_is_lost(stage: S
 def test_a_lost_run_is_not_resumed_while_its_trainer_goes_on(stage: Stage) -> None:
     run = stage.long()
     lose(run)
-    with pytest.raises(UsageError, match=r"has processes left \(\[\d+\]\)"):
+    with pytest.raises(UsageError, match=r"still has processes \(\[\d+\]\)"):
         resume(run)
 
 
@@ -187,7 +187,7 @@ def test_a_frozen_supervisor_is_not_running(stage: Stage) -> None:
     state = recorded_state(run)
     assert state is not None and state.beat is not None
     write_state(run, state.evolve(beat=state.beat - 61))
-    assert "its supervisor has written nothing for" in (in_state(run, "stalled").reason or "")
+    assert "no heartbeat of the supervisor for" in (in_state(run, "stalled").reason or "")
 
 
 def test_a_frozen_supervisor_is_woken_to_stop_its_run_in_order(stage: Stage) -> None:

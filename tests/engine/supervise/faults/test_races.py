@@ -75,7 +75,7 @@ def race(act: Callable[[], object]) -> list[str]:
 def test_of_launches_of_one_id_at_once_exactly_one_wins(project: Path, stage: Stage) -> None:
     plan = launcher.plan(load_recipe("try.yaml", env={}), "same", stage.root)
     answers = race(lambda: launcher.launch(plan))
-    refusal = f"run 'same' exists already in {stage.root}; choose another --name"
+    refusal = f"run 'same' already exists in {stage.root}. Choose another name with --name"
     assert sorted(answers) == ["", *[refusal] * (CONTENDERS - 1)]
     go_on(RunDir(plan.directory))
     assert ended(RunDir(plan.directory)).state == "finished"
@@ -94,7 +94,8 @@ def test_of_resumes_at_once_exactly_one_wins(project: Path, stage: Stage) -> Non
     answers = race(lambda: resume(run))
     assert answers.count("") == 1
     assert all(
-        answer == "" or "somebody else" in answer or "goes on (" in answer for answer in answers
+        answer == "" or "another process" in answer or "still active (" in answer
+        for answer in answers
     )
     go_on(run, attempt=2)
     assert ended(run).attempt == 2

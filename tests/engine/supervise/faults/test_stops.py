@@ -102,6 +102,6 @@ def test_a_request_that_vanishes_does_not_end_the_stop_halfway(stage: Stage) -> 
 
 def test_a_running_run_is_not_resumed(stage: Stage) -> None:
     run = stage.long()
-    with pytest.raises(UsageError, match=r"goes on \(.*\); stop it before resuming"):
+    with pytest.raises(UsageError, match=r"still active \(.*\)"):
         resume(run)
     assert len(run.read_manifest()["attempts"]) == 1
