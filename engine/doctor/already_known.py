@@ -1,4 +1,4 @@
-"""What was known of a run before it was resumed: it goes on in spite of that."""
+"""Findings already reported before a resume, which the guard must ignore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.runs.state import observed_state
 
 
 class ToldBefore:
-    """The findings of the history that an attempt goes on from. A first attempt has none."""
+    """The findings of the steps that an attempt resumes from. A first attempt has none."""
 
     def __init__(self, run: RunDir, attempt: int) -> None:
         self._begin = begin_of(run, attempt)
@@ -24,7 +24,7 @@ class ToldBefore:
 
 
 def begin_of(run: RunDir, attempt: int) -> int:
-    """The step an attempt goes on from; 0 for the beginning."""
+    """The step that an attempt resumes from; 0 for the beginning."""
     attempts = run.read_manifest("attempts").get("attempts", [])
     return next((one.get("from_step") or 0 for one in attempts if one["number"] == attempt), 0)
 
@@ -35,4 +35,6 @@ def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
         if step.attempt < attempt and step.step <= begin:
             columns.add(step)
     context = context_of(run, observed_state(run), columns)
-    return [one.id for one in (*metric_findings(columns, context), *value_findings(context))]
+    return [
+        finding.id for finding in (*metric_findings(columns, context), *value_findings(context))
+    ]

@@ -1,4 +1,4 @@
-"""What is wrong with a run or a log: text, numbers and rewards joined, the root cause first."""
+"""Diagnoses a run or a log: console, metrics and reward records merged, root cause first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def diagnose_file(path: Path) -> list[Finding]:
 
 def diagnose_run(run: RunDir) -> list[Finding]:
     """Findings of a run's newest attempt: its console, its series, its rewards."""
-    from engine.doctor.fit_remedies import fitting
+    from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import with_end, with_resume
     from engine.doctor.stalled import stall_findings
@@ -48,7 +48,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
     asked = pending_stop(run) is not None
-    told = with_end(fitting(text, run), state, stop_is_asked=asked)
+    told = with_end(fit_remedies(text, run), state, stop_is_asked=asked)
     found = joined(by_records(told, numbers), numbers)
     return [*stall, *with_resume(found, run, state)]
 

@@ -1,13 +1,16 @@
-"""Remedies that fit a run's recipe: what it has a place for, and in the right direction from its
-values. A log tells neither."""
+"""Fits the fixes of text rules to a run's config: known keys, and values in the right direction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from engine.doctor.gold_data import has_gold
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.data.contract import row_problem
 from engine.findings.finding import Change, Finding, Remedy
 from engine.own_reward.function import KEY
 from engine.recipe.keys import is_open
@@ -22,43 +25,47 @@ _LOWERED = frozenset(
     }
 )
 _RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s"})
-"""Keys whose proposed values are usual ones: a run may be beyond them already."""
+"""Keys whose proposed values are typical ones: a run may already be beyond them."""
 
 
-def fitting(found: Sequence[Finding], run: RunDir) -> list[Finding]:
-    """The findings without remedies on keys that the recipe of ``run`` does not have, and with
-    values that go on from its own.
+def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
+    """The findings without fixes for keys that the config of ``run`` lacks, and with values that
+    continue from its own.
 
-    Of a run that was not launched here nothing is known, and all stay.
+    All fixes stay for a run that was not launched here: its config is unknown.
     """
-    recipe = run.read_manifest().get("config") if found else None
-    return [_fitted(one, recipe, run) for one in found] if recipe else list(found)
+    recipe = run.read_manifest().get("config") if findings else None
+    if not recipe:
+        return list(findings)
+    return [_fitted(finding, recipe, run) for finding in findings]
 
 
-def _fitted(one: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
+def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
     return replace(
-        one,
-        remedies=tuple(_remedies(one.remedies, recipe, run)),
-        followed_by=tuple(_fitted(follower, recipe, run) for follower in one.followed_by),
+        finding,
+        remedies=tuple(_remedies(finding.remedies, recipe, run)),
+        followed_by=tuple(_fitted(follower, recipe, run) for follower in finding.followed_by),
     )
 
 
-def _needs_gold(one: Remedy, run: RunDir) -> bool:
-    """Whether a remedy takes the rubric reward for data that has no answers and gold scores."""
-    takes_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in one.changes)
-    return takes_rubrics and not has_gold(run)
+def _needs_gold(remedy: Remedy, run: RunDir) -> bool:
+    """Whether a fix switches to the rubric reward for data without answers and gold scores."""
+    to_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in remedy.changes)
+    return to_rubrics and not has_gold(run)
 
 
 def _remedies(
     remedies: Sequence[Remedy], recipe: Mapping[str, Any], run: RunDir
 ) -> Iterator[Remedy]:
-    for one in remedies:
-        if all(_has_place(change, recipe) for change in one.changes) and not _needs_gold(one, run):
-            yield replace(one, changes=tuple(_going_on(each, recipe) for each in one.changes))
+    for remedy in remedies:
+        is_known = all(_is_known(change, recipe) for change in remedy.changes)
+        if is_known and not _needs_gold(remedy, run):
+            changes = tuple(_continued(change, recipe) for change in remedy.changes)
+            yield replace(remedy, changes=changes)
 
 
-def _going_on(change: Change, recipe: Mapping[str, Any]) -> Change:
-    """The change, from the run's own value where that lies beyond the proposed one."""
+def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:
+    """The change, from the run's own value if that is already beyond the proposed one."""
     now, after = recipe.get(change.key, {}).get("value"), change.after
     if not isinstance(now, int | float) or not isinstance(after, int | float):
         return change
@@ -70,7 +77,26 @@ def _going_on(change: Change, recipe: Mapping[str, Any]) -> Change:
     return change
 
 
-def _has_place(change: Change, recipe: Mapping[str, Any]) -> bool:
+def _is_known(change: Change, recipe: Mapping[str, Any]) -> bool:
     if change.kind != "config":
         return True
     return change.key in recipe or is_open(change.key, recipe)
+
+
+def has_gold(run: RunDir) -> bool:
+    """Whether the rubric reward can score the run's data: the first training row has answers and
+    gold scores."""
+    manifest = run.read_manifest()
+    row = _first_row(Path(manifest.get("cwd") or ""), manifest)
+    return row is not None and {"prompt", "extra_info"} <= row.keys() and not row_problem(row)
+
+
+def _first_row(cwd: Path, manifest: dict[str, Any]) -> dict[str, Any] | None:
+    files = (manifest.get("config") or {}).get("data.train_files", {}).get("value")
+    first = files[0] if isinstance(files, list) and files else files
+    try:
+        batches = pq.ParquetFile(cwd / Path(str(first)).expanduser()).iter_batches(1)
+        rows: list[dict[str, Any]] = next(batches).to_pylist()
+    except (OSError, pa.ArrowException, StopIteration):
+        return None
+    return rows[0] if rows else None

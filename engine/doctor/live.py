@@ -1,4 +1,4 @@
-"""The doctor of a run that grows: each look reads only what is new. Memory is bounded."""
+"""Diagnoses a growing run: each look reads only what is new. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.doctor.already_known import begin_of
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.fit_remedies import fitting
+from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.merge import by_records, joined
 from engine.doctor.metrics.root_cause import rooted
 from engine.doctor.numbers import NumberDiagnosis
@@ -21,7 +21,7 @@ from engine.runs.state import RunState
 
 
 class LiveDoctor:
-    """Asked again and again about one run; speaks of its newest attempt."""
+    """Diagnoses the newest attempt of one run, look by look."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -37,25 +37,25 @@ class LiveDoctor:
     ) -> list[Finding]:
         """The findings now, root causes first.
 
-        ``columns`` hold the run's series so far, ``data`` what is wrong with what it trains on.
+        ``columns`` hold the run's metrics so far, ``data`` the findings about its training data.
         """
         path = self._run.attempt(max(1, state.attempt)).console
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
         told = self._console.look(ended=state.has_ended, stopped=stopped)
-        # Asked after the console was read: who stops a run asks first and interrupts then.
+        # After the console was read: a stop is requested first, then the run is interrupted.
         stop_is_asked = pending_stop(self._run) is not None
-        text = with_end(fitting(told, self._run), state, stop_is_asked=stop_is_asked)
+        text = with_end(fit_remedies(told, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
         found = joined(by_records(text, numbers), rooted([*numbers, *data]) if data else numbers)
         return [*stall_findings(self._run, state), *with_resume(found, self._run, state)]
 
 
 class RunFollower:
-    """Reads a run's files itself and says what ``diagnose`` would, look by look.
+    """Reads a run's files and gives the findings of ``diagnose``, look by look.
 
-    With ``since_attempt`` the steps that earlier attempts did in vain are left out: what they
-    showed is no trouble of that attempt.
+    With ``since_attempt``, steps of earlier attempts that were repeated are left out: their
+    findings are not those of that attempt.
     """
 
     def __init__(self, run: RunDir, since_attempt: int = 1) -> None:
@@ -71,7 +71,7 @@ class RunFollower:
         """The state, and the findings at that time. OSError where files cannot be read."""
         state = self._read(stopped)
         if self._data is None:
-            # A checklist's modules are of no use to who only wants a doctor.
+            # The preflight checks are imported only when needed: start-up time.
             from engine.doctor.data_findings import data_findings
 
             self._data = data_findings(self._run)

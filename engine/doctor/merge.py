@@ -1,4 +1,4 @@
-"""What the console tells and what the numbers show, joined: the root cause first."""
+"""Merges the findings of the console with those of metrics and records: root cause first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.findings.finding import Finding, Severity
 
 _NAMES_A_CAUSE = 0.4
-"""From this confidence on what ended a run stands before what its numbers show."""
+"""Above this confidence, the cause of death outranks metric findings."""
 _CANCELLED = "job_cancelled_or_interrupted"
 _BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
 _OF_ONE_ROLLOUT = "NoRewardError: "
@@ -18,10 +18,10 @@ _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
 def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
-    """What the console tells and what the numbers show, root first, each trouble once.
+    """The findings of console and metrics, root cause first, each fault once.
 
-    Who cancels a job from outside knows nothing of its numbers; those that make the whole run
-    worthless stand before it all the same.
+    A job that is cancelled from outside may be sick as well: metric findings that make the whole
+    run worthless come before the cancellation.
     """
     if text and any(_explains(one, text[0]) for one in numbers):
         return _ended_in(text[0], joined(text[1:], numbers))
@@ -39,10 +39,10 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
 
 
 def by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
-    """What the console of a run of ours tells, as grave as its ``reward.jsonl`` says.
+    """The console findings of a run with the severity that its ``reward.jsonl`` shows.
 
-    Each ``NoRewardError`` is about one rollout; how many there were only the records tell. Where
-    they show no trouble of that family it is a warning.
+    Each ``NoRewardError`` is about one rollout; only the records have their number. Without a
+    finding of that category in the records it is a warning.
     """
     recorded = {one.family: one.severity for one in reversed(numbers) if _is_recorded(one)}
     return [
@@ -60,7 +60,7 @@ def _milder(*severities: Severity) -> Severity:
 def _folded(
     told: Sequence[Finding], others: Sequence[Finding]
 ) -> tuple[list[Finding], list[Finding]]:
-    """What the numbers show of a trouble that the console names, below it; and what is left."""
+    """The console findings with their consequences in the metrics below them; and the rest."""
     if not others:
         return list(told), []
     # numpy: a log without numbers is diagnosed without it.
@@ -75,13 +75,13 @@ def _folded(
 
 
 def _ended_in(end: Finding, found: Sequence[Finding]) -> list[Finding]:
-    """The end of a run, folded below the first finding that explains it."""
+    """The end of a run, as a consequence of the first finding that explains it."""
     place = next((place for place, one in enumerate(found) if _explains(one, end)), 0)
     return [*found[:place], *_with(found[place : place + 1], (end,)), *found[place + 1 :]]
 
 
 def _explains(sick: Finding, end: Finding) -> bool:
-    """Whether a person stopped a run that was sick, or it broke of numbers that were none."""
+    """Whether a person stopped an unhealthy run, or NaN values ended it."""
     if sick.severity not in (Severity.CRITICAL, Severity.ERROR) or not end.evidence:
         return False
     said = end.evidence[0].text
@@ -91,12 +91,12 @@ def _explains(sick: Finding, end: Finding) -> bool:
 
 
 def alarms_first(found: Iterable[Finding]) -> list[Finding]:
-    """What is only worth knowing comes last; else the order stays, root before what is else."""
+    """Remarks (info) come last; otherwise the order is kept."""
     return sorted(found, key=lambda one: not one.severity.is_alarm)
 
 
 def _with_records(text: Sequence[Finding], same: Sequence[Finding]) -> list[Finding]:
-    """The console repeats what a reward said; its record has the class, the texts and the cure."""
+    """The console repeats a reward's error; its record has the class, the texts and the fix."""
     recorded = [one for one in same if _is_recorded(one)]
     if not text or not recorded or recorded[0].family != text[0].family:
         return []
@@ -109,7 +109,7 @@ def _is_recorded(one: Finding) -> bool:
 
 
 def _with(first: Sequence[Finding], folded: tuple[Finding, ...]) -> list[Finding]:
-    """A root is at least as bad as what is folded below it."""
+    """A root cause is at least as severe as its consequences."""
     return [
         replace(one, severity=_worst((one, *folded)), followed_by=(*one.followed_by, *folded))
         for one in first

@@ -14,10 +14,10 @@ from typing import Any
 from engine.base.masking import mask_text
 from engine.base.plugins import load
 from engine.findings.finding import Finding
-from engine.findings.symptom import Rule
+from engine.findings.symptom import METRIC_RULES, REWARD_RULES, Rule
 
-METRIC_RULES = "grubrics.metric_rules"
-REWARD_RULES = "grubrics.reward_rules"
+__all__ = ["METRIC_RULES", "REWARD_RULES", "findings", "text_rule_files", "warn_once"]
+
 TEXT_RULES = "grubrics.text_rules"
 
 

@@ -1,1 +1,1 @@
-"""What a finding, a change and a remedy are."""
+"""Findings, symptoms, fixes and the context that rules get."""

@@ -1,4 +1,4 @@
-"""The classes of findings, with which every id begins. Plain names: a recipe is checked by them."""
+"""The categories of findings, with which every finding ID begins. Configs are checked by them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,37 @@ FAILURES = (
     "training_setup_error", "vllm_init_failure", "wandb_auth", "wandb_network",
     "wandb_teardown_or_crash",
 )  # fmt: skip
-"""What failing logs of post-training are commonly sorted into."""
+"""The usual categories of failures in post-training."""
 
 WITHOUT_FAILURE = (
     "ablation_no_effect", "overfitting", "slow_step", "stalled", "validation_is_training",
 )  # fmt: skip
-"""Of runs that fail in no such way: in vain, slow, held up, or with numbers that mislead."""
+"""For runs that do not fail: without effect, slow, stalled, or with misleading metrics."""
 
 FAMILIES = (*FAILURES, *WITHOUT_FAILURE)
 
 
 def instead_of(name: str) -> tuple[str, ...]:
-    """The names to choose from where no finding can have this one; empty where one can."""
+    """The names to choose from if no finding can have this one; empty if one can."""
     if name in ALARMS or name in FAMILIES:
         return ()
     if name.partition(".")[0] not in FAMILIES:
         return (*ALARMS, *FAMILIES)
     ids = finding_ids()
-    return () if name in ids else ids
+    return () if name in ids or name in _plugin_ids() else ids
 
 
 @cache
 def finding_ids() -> tuple[str, ...]:
-    """Of every rule, as ``make generated`` has listed them: a recipe is checked without loading
+    """The ids of every rule, as ``make generated`` lists them: a config is checked without loading
     the rules."""
     return tuple(IDS.read_text(encoding="utf-8").split())
+
+
+def _plugin_ids() -> frozenset[str]:
+    """The ids of the symptoms that rules of other packages list."""
+    from engine.base.plugins import load  # Only a name that is unknown so far needs them.
+    from engine.findings.symptom import METRIC_RULES, REWARD_RULES, Rule
+
+    rules = (rule for group in (METRIC_RULES, REWARD_RULES) for rule in load(group, Rule).objects)
+    return frozenset(symptom.id for rule in rules for symptom in rule.symptoms)

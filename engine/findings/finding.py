@@ -1,4 +1,4 @@
-"""A finding is data: what was seen, where, what caused it, and what would cure it."""
+"""Data types: a finding with its evidence, cause and fixes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from engine.base.masking import mask_text
 
 
 class Severity(StrEnum):
-    """How bad it is; the order of the members is the order in a list of findings.
+    """The severity; findings are listed in the order of the members.
 
     ``critical`` ended the run or makes its result worthless, ``error`` will, ``warning`` may;
-    ``info`` is worth knowing and never an alarm.
+    ``info`` is a remark and never an alert.
     """
 
     CRITICAL = "critical"
@@ -33,10 +33,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that was seen, and where to look it up.
+    """A proof of a finding, and where it was found.
 
-    ``offset`` is the byte in ``path`` at which the line begins; ``step`` the training step it
-    belongs to; ``values`` are numbers as they stand in the files.
+    ``offset`` is the byte in ``path`` at which the line begins, ``step`` the training step, and
+    ``values`` are the numbers of the files.
     """
 
     text: str
@@ -82,9 +82,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Changes that belong together, and what they are expected to do.
+    """A fix: changes that belong together, and their expected effect.
 
-    Without ``changes`` it is advice that only a person can follow.
+    Without ``changes`` it is advice.
     """
 
     title: str
@@ -93,7 +93,7 @@ class Remedy:
 
     @property
     def is_launchable(self) -> bool:
-        """Whether a new run can be launched with it: it changes the recipe or the environment."""
+        """Whether a new run can be launched with it: it changes the config or the environment."""
         return any(change.kind != "command" for change in self.changes)
 
     def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:

@@ -15,6 +15,10 @@ from engine.findings.run_context import MetricContext
 HOLE = "…"
 """Stands for a value of the run in a title or cause that is printed without a run."""
 
+METRIC_RULES = "grubrics.metric_rules"
+REWARD_RULES = "grubrics.reward_rules"
+"""Groups of entry points that hold a ``Rule``."""
+
 Seen = TypeVar("Seen")
 
 

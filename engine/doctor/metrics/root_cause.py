@@ -1,4 +1,4 @@
-"""Root first: of findings that belong together the cause is kept and the rest folded below it."""
+"""Finds the root causes: consequences are folded below the finding that caused them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.findings.finding import Finding, Severity
 
-# What a finding, by the beginning of its id, may be the consequence of; the likeliest cause first.
+# Possible causes of a finding, by the start of its id; the likeliest first.
 _CAUSES = {
     "loss_nan": ("reward_function_error.nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
     "loss_flat_no_learning": ("loss_flat_no_learning.rate_zero",),
@@ -34,8 +34,8 @@ _CAUSES = {
     "judge_timeout_or_connection.samples_failed": ("judge_",),
     "slow_step": ("judge_", "collapse_entropy_or_length.length_cap"),
 }
-# How many steps a cause of that kind may show later than what it causes: a level that shifts is
-# dated better than one that slides. Between equals the order here decides.
+# How many steps a cause of that kind may be dated later than its consequence: a level that jumps is
+# dated better than one that drifts. Between equals the order here decides.
 _HEAD_START = {
     "data_missing_or_schema": 1000,
     "reward_function_error": 10,
@@ -56,13 +56,13 @@ _HEAD_START = {
 
 
 _WARNS_ONLY = frozenset({"kl_or_grad_blowup.policy_loss", "kl_or_grad_blowup.spikes"})
-"""Signs that something comes; what comes is not folded below them."""
+"""Early signs: what follows is not folded below them."""
 
 
 def rooted(findings: Iterable[Finding]) -> list[Finding]:
     """The findings, worst and earliest first, with consequences folded below their causes.
 
-    A root is at least as bad as what follows from it.
+    A root cause is at least as severe as its consequences.
     """
     ordered = sorted(findings, key=_rank)
     below: dict[int, list[Finding]] = {}

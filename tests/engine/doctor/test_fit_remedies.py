@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.fit_remedies import fitting
+from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.live import LiveDoctor
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.history.columns import Columns
@@ -43,19 +43,21 @@ def titles(found: Finding) -> list[str]:
 
 
 def test_remedies_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
-    (one,) = fitting([SICK], launched(tmp_path, "lora.r"))
+    (one,) = fit_remedies([SICK], launched(tmp_path, "lora.r"))
     assert titles(one) == ["elsewhere", "buy memory"]
 
 
 def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
     root = replace(SICK, remedies=(), followed_by=(SICK,))
-    (one,) = fitting([root], launched(tmp_path, "lora.r"))
+    (one,) = fit_remedies([root], launched(tmp_path, "lora.r"))
     assert titles(one.followed_by[0]) == ["elsewhere", "buy memory"]
 
 
 def test_all_stay_where_the_recipe_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
     known = launched(tmp_path / "known", "lora.r", MICRO)
-    assert fitting([SICK], known) == fitting([SICK], RunDir(tmp_path / "foreign")) == [SICK]
+    assert (
+        fit_remedies([SICK], known) == fit_remedies([SICK], RunDir(tmp_path / "foreign")) == [SICK]
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_a_usual_value_never_leads_back(
         run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
     )
     sick = replace(SICK, remedies=(Remedy("a usual one", (Change("config", key, proposed),)),))
-    (one,) = fitting([sick], run)
+    (one,) = fit_remedies([sick], run)
     assert one.remedies[0].changes[0].after == offered
 
 
@@ -113,5 +115,5 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     manifest = run.read_manifest()
     manifest["config"]["data.train_files"] = {"value": "train.parquet"}
     jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
-    (found,) = fitting([replace(SICK, remedies=(RUBRICS,))], run)
+    (found,) = fit_remedies([replace(SICK, remedies=(RUBRICS,))], run)
     assert titles(found) == offered

@@ -9,6 +9,7 @@ import pytest
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
 from engine.doctor.text.rules import all_rules, load_rules
+from engine.findings.families import instead_of
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import scored, write
 from tests.plugins import InstallPlugin
@@ -45,6 +46,12 @@ def test_a_metric_rule_of_a_package_is_asked(install_plugin: InstallPlugin) -> N
     (finding,) = metric_findings(columns({"odd": [1.0, 2.0]}))
     assert (finding.id, finding.title, finding.onset_step) == ("overfitting.odd", "odd is odd", 3)
     assert metric_findings(columns({"even": [1.0, 2.0]})) == []
+
+
+def test_a_guard_may_name_the_finding_of_a_package(install_plugin: InstallPlugin) -> None:
+    assert instead_of("overfitting.odd")
+    install_plugin("odd_guard", CODE, "[grubrics.metric_rules]\nodd = odd_guard:METRIC\n")
+    assert instead_of("overfitting.odd") == ()
 
 
 def test_a_reward_rule_of_a_package_is_asked(install_plugin: InstallPlugin, tmp_path: Path) -> None:
