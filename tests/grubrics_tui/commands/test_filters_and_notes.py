@@ -63,7 +63,7 @@ async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
         await driver.press("n", *"[red]", "ctrl+s")
         await driver.shows("must be letters")
         await driver.press("escape")
-        await driver.shows("esc again drops it")
+        await driver.shows("esc again discards it")
         await driver.press("escape")
         await driver.shows("3 runs")
     assert not three["growing"].run.notes.exists()
