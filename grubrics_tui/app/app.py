@@ -17,7 +17,7 @@ from engine.runs.registry import active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
-from grubrics_tui.app.splash import Opening
+from grubrics_tui.app.splash import Splash
 from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
@@ -66,7 +66,7 @@ class GrubricsApp(Frame):
         self.runs_root, self.config, self.overrides = runs_root, config, overrides
         self.log_path, self._first_log = log_path, log
         self._watched = watched
-        self._opening = Opening()
+        self._opening = Splash()
 
     def compose(self) -> ComposeResult:
         yield self._opening

@@ -34,10 +34,10 @@ from grubrics_tui.text.terminal_text import clean_text
 
 _FAULT_S = 20.0
 _SETTLED_S = 3.0
-"""By then the first screen is up, with what was imported for it."""
+"""By then the first screen is shown and its imports are done."""
 _THREADS = 64
-"""Every screen that lies below another keeps a thread or two that watch its files, and asyncio has
-only four more than the machine has cores. They are started as they are needed."""
+"""Every screen in the stack keeps one or two threads that watch its files, and asyncio's default
+pool has only four more than there are cores. Threads are started as needed."""
 
 
 class Frame(App[None]):
@@ -88,7 +88,7 @@ class Frame(App[None]):
 
     def on_mount(self) -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
-        # The garbage collector need not walk again and again through what stays for good.
+        # The garbage collector need not walk through permanent objects again and again.
         self.set_timer(_SETTLED_S, gc.freeze)
         for fault in self.loaded.faults:
             self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S)

@@ -1,4 +1,4 @@
-"""What stands on the screen while the program reads itself in: the frames of the panels."""
+"""The screen while the program is being imported: the frames of the panels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.settings.layout import room_for
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
 _WORD = Span("  opening", "quiet")
@@ -14,15 +14,15 @@ _TITLES = {"time": "step time", "optimiser": "optimizer"}
 """Titles that differ from the panel's name: the panels are not imported yet."""
 
 
-class Opening(Drawn):
-    """The live screen's first picture, before anything that draws numbers is loaded."""
+class Splash(SpanWidget):
+    """The first view of a run, before anything that draws values is imported."""
 
     def __init__(self) -> None:
         super().__init__()
         self._run_id, self._names = "", list[str]()
 
     def show(self, run_id: str, names: Sequence[str]) -> None:
-        """The panels of this run; without a name nothing is shown."""
+        """Show the panels of this run; nothing without a run ID."""
         self._run_id, self._names = run_id, list(names)
         self.redraw()
 
@@ -39,7 +39,7 @@ class Opening(Drawn):
 
 
 def frames(names: Sequence[str], columns: int, width: int, height: int) -> list[Row]:
-    """Boxes with these titles, one beside the other."""
+    """Boxes with these titles, side by side."""
     count = -(-len(names) // columns)
     lines: list[Row] = []
     for row in range(count):

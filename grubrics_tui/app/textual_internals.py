@@ -164,7 +164,7 @@ class TerminalDiff:
                 yield _Stretch(int(move[1]), int(move[2]), text, "".join(looks), raw.rstrip("\n"))
 
     def _look(self, style: str) -> str:
-        """The character that stands for a style; never ``_UNKNOWN``."""
+        """The character that represents a style; never ``_UNKNOWN``."""
         return self._looks.setdefault(style, chr(len(self._looks) + 1))
 
     def _take(self, new: _Stretch) -> Iterator[_Stretch]:

@@ -1,4 +1,4 @@
-"""The console logs of a run's attempts, and which of them is looked at."""
+"""The console logs of the attempts of a run, and which one is shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.runs.rundir import RunDir
 
 @dataclass(frozen=True)
 class AttemptLogs:
-    """``numbers`` are those of the attempts there were when it was last looked."""
+    """``numbers`` are the attempts that were known at the last look."""
 
     run: RunDir
     number: int
@@ -18,9 +18,9 @@ class AttemptLogs:
 
     @classmethod
     def around(cls, path: Path) -> AttemptLogs | None:
-        """None for a log that is no attempt's console."""
+        """None for a log that is not the console log of an attempt."""
         run = RunDir(path.absolute().parent.parent)
-        numbers = tuple(one.number for one in run.attempts())
+        numbers = tuple(attempt.number for attempt in run.attempts())
         here = [number for number in numbers if run.attempt(number).console == path.absolute()]
         return cls(run, here[0], numbers) if here else None
 
@@ -33,12 +33,12 @@ class AttemptLogs:
         return len(self.numbers) > 1
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         return f"attempt {self.number} of {self.numbers[-1]}" if self.are_several else ""
 
     def beside(self, by: int) -> AttemptLogs:
-        """An earlier or a later one, those included that began meanwhile; stops at the ends."""
-        numbers = tuple(one.number for one in self.run.attempts())
+        """An earlier or later attempt, including those started meanwhile; stops at the ends."""
+        numbers = tuple(attempt.number for attempt in self.run.attempts())
         if self.number not in numbers:
             return self
         at = max(0, min(numbers.index(self.number) + by, len(numbers) - 1))

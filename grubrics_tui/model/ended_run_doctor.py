@@ -1,4 +1,4 @@
-"""The health of runs: of those in sight, found out in a thread of its own."""
+"""Examine the health of the visible runs in a thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from engine.doctor.health import EXAMINE_AGAIN_S, UNKNOWN, Health, HealthBook, i
 from engine.runs.columns import RunInfo
 
 _FIRST_S, _REST = 0.5, 4.0
-"""The list comes first; between two runs the thread rests four times as long as it worked."""
+"""Delay of the first look; after each run the thread rests four times as long as it worked."""
 
 Key = tuple[str, int, float | None]
 
 
-class HealthWatch:
-    """Every run is looked at once, and again after it was resumed; one that is running again and
-    again. What is out of sight waits."""
+class EndedRunDoctor:
+    """Examines every visible run once, again after it was resumed, and a running one repeatedly."""
 
     def __init__(self, root: Path, tell: Callable[[], object]) -> None:
         """``tell`` is called in the thread whenever the health of a run is known."""
@@ -31,7 +30,7 @@ class HealthWatch:
         self._wake, self._left = threading.Event(), threading.Event()
 
     def of(self, info: RunInfo) -> Health | None:
-        """``UNKNOWN`` until a finished run was examined; None for one that goes on, unless it is
+        """``UNKNOWN`` until a finished run was examined; None for an active run, unless it is
         unhealthy."""
         if not is_examined(info.state):
             return None
@@ -43,7 +42,7 @@ class HealthWatch:
         self._wake.set()
 
     def begin(self) -> None:
-        # Nobody waits for it: the screen must close at once, however long a log is.
+        # A daemon thread: the screen must close at once, however long a log is.
         threading.Thread(target=self._work, daemon=True).start()
 
     def leave(self) -> None:

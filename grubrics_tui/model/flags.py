@@ -1,4 +1,4 @@
-"""What happened to a run, as flags on the step axis of its charts."""
+"""Events of a run as flags on the step axis of its charts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BY_EVENT: Mapping[str, FlagKind] = {
 def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Flags, ...]:
     """The run's events and, from its metrics, the steps that saved or validated.
 
-    An event that names no step stands at the last step logged before it. The end of the run's last
+    An event without a step is placed at the last step logged before it. The end of the run's last
     attempt is no flag: the line ends there.
     """
     found: dict[FlagKind, list[tuple[float, str]]] = {kind: [] for kind in _KINDS}
@@ -90,5 +90,5 @@ def _step_of(event: Mapping[str, Any], times: Column) -> float | None:
 def _text(event: Mapping[str, Any], kind: FlagKind) -> str:
     if kind is ATTEMPT:
         return f"attempt {jsonl.integer(event.get('attempt')) or '?'} started"
-    said = event.get("message") or event.get("reason") or event.get("state")
-    return clean_line(str(said).encode(errors="replace"))[:60] if said else kind.name
+    text = event.get("message") or event.get("reason") or event.get("state")
+    return clean_line(str(text).encode(errors="replace"))[:60] if text else kind.name

@@ -17,7 +17,7 @@ from engine.history.train_log import Step
 from engine.runs.state import RunState
 from grubrics_tui.drawing.chart_data import Flags
 from grubrics_tui.model.flags import flags_of
-from grubrics_tui.model.system_history import Machine
+from grubrics_tui.model.system_history import SystemHistory
 from grubrics_tui.text.terminal_text import clean_line
 
 _CONSOLE_LINES = 400
@@ -36,7 +36,7 @@ class History:
         self.read_share = 0.0
         """How much of a long history was read so far: the rest is on its way."""
         self.console: deque[str] = deque(maxlen=_CONSOLE_LINES)
-        self.machine = Machine()
+        self.machine = SystemHistory()
         self.columns = Columns()
         self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self.findings: Sequence[Finding] = ()
@@ -147,7 +147,7 @@ class History:
         return self._median[1]
 
     def remaining(self) -> float | None:
-        """Seconds to the last step at the median step time; None when it cannot be told."""
+        """Seconds to the last step at the median step time; None if unknown."""
         state, each = self.state, self.median_step_time()
         if state is None or state.has_ended or each is None:
             return None

@@ -1,4 +1,4 @@
-"""One thing at a time for a thread that reads: of what was asked for, the last is always done."""
+"""Requests to a thread: one at a time, and the latest one is always done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Latest(Generic[T]):
+class LatestRequest(Generic[T]):
     """Requests from the screen, taken one by one in a thread.
 
     A newer request overtakes those before it. Asking for what is being done changes nothing: a

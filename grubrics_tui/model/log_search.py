@@ -1,4 +1,4 @@
-"""A search through a log: what was found so far, and where the next hit is."""
+"""A search in a log: the hits so far, and the next one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from engine.logs.log_file import Offsets
 from engine.logs.log_query import Query
 from engine.logs.log_scan import Found, Job
-from grubrics_tui.model.log_scan_thread import Scanning
+from grubrics_tui.model.log_scan_thread import LogScanThread
 
 
 @dataclass
-class Hunt:
+class LogSearch:
     """Lines that match ``query``. ``running`` until the whole file was read or it was stopped."""
 
     query: Query
@@ -22,7 +22,7 @@ class Hunt:
     full: bool = False
     given_up: bool = False
     """A part of the file took too long, or the scan died."""
-    scanning: Scanning | None = None
+    scanning: LogScanThread | None = None
     _turned: bool = False
 
     def add(self, found: list[Found]) -> None:
@@ -54,7 +54,7 @@ class Hunt:
             self.scanning.stop()
 
     def _is_beyond(self, piece: Found) -> bool:
-        """Whether a piece lies on the other side of the origin than the search went first."""
+        """Whether a piece is on the side of the origin that is searched last."""
         if self.job.upwards_first:
             return bool(piece["from"] > self.job.origin)
         return bool(piece["to"] <= self.job.origin)

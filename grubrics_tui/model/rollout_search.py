@@ -1,4 +1,4 @@
-"""Finding a text in what the model answered, in one step or from step to step."""
+"""Search the responses of a step, or of several steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def holds(answer: Answer, wanted: str) -> bool:
 
 
 def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Answer]]:
-    """The answers in the order in which a person goes through them."""
+    """The rollouts in the order of the screen."""
     for group in groups:
         for answer in chosen(group, sort, only):
             yield group, answer

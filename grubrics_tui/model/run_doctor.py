@@ -1,4 +1,4 @@
-"""The doctor of the run on the screen, in threads of its own."""
+"""Diagnose the run on the screen, for threads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from engine.history.columns import Columns
 
 _FIRST_S, _LOOK_S, _LIVE_SHARE, _ASKED_SHARE = 1.0, 5.0, 0.003, 0.02
-"""The first picture comes first. A look that takes longer is taken less often: it may cost this
-share of a core, and more while a person reads the answer. The first look, which reads all that
-there is, is followed by the second as soon as by any other."""
+"""Delay of the first look, shortest interval, and the share of a core that looks may use: less on
+the live view, more while the findings are shown. The first look reads everything, so its cost does
+not count."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ class Diagnosis:
 
 
 class RunDoctor:
-    """The live screen tells it what it has read; a thread asks it for findings.
+    """The live view passes on what it has read; a thread asks for findings.
 
-    Of a log that was not launched here it reads itself, from when it is first told: until then the
-    screen reads the history, and two that read at once take each other's time.
+    An external log is read again for the diagnosis, after the live view has read its history, so
+    that the two do not compete.
     """
 
     def __init__(self, run: Watched) -> None:
         self._run = run
         self._left = threading.Event()
         self._called = threading.Event()
-        """Somebody waits for the next look: the run has ended, or the screen closes."""
+        """Look now: the run has ended, or the screen closes."""
         self._has_ended = False
         self._seen: tuple[RunState, Columns] | None = None
         self._due = 0.0
 
     def tell(self, state: RunState, columns: Columns) -> None:
-        """Called by the screen with each update; ``columns`` are its own and go on growing."""
+        """Pass on an update; ``columns`` belong to the screen and keep growing."""
         now = time.monotonic()
         if now >= self._due or state.has_ended:
             self._due = now + _LOOK_S / 2
@@ -65,7 +65,7 @@ class RunDoctor:
         self._called.set()
 
     def findings(self) -> Iterator[Sequence[Finding]]:
-        """Every change, until ``leave``. Blocks: for a thread."""
+        """Yield the findings whenever they change, until ``leave``. Blocks: for a thread."""
         while not self._left.wait(_FIRST_S) and self._seen is None:
             pass
         look, before, share = _live_look(self._run), None, 1.0
@@ -74,7 +74,7 @@ class RunDoctor:
             started, seen = time.thread_time(), self._seen
             found = None
             if seen is not None:
-                with suppress(Exception):  # A folder that is being deleted, a rule that breaks.
+                with suppress(Exception):  # The folder is being deleted, or a rule fails.
                     found = look(*seen, self._left.is_set)
             if found is not None and found != before and not self._left.is_set():
                 yield found
@@ -87,7 +87,7 @@ class RunDoctor:
 def _live_look(
     run: Watched,
 ) -> Callable[[RunState, Columns, Callable[[], bool]], Sequence[Finding]]:
-    # The doctor's rules are read after the first picture.
+    # The rules are imported after the first screen is drawn.
     if isinstance(run, RunDir):
         from engine.doctor.live import LiveDoctor
 
@@ -99,7 +99,7 @@ def _live_look(
 
 
 def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
-    """Every change of what the doctor says of a run or a foreign log, until somebody ``left``.
+    """Yield the diagnosis of a run or an external log whenever it changes, until ``left`` is set.
 
     Blocks: for a thread.
     """
@@ -110,7 +110,7 @@ def diagnoses(run: Watched, left: threading.Event) -> Iterator[Diagnosis]:
             found = look()
         except (OSError, UsageError) as error:
             found = Diagnosis(trouble=str(error))
-        except Exception as error:  # A rule that breaks must not leave the screen waiting.
+        except Exception as error:  # A failing rule must not leave the screen waiting.
             found = Diagnosis(trouble=f"{type(error).__name__}: {error}")
         if found != before and not left.is_set():
             yield found

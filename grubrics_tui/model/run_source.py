@@ -1,4 +1,4 @@
-"""What the live screen needs of a run, whether it was launched here or only looked at."""
+"""What the live view needs of a run, whether it was launched here or is an external log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def layout_of(run: Watched) -> str:
 
 
 def watcher(run: Watched) -> RunWatch | ForeignWatch:
-    """Polls it; steps come as columns."""
+    """What polls the run; steps come as columns."""
     return RunWatch(run, columns=True) if isinstance(run, RunDir) else run.watch(columns=True)
 
 
@@ -41,5 +41,5 @@ def console_of(run: Watched, attempt: int) -> Path | None:
 
 
 def source_of(run: Watched) -> str:
-    """What is read of a foreign run; nothing needs saying of our own."""
+    """The format of an external run; empty for a run that was launched here."""
     return "" if isinstance(run, RunDir) else run.format.name

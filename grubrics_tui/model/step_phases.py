@@ -1,4 +1,4 @@
-"""Where the seconds of each step went: measured phases, and the rest."""
+"""The seconds of each step by measured phase, and the rest."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PARTS = (*_PARTS, OTHER)
 WHOLE = (Part("step", "phase-1", "s"),)
 
 
-class StepSplit:
-    """The parts of every step, or its whole where phases were not measured.
+class StepPhases:
+    """The phases of every step, or its total if phases were not measured.
 
-    What was worked out once is kept: a new step costs one row, however many there are.
+    Results are kept: a new step costs one row, however many there are.
     """
 
     def __init__(self) -> None:

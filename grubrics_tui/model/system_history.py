@@ -1,4 +1,4 @@
-"""A run's samples of the machine as numbers over time: what its chart is drawn from."""
+"""The system samples of a run as values over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sample = dict[str, Any]
 _MOST = 4000
 
 
-class Machine:
+class SystemHistory:
     """The last sample, and how busy and full the machine was, for the last samples in order."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Machine:
     def series(self) -> tuple[Floats, Floats, Floats]:
         """Unix seconds, busy and full in percent; NaN where it was not measured.
 
-        A clock that was set back stands still.
+        If the clock was set back, time pauses until it catches up.
         """
         table = np.array(self._points, float).reshape(-1, 3)
         return np.maximum.accumulate(table[:, 0]), table[:, 1], table[:, 2]
 
 
 def gpus_of(sample: Sample) -> list[Sample]:
-    """The sample's GPUs; what is no object is left out."""
+    """The GPUs of a sample; entries that are not objects are ignored."""
     found = sample.get("gpus")
     return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
 

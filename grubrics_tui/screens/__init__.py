@@ -1,1 +1,1 @@
-"""What fills the terminal: one screen per question a person asks."""
+"""The screens: a package holds a screen with the widgets that only it uses."""

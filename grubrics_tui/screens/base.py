@@ -29,7 +29,7 @@ _ALWAYS_IN_FOOTER = ("back", "app.show_help", "app.leave")
 
 
 class HintLine(Static):
-    """Names the keys of a screen in a line of its own above the footer."""
+    """Names the keys of a screen in a line above the footer."""
 
     DEFAULT_CSS = """
     HintLine {

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from grubrics_tui.drawing.axis import X_AXES, XAxis, has_times, places, steps_at
 from grubrics_tui.drawing.chart_data import BANDS, SMOOTHING, View
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.chart_base import ChartBase
 
 T = TypeVar("T")
 
@@ -28,16 +28,16 @@ class ChartScreen(CockpitScreen):
 
     view: reactive[View] = reactive(View())
 
-    def current_chart(self) -> Viewed | None:
+    def current_chart(self) -> ChartBase | None:
         """The chart that the keys act on; None if they act on something else."""
-        return next((chart for chart in self.query(Viewed) if chart.is_on_screen), None)
+        return next((chart for chart in self.query(ChartBase) if chart.is_on_screen), None)
 
     def watch_view(self, view: View) -> None:
-        for chart in self.query(Viewed):
+        for chart in self.query(ChartBase):
             chart.look(view)
 
-    @on(Viewed.Joined)
-    def _share(self, message: Viewed.Joined) -> None:
+    @on(ChartBase.Joined)
+    def _share(self, message: ChartBase.Joined) -> None:
         message.chart.look(self.view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -105,7 +105,7 @@ class ChartScreen(CockpitScreen):
     def action_chart_table(self) -> None:
         self.view = replace(self.view, table=not self.view.table)
 
-    def _point(self, chart: Viewed, place: float | None) -> None:
+    def _point(self, chart: ChartBase, place: float | None) -> None:
         if place is not None and (extent := chart.extent()) is not None:
             self.view = self.view.pointing(place, extent)
 
@@ -115,7 +115,7 @@ def _after(options: Sequence[T], now: T) -> T:
     return options[(index + 1) % len(options)]
 
 
-def _converted(view: View, axis: XAxis, chart: Viewed) -> View:
+def _converted(view: View, axis: XAxis, chart: ChartBase) -> View:
     """The same part of the same run, in units of another axis."""
 
     def moved(place: float) -> float:

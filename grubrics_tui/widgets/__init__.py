@@ -1,1 +1,1 @@
-"""The parts of the screens: one per file, each with its own style and messages."""
+"""Widgets that several screens use."""

@@ -1,4 +1,4 @@
-"""Widgets that mostly stand still beside others that change."""
+"""A mixin that keeps the finished lines of a widget that rarely changes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ else:
     _Widget = object  # Textual looks for its stylesheet along the first base that is a widget.
 
 
-class Still(_Widget):
-    """Mixin, before the widget's class: its finished lines are kept until it is refreshed.
+class CachedLines(_Widget):
+    """Mixin, before the widget's class: keeps the finished lines until the widget is refreshed.
 
     Whenever one widget changes, Textual asks every widget in the rectangle around all changes for
-    its lines, and puts them together anew: border, padding, background, filters.
+    its lines, and computes border, padding, background and filters again.
     """
 
     _finished: tuple[Region, Size, list[Strip]] | None = None

@@ -1,4 +1,4 @@
-"""A line chart of a run's numbers, with its legend; or the same numbers as a table."""
+"""A line chart with its legend, or its values as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.table import neighbour, table
 from grubrics_tui.model.history import History
-from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.chart_base import ChartBase
 
 
 def line_of(
@@ -28,15 +28,15 @@ def line_of(
     ink: str = "series-1",
     bands: tuple[Band, ...] = (),
 ) -> Line:
-    """A metric of a run as a line: what the legend calls it, and how it writes a value."""
+    """A metric of a run as a line, with its label and value format in the legend."""
     column = history.series(name)
     return Line(column.steps, column.values, label, write, ink=ink, bands=bands, source=column)
 
 
-class Chart(Viewed):
+class Chart(ChartBase):
     """Shows a ``Plot`` below its legend; without data, a hint.
 
-    The plot is built when it is drawn: a chart that is not on the screen costs nothing.
+    The plot is built when it is drawn, so a hidden chart costs nothing.
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -108,7 +108,7 @@ class Chart(Viewed):
         return head + self._picture_below(plot, view, width, rows)
 
     def _picture_below(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
-        """The picture that was drawn last as long as it is right."""
+        """The plot, drawn again only where it has changed."""
         given = self._y if view.log_y else plot.y or self._y
         in_ascii = self._look.drawn_in_ascii(len(plot.lines))
         what = (view, width, height, in_ascii, given, self._grows_since)
@@ -123,7 +123,7 @@ class Chart(Viewed):
         return self._body
 
     def _view_changed(self, before: View, after: View) -> None:
-        """A lock keeps the range that was drawn last, and does not outlive a change of scale."""
+        """Locking keeps the y range that was drawn last, until the scale changes."""
         if not after.locked or before.log_y != after.log_y:
             self._y = None
         elif not before.locked:
@@ -148,7 +148,7 @@ class Chart(Viewed):
         return float(place.lines[0].x[0])
 
     def _entry(self, cursor: float, cells: int, cell: float) -> float | None:
-        """The entry at least one step and at least so many cells from the cursor."""
+        """The entry at least one step and at least that many cells from the cursor."""
         found = [
             place
             for values in on_axis(self.plot, self.view.axis).drawn
@@ -158,7 +158,7 @@ class Chart(Viewed):
 
 
 def _beyond(x: Floats, cursor: float, cells: int, cell: float) -> float | None:
-    """The first of ``x`` beyond the cursor that is as far as asked, else the last one there."""
+    """The first of ``x`` at that distance beyond the cursor, else the last one beyond it."""
     if cells > 0:
         nearest = int(np.searchsorted(x, cursor, side="right"))
         wanted = int(np.searchsorted(x, cursor + cells * cell, side="left"))

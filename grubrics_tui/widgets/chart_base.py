@@ -1,4 +1,4 @@
-"""A picture of a run along its steps that shares a view with the others on its screen."""
+"""Base of charts: they share one view with the others on their screen."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from grubrics_tui.drawing.axis import Range
 from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.legend import Look
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 
-class Viewed(Drawn):
-    """Base of charts. A ``ChartScreen`` gives it the view; what it draws, subclasses say."""
+class ChartBase(SpanWidget):
+    """A ``ChartScreen`` sets the view; subclasses draw."""
 
     class Joined(Message):
-        """A chart was put on the screen and wants to know the view."""
+        """A chart was mounted and needs the view."""
 
-        def __init__(self, chart: Viewed) -> None:
+        def __init__(self, chart: ChartBase) -> None:
             super().__init__()
             self.chart = chart
 
@@ -32,14 +32,14 @@ class Viewed(Drawn):
         self.post_message(self.Joined(self))
 
     def look(self, view: View) -> None:
-        """Show this part of the data, in this way."""
+        """Show the data as the view asks for."""
         if view != self.view:
             self._view_changed(self.view, view)
             self.view = view
             self.redraw(self._hint)
 
     def extent(self) -> Range | None:
-        """From the first to the last place, in units of the view's axis; None without data."""
+        """From the first to the last x value, in units of the view's axis; None without data."""
         raise NotImplementedError
 
     @property
@@ -48,8 +48,8 @@ class Viewed(Drawn):
         raise NotImplementedError
 
     def next_place(self, cells: int) -> float | None:
-        """Where the cursor goes that many columns of the screen, or rows of the table, from where
-        it is; it stands on entries only. None without data."""
+        """The x value of the entry that many columns of the screen, or rows of the table, from the
+        cursor. None without data."""
         raise NotImplementedError
 
     def end_place(self, newest: bool) -> float | None:
@@ -58,10 +58,10 @@ class Viewed(Drawn):
         return None if extent is None else extent.high if newest else extent.low
 
     def _view_changed(self, before: View, after: View) -> None:
-        """Something to keep of the old view."""
+        """Hook: keep something of the old view."""
 
     def _is_new(self, version: object, hint: str) -> bool:
-        """Whether this is other data than those that are shown; remembers it."""
+        """Whether the data differ from those that are shown; remembers them."""
         if version == self._version and hint == self._hint:
             return False
         self._version = version
@@ -72,6 +72,6 @@ class Viewed(Drawn):
         return Look(self.ascii_only, self.colourless)
 
     def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:
-        """The head cut to what leaves the picture most of the room, and the rows that remain."""
+        """The head, at most a third of the height, and the number of rows below it."""
         most = max(1, height // 3)
         return head[:most], max(0, height - min(len(head), most))

@@ -26,7 +26,7 @@ from grubrics_tui.text.formats import (
     seconds,
     thousands,
 )
-from grubrics_tui.widgets.cached_lines import Still
+from grubrics_tui.widgets.cached_lines import CachedLines
 from grubrics_tui.widgets.chart import Chart, line_of
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 
@@ -34,7 +34,7 @@ _SMALLEST = (16, 5)
 """Cells below which a chart says nothing."""
 
 
-class ChartGrid(Still, Grid):
+class ChartGrid(CachedLines, Grid):
     """Small charts beside and above each other."""
 
 

@@ -14,7 +14,7 @@ Fact = tuple[str, str | Content]
 
 
 class Facts(Static):
-    """One fact per line, labels aligned; long texts wrap below themselves. All of it is inert."""
+    """One fact per line with aligned labels; long texts wrap. Nothing is read as markup."""
 
     DEFAULT_CSS = """
     Facts {

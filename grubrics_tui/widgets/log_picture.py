@@ -1,4 +1,4 @@
-"""The rows of a log that are in sight, read when they are drawn."""
+"""The visible rows of a log, read when they are drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.logs.log_rows import LogWindow, Row
 from engine.logs.log_survey import Survey
 from grubrics_tui.drawing.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
-from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.model.log_search import LogSearch
 from grubrics_tui.widgets.log_scrollbar import scrollbar
 from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
 
@@ -34,7 +34,7 @@ class LogPicture(Widget):
     can_focus = False
 
     class Changed(Message):
-        """The place, the file or what is known of it changed: a status line has to be redrawn."""
+        """Position, file or statistics have changed; redraw the status line."""
 
     def __init__(
         self, *, marks_end: bool = False, indent: int | None = None, id: str | None = None
@@ -44,7 +44,7 @@ class LogPicture(Widget):
         self.window: LogWindow | None = None
         self.wrapped, self.left = False, 0
         self.survey = Survey()
-        self.search: Hunt | None = None
+        self.search: LogSearch | None = None
         self._marks_end, self._indent = marks_end, indent
         self._strips: list[Strip] | None = None
         self._shown: list[Row] = []
@@ -69,7 +69,7 @@ class LogPicture(Widget):
         return rows[0] if rows else None
 
     def line_under_cursor(self) -> str | None:
-        """The text of a line; of a very long one, as much as a clipboard takes."""
+        """The text of the current line, cut to what a clipboard accepts."""
         row = self.row_under_cursor()
         if row is None or self.file is None:
             return None
@@ -86,7 +86,7 @@ class LogPicture(Widget):
         self.redraw()
 
     def forget_texts(self) -> None:
-        """Another file is shown."""
+        """Show another file."""
         self._texts.clear()
 
     def on_resize(self) -> None:

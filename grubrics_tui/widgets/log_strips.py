@@ -65,7 +65,7 @@ def text_of(file: LogFile, row: Row, left: int = 0) -> ConsoleText:
 
 
 def source_label(source: str) -> Span:
-    """A Ray actor in its own colour, which is the same in every log."""
+    """A Ray actor in its color, which is the same in every log."""
     name, _, pid = source.partition(" pid=")
     return Span(f"{name} {pid}  ", _SOURCE_INKS[crc32(source.encode()) % len(_SOURCE_INKS)])
 
@@ -123,7 +123,7 @@ def _first_characters(spans: tuple[Span, ...], count: int) -> Iterator[Span]:
 
 
 def _cut(whole: Strip, start: int, room: int, last: bool, quiet: Style) -> Strip:
-    """The part of a line in sight; an ellipsis where it goes on out of sight."""
+    """The visible part of a line, with an ellipsis where it is cut."""
     part = whole.crop(start, start + room)
     if last and whole.cell_length > start + room > 0:
         return Strip([*part.crop(0, room - 1), Segment("…", quiet)])

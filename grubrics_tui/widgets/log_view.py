@@ -1,4 +1,4 @@
-"""A log file of any size: followed, searched and filtered while the screen stays quick."""
+"""A log file of any size: followed, searched and filtered without blocking the screen."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.logs.log_query import Query
 from engine.logs.log_rows import ChosenLines, LogWindow, Rows
 from engine.logs.log_scan import Found, Job
 from engine.logs.log_survey import Survey
-from grubrics_tui.model.log_scan_thread import Scanning
-from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.model.log_scan_thread import LogScanThread
+from grubrics_tui.model.log_search import LogSearch
 from grubrics_tui.widgets.log_picture import LogPicture
 
 _LOOK_S, _QUIET_LOOK_S = 0.1, 0.25
-"""Between two looks at the file while it grows, and while it does not."""
+"""Poll intervals while the file grows, and while it does not."""
 _UNASKED_S = 1.0
-"""Between two looks that nobody asked for, where somebody else watches the file."""
+"""Poll interval of a paced view, which is told when to look."""
 
 Way = Literal[1, -1]
 
@@ -48,7 +48,7 @@ class LogView(LogPicture):
             self.of, self.found = of, found
 
     class Hunted(Message):
-        def __init__(self, hunt: Hunt, found: list[Found]) -> None:
+        def __init__(self, hunt: LogSearch, found: list[Found]) -> None:
             super().__init__()
             self.hunt, self.found = hunt, found
 
@@ -65,12 +65,12 @@ class LogView(LogPicture):
         self.path = path
         self.notice = ""
         self.folded = True
-        self.filter: Hunt | None = None
+        self.filter: LogSearch | None = None
         self._is_surveyed = surveyed
         self._kept: list[Query | None] = []
         self._awaits_hit = False
         self._awaits_step: int | None = None
-        self._surveying: Scanning | None = None
+        self._surveying: LogScanThread | None = None
         self._is_paced = paced
         self._follower: LogFollow | None = None
         self._left_screen = threading.Event()
@@ -88,8 +88,8 @@ class LogView(LogPicture):
         self._stop_scans()
 
     def open(self, path: Path) -> None:
-        """Show another file, with the same search and filter; of other processes, so no source is
-        chosen in it. Nothing happens when it is the one shown."""
+        """Show another file with the same search and filter, but without a source filter.
+        Does nothing if the file is shown already."""
         if path != self.path:
             kept = [Query(hunt.query.patterns) if hunt else None for hunt in self._hunts]
             self._stop_scans()
@@ -99,7 +99,7 @@ class LogView(LogPicture):
             self._follow(path)
 
     def look_now(self) -> None:
-        """What a ``paced`` view is told when its file may have changed."""
+        """Poll now: the file of a ``paced`` view may have changed."""
         if self._follower is not None and (look := self._follower.look()).news:
             self._take(self.Looked(self._follower.path, look))
 
@@ -127,7 +127,7 @@ class LogView(LogPicture):
         if message.path != self.path or file is None:
             return
         if look.news == "deleted":
-            self.notice = "the file was deleted: this is what it held"
+            self.notice = "the file was deleted; this is its last content"
         if file is not self.file:
             self._show_file(file, look)
         file.grow(max(look.size, 0))
@@ -137,8 +137,8 @@ class LogView(LogPicture):
 
     def _show_file(self, file: LogFile, look: Look) -> None:
         self.notice = {
-            "truncated": "the file was truncated: read again from its start",
-            "rotated": "the log was rotated: this is the new file",
+            "truncated": "the file was truncated; reading it again",
+            "rotated": "the log was rotated; this is the new file",
         }.get(look.news, "")
         queries = self._kept or [hunt.query if hunt else None for hunt in self._hunts]
         self._kept = []
@@ -157,7 +157,7 @@ class LogView(LogPicture):
     def _start_survey(self, file: LogFile) -> None:
         if file is self.file and self.is_attached:
             job = Job(file.size)
-            self._surveying = Scanning(
+            self._surveying = LogScanThread(
                 file, job, lambda found: self.post_message(self.Surveyed(file, found))
             )
 
@@ -175,7 +175,7 @@ class LogView(LogPicture):
         self.post_message(self.Changed())
 
     @property
-    def _hunts(self) -> tuple[Hunt | None, Hunt | None]:
+    def _hunts(self) -> tuple[LogSearch | None, LogSearch | None]:
         return self.filter, self.search
 
     def _stop_scans(self) -> None:
@@ -188,25 +188,25 @@ class LogView(LogPicture):
     # -- where ------------------------------------------------------------------------------
 
     def move(self, rows: int) -> None:
-        """Move the cursor by rows; reaching the end follows it again."""
+        """Move the cursor by rows; at the end it follows new lines again."""
         self._go(lambda window: window.move(rows))
 
     def move_page(self, way: Way) -> None:
         self.move(way * max(1, len(self._shown) - 1))
 
     def follow(self) -> None:
-        """Go to the end and stay there."""
+        """Go to the end and follow new lines."""
         self._go(LogWindow.go_to_end)
 
     def go_to_start(self) -> None:
         self.go_near(0)
 
     def go_near(self, offset: int) -> None:
-        """The cursor on the line that holds this byte, or the next one that the filter shows."""
+        """Go to the line at this byte, or to the next one that the filter shows."""
         self._go(lambda window: window.go_to(offset, self.size.height))
 
     def go_to_offset(self, offset: int) -> None:
-        """The cursor on the line that holds this byte; a filter that hides it is taken away."""
+        """Go to the line at this byte; clears a filter that hides it."""
         if self.filter is not None and self.file is not None:
             start = self.file.line_start(min(offset, max(0, self.file.size - 1)))
             if not self.filter.hits.any_in(start, start + 1):
@@ -214,20 +214,20 @@ class LogView(LogPicture):
         self.go_near(offset)
 
     def go_to_line(self, number: int) -> bool:
-        """False as long as the lines are not counted."""
+        """False until the lines are counted."""
         place = self.survey.offset_of_line(self.file, number) if self.file else None
         if place is not None:
             self.go_to_offset(place)
         return place is not None
 
     def go_to_percent(self, percent: float) -> None:
-        """By bytes, which is at once."""
+        """Go to a percentage of the file, by bytes."""
         if self.file:
             place = int(self.file.size * min(100.0, max(0.0, percent)) / 100)
             self.go_near(min(place, max(0, self.file.size - 1)))
 
     def go_to_step(self, step: int) -> bool:
-        """The line that logs a step's metrics, as soon as it is found; False if there is none."""
+        """Go to the line that logs a step's metrics once it is found; False if there is none."""
         place = self.survey.offset_of_step(step)
         self._awaits_step = None
         if place is not None:
@@ -239,11 +239,11 @@ class LogView(LogPicture):
         return True
 
     def go_to_error(self, way: Way) -> bool:
-        """The next line that raises or logs an error; False if none is known."""
+        """Go to the next line that raises or logs an error; False if none is known."""
         return self._go_to_next(self.survey.errors.at_or_after, self.survey.errors.before, way)
 
     def go_to_hit(self, way: Way) -> bool:
-        """The next line that the search found; False if there is none."""
+        """Go to the next hit of the search; False if there is none."""
         hits = self.search.hits if self.search else None
         return hits is not None and self._go_to_next(hits.at_or_after, hits.before, way)
 
@@ -266,7 +266,7 @@ class LogView(LogPicture):
     # -- what -------------------------------------------------------------------------------
 
     def set_search(self, query: Query) -> None:
-        """Find lines, the nearest first, and go to it when it is found; an empty query ends it."""
+        """Search, and go to the nearest hit; an empty query clears the search."""
         if self.search is not None:
             self.search.stop()
         self.search = None
@@ -275,7 +275,7 @@ class LogView(LogPicture):
         self.redraw()
 
     def set_filter(self, query: Query) -> None:
-        """Show only lines that match; an empty query shows all."""
+        """Show only matching lines; an empty query shows all."""
         if self.filter is not None:
             self.filter.stop()
         self.filter = None
@@ -284,7 +284,7 @@ class LogView(LogPicture):
         self._turn()
 
     def cancel(self) -> bool:
-        """Stop what is running, or else end the search, or else the filter; False if none is."""
+        """Stop a running search, else clear the search, else the filter; False if there is none."""
         running = [hunt for hunt in (self.search, self.filter) if hunt and hunt.running]
         for hunt in running:
             hunt.stop()
@@ -310,10 +310,10 @@ class LogView(LogPicture):
         if self.file is not None:
             self.filter = self._hunt(query)
 
-    def _hunt(self, query: Query) -> Hunt:
+    def _hunt(self, query: Query) -> LogSearch:
         assert self.file is not None
-        hunt = Hunt(query, Job(self.cursor, upwards_first=self.following, query=query))
-        hunt.scanning = Scanning(
+        hunt = LogSearch(query, Job(self.cursor, upwards_first=self.following, query=query))
+        hunt.scanning = LogScanThread(
             self.file, hunt.job, lambda found: self.post_message(self.Hunted(hunt, found))
         )
         return hunt
@@ -330,7 +330,7 @@ class LogView(LogPicture):
         self.redraw()
 
     def _turn(self) -> None:
-        """Show the rows that folding and filtering ask for, around the same line."""
+        """Apply folding and filter; the current line stays visible."""
         if self.file is None or self.window is None:
             return
         lines = ChosenLines(self.file, self.filter.hits) if self.filter else None

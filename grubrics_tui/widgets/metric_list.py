@@ -1,4 +1,4 @@
-"""Metrics and panels to choose from, each with its last value and its course in one line."""
+"""Metrics and panels to choose from, each with its last value and a sparkline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.plot import means
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.text.formats import thousands
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"
 _SPARK, _VALUE, _MARK = 16, 11, 2
@@ -22,7 +22,7 @@ _SPARK, _VALUE, _MARK = 16, 11, 2
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """``note`` says what it is, where it is no metric; ``shown`` whether a panel shows it."""
+    """``note`` describes a choice that is not a metric; ``shown``: a panel shows it already."""
 
     name: str
     column: Column | None = None
@@ -31,8 +31,8 @@ class Choice:
     marked: bool = False
 
 
-class MetricList(Drawn):
-    """One row a choice; scrolls to keep the selected one in sight."""
+class MetricList(SpanWidget):
+    """One row per choice; scrolls to the selected one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class MetricList(Drawn):
             if self.ascii_only
             else ("✚" if choice.marked else "●" if choice.shown else " ")
         )
-        value = choice.note if choice.column is None else _told(choice.column.last()[1])
+        value = choice.note if choice.column is None else _format_value(choice.column.last()[1])
         paper = "line" if selected else ""
         return [
             Span(f"{mark} ", "primary", paper),
@@ -73,7 +73,7 @@ class MetricList(Drawn):
 
 
 def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
-    """A metric's course in one line of ``width`` characters; a blank where it has no value."""
+    """A metric in one line of ``width`` characters; blank where it has no value."""
     if not len(column):
         return " " * width
     span = Range(float(column.steps[0]), max(float(column.steps[-1]), float(column.steps[0]) + 1))
@@ -88,13 +88,13 @@ def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
     return "".join(" " if np.isnan(s) else levels[round(float(s) * top)] for s in share)
 
 
-def _told(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     whole = value is not None and 1e4 <= abs(value) < 1e9
     return thousands(value) if whole else short(value)
 
 
 def _fitted(name: str, room: int) -> str:
-    """Exactly ``room`` cells; of a name that is too long its end, which tells it from others."""
+    """Exactly ``room`` cells; a longer name loses its start, because names differ at the end."""
     while cell_len(name) > room:
         name = "…" + name[max(2, 1 + cell_len(name) - room) :]
     return set_cell_size(name, room)

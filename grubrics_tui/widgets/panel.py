@@ -9,10 +9,10 @@ from textual.content import Content
 
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import percent
-from grubrics_tui.widgets.cached_lines import Still
+from grubrics_tui.widgets.cached_lines import CachedLines
 
 
-class Panel(Still, Vertical):
+class Panel(CachedLines, Vertical):
     """A subclass declares a panel; ``screens/live/panels.py`` lists it.
 
     ``NAME`` is its name in settings and in the panels of a kind of run. ``NEEDS`` are metrics, or

@@ -1,4 +1,4 @@
-"""What the list of runs says about the selected one, in full."""
+"""The details of a run below the list of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_NOTE = 120
 
 
 def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
-    """Id, step and when; what it waits for; last the state, whose reason may be long."""
+    """ID, step, times and what the run waits for; last the state, whose reason may be long."""
     state = info.state
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
@@ -40,7 +40,7 @@ def state_look(word: str, health: Health | None) -> Content:
 
 
 def _notes(notes: Notes) -> Content:
-    """On one line, for the state must stay in sight."""
+    """Tags and note in one line, so that the state stays visible."""
     tags = "".join(f"#{tag} " for tag in notes.tags)
     text = " ".join(notes.text.split())
     shown = text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 1]}…"
@@ -52,7 +52,7 @@ def _times(state: RunState) -> str:
     if state.first_start is None:
         return f"{attempt}not started"
     took = duration(state.elapsed(time.time()))
-    spent = f"{took} without the pauses" if state.began else took
+    spent = f"{took} without pauses" if state.began else took
     if state.ended is not None:
         return f"{attempt}{clock(state.first_start)} to {clock(state.ended)}, {spent}"
     return f"{attempt}started {clock(state.first_start)}, elapsed {spent}"

@@ -1,4 +1,4 @@
-"""A framed text that scrolls: rows of spans, laid out anew for every width."""
+"""A framed text that scrolls: rows of spans, laid out for the current width."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.widgets.cached_lines import Still
+from grubrics_tui.widgets.cached_lines import CachedLines
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-class Drawn(Still, Widget):
+class SpanWidget(CachedLines, Widget):
     """Base of everything that is drawn from spans. Subclasses implement ``draw``."""
 
-    DEFAULT_CSS = "Drawn { height: 1fr; }"
+    DEFAULT_CSS = "SpanWidget { height: 1fr; }"
 
     can_focus = False
 

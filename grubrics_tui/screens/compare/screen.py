@@ -26,7 +26,7 @@ from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.widgets.chart import Chart
-from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.chart_base import ChartBase
 
 _POLL_S = 1.0
 _FIRST_CHOICES = (metrics.REWARD_MEAN, metrics.TRAIN_LOSS)
@@ -175,7 +175,7 @@ class CompareScreen(ChartScreen):
         figures.border_title = Content(f"{what} {found.ids[found.baseline]}")
         figures.border_subtitle = f"{ends}{none}, {self.query_one(CompareTable).place}"
 
-    def current_chart(self) -> Viewed | None:
+    def current_chart(self) -> ChartBase | None:
         return self.query_one(Chart) if self._both or self.current == "curves" else None
 
     @property

@@ -1,4 +1,4 @@
-"""How runs did and what differs between them: a table to move in."""
+"""The results and differences of runs as a table with a cursor."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from engine.reports.compare import Comparison
 from grubrics_tui.drawing.comparison import Grid, TableLine, head, line, table_lines
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 
-class CompareTable(Drawn):
-    """The runs' names stay above the rows; the cursor stands on rows, never on headings."""
+class CompareTable(SpanWidget):
+    """The names of the runs stay above the rows; the cursor skips headings."""
 
     class Moved(Message):
-        """The cursor, or what is shown, is elsewhere."""
+        """The cursor or the visible part has moved."""
 
     def __init__(self, inks: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -58,7 +58,7 @@ class CompareTable(Drawn):
         return f"{runs}{along}row {here} of {len(rows)}"
 
     def move(self, rows: int) -> None:
-        """The cursor so many rows down; headings are passed over."""
+        """Move the cursor down by rows; skips headings."""
         last = len(self._lines) - 1
         target = max(0, min(last, self._cursor + rows))
         way = 1 if rows >= 0 else -1
@@ -78,7 +78,7 @@ class CompareTable(Drawn):
         self._changed()
 
     def along(self, cells: int) -> None:
-        """See more of values that are wider than their columns, or their start again."""
+        """Scroll values that are wider than their columns."""
         self._shift = max(0, self._grid(self.size.width).shift + cells)
         self._shift = self._grid(self.size.width).shift
         self._changed()
@@ -110,7 +110,7 @@ class CompareTable(Drawn):
         self.post_message(self.Moved())
 
     def _key(self, number: int) -> str:
-        """What stands for a run beside the colour; the baseline has a diamond."""
+        """The character that marks a run besides its color; the baseline has a diamond."""
         assert self._comparison is not None
         if number == self._comparison.baseline:
             return "=" if self.ascii_only else "◆"
@@ -121,7 +121,7 @@ class CompareTable(Drawn):
         return Grid.of(self._lines, count, width, self._first_run, self._shift)
 
     def _scroll(self, rows: int) -> None:
-        """Keep the cursor in sight, with the heading above it and those that end the table."""
+        """Keep the cursor visible, with the heading above it and those that end the table."""
         above = self._cursor - 1 if self._cursor and self._lines[self._cursor - 1].is_heading else 0
         first = above or self._cursor
         self._top = min(self._top, first)
@@ -132,5 +132,5 @@ class CompareTable(Drawn):
 
 
 def _filled(row: Row, width: int) -> Row:
-    """The cursor's colour goes on to the end of the line."""
+    """Extend the background of the cursor to the end of the line."""
     return [*row, Span(" " * max(0, width - width_of(row)), "", row[-1].paper)]

@@ -62,11 +62,11 @@ class Banner(Static):
 
     def _cut(self, line: Content) -> Content:
         """Cut a line to one row; the key hint at its end stays visible."""
-        kept = len(_HINT) if line.plain.endswith(_HINT) else 0
+        hint = len(_HINT) if line.plain.endswith(_HINT) else 0
         if line.cell_length <= self._room:
             return line
-        told = line[: len(line) - kept].truncate(self._room - kept, ellipsis=True)
-        return told + line[len(line) - kept :]
+        head = line[: len(line) - hint].truncate(self._room - hint, ellipsis=True)
+        return head + line[len(line) - hint :]
 
     @property
     def _room(self) -> int:

@@ -11,13 +11,13 @@ from textual.message import Message
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.layout import Layout, Slot, room_for
-from grubrics_tui.widgets.cached_lines import Still
+from grubrics_tui.widgets.cached_lines import CachedLines
 from grubrics_tui.widgets.chart_panels import PinnedPanel
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 
-class PanelGrid(Still, Grid):
+class PanelGrid(CachedLines, Grid):
     """Shows one page of a ``Layout``: the one with the current panel.
 
     A panel is made when it is first in the layout, and removed with its pin; one that is hidden or
@@ -101,7 +101,7 @@ class PanelGrid(Still, Grid):
         beyond = columns - (len(in_sight) - 1) % columns
         for name, panel in self._panels.items():
             if name in in_sight and not panel.display:
-                for drawn in panel.query(Drawn):
+                for drawn in panel.query(SpanWidget):
                     drawn.refresh()  # What came meanwhile is in the first picture.
             panel.display = name in in_sight
             self._mark(panel, name == self._order.current)

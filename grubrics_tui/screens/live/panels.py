@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from grubrics_tui.model.history import History
-from grubrics_tui.model.step_phases import StepSplit
+from grubrics_tui.model.step_phases import StepPhases
 from grubrics_tui.screens.live.stacked_bar import StackedBar
 from grubrics_tui.screens.live.system_panel import SystemPanel
 from grubrics_tui.settings.layout import Layout, first_layout
@@ -63,7 +63,7 @@ class TimePanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._split = StepSplit()
+        self._split = StepPhases()
 
     def compose(self) -> ComposeResult:
         yield StackedBar()

@@ -13,12 +13,12 @@ from grubrics_tui.drawing.spans import Row, Span, bar, justify
 from grubrics_tui.model.history import History
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 from grubrics_tui.widgets.chart_panels import VALIDATION_LOSS
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 _TICK_S = 1.0
 
 
-class RunHeader(Drawn):
+class RunHeader(SpanWidget):
     """Redrawn only if one of its values changed."""
 
     DEFAULT_CSS = "RunHeader { height: 3; margin: 0 1; padding: 0 1; }"

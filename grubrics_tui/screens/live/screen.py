@@ -49,7 +49,7 @@ from grubrics_tui.screens.navigation import (
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
 from grubrics_tui.settings.settings import Settings, panels_for
-from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.chart_panels import JudgePanel
 from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
@@ -190,10 +190,10 @@ class LiveScreen(ChartScreen):
             return self.current_chart() is None or not super().check_action("chart_row", ())
         return super().check_action(action, parameters)
 
-    def current_chart(self) -> Viewed | None:
+    def current_chart(self) -> ChartBase | None:
         """The first chart of the current panel."""
         panel = self.query_one(PanelGrid).current
-        return next(iter(panel.query(Viewed)), None) if panel is not None else None
+        return next(iter(panel.query(ChartBase)), None) if panel is not None else None
 
     @on(Updated)
     def _show(self, message: Updated) -> None:

@@ -16,13 +16,13 @@ from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
 from grubrics_tui.drawing.table import neighbour, table
 from grubrics_tui.text.formats import fixed
-from grubrics_tui.widgets.chart_base import Viewed
+from grubrics_tui.widgets.chart_base import ChartBase
 
 _seconds = partial(fixed, decimals=2)
 EMPTY = Stacks((), np.empty(0), np.empty((0, 0)))
 
 
-class StackedBar(Viewed):
+class StackedBar(ChartBase):
     """Shows one column per step, or per few steps when there are more than columns."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:

@@ -17,11 +17,11 @@ from grubrics_tui.drawing.axis import Range
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.spans import Row, Span, bar
 from grubrics_tui.model.history import History
-from grubrics_tui.model.system_history import Machine, Sample, gpus_of, ratio
+from grubrics_tui.model.system_history import Sample, SystemHistory, gpus_of, ratio
 from grubrics_tui.text.formats import MISSING, memory, percent
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 _BUSY, _FULL = "series-1", "series-2"
 _CHART_HEIGHT = 3
@@ -52,14 +52,13 @@ class SystemPanel(Panel):
         self._fit()
 
     def _fit(self) -> None:
-        """The numbers of now come first: the chart gives way where both do not fit."""
+        """Hide the chart if it does not fit below the gauges."""
         left = self.content_size.height - self.query_one(Gauges).lines
         self.query_one(Chart).display = left >= _CHART_HEIGHT
 
 
 def headline(sample: Sample, state: RunState | None = None) -> str:
-    """What the panel is about: of a run that has ended when its last sample was taken, the GPU's
-    name, or that there is none; and the room on the disk."""
+    """GPU name and free disk space; for an ended run, also the time of the last sample."""
     when = _when(sample, state)
     gpus = gpus_of(sample)
     free = number(sample.get("disk_free"))
@@ -79,14 +78,14 @@ def _when(sample: Sample, state: RunState | None) -> str:
 
 
 def gauges(sample: Sample) -> list[Gauge]:
-    """Of one GPU a line each for what it has; of several one line a device."""
+    """Several lines for a single GPU, one line per GPU for more."""
     gpus = gpus_of(sample)
     if len(gpus) == 1:
         return _one_gpu(gpus[0])
     return [_of_many(gpu) for gpu in gpus] or _host(sample)
 
 
-def system_plot(machine: Machine, clock: Column) -> Plot:
+def system_plot(machine: SystemHistory, clock: Column) -> Plot:
     """Busy and full shares in percent over the samples, newest at the right."""
     moments, busy, full = machine.series()
     lines = (
@@ -125,7 +124,7 @@ def _one_gpu(gpu: Sample) -> list[Gauge]:
 
 
 def _of_many(gpu: Sample) -> Gauge:
-    """How busy it is as a bar, and all else in numbers."""
+    """Utilization as a bar, everything else as numbers."""
     used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
     held = MISSING if own is None else memory(own)
     detail = f"{memory(used)} of {memory(total)}, run {held}  {_state(gpu)}"
@@ -136,8 +135,8 @@ def _of_many(gpu: Sample) -> Gauge:
 
 def _state(gpu: Sample) -> str:
     power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
-    told = (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
-    return ", ".join(text for text in told if text)
+    parts = (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _in_percent(value: float | None) -> str:
@@ -153,7 +152,7 @@ _LABEL, _PERCENT, _SMALLEST_BAR = 12, 6, 4
 
 @dataclass(frozen=True)
 class Gauge:
-    """``share`` is None when it cannot be measured; ``detail`` says it in units."""
+    """``share`` is None if it cannot be measured; ``detail`` gives the value with its unit."""
 
     label: str
     share: float | None
@@ -161,7 +160,7 @@ class Gauge:
     ink: str
 
 
-class Gauges(Drawn):
+class Gauges(SpanWidget):
     """One line per gauge: label, bar, percent, detail."""
 
     DEFAULT_CSS = "Gauges { height: auto; }"
@@ -179,7 +178,7 @@ class Gauges(Drawn):
             return
         self._gauges = gauges
         if self.styles.height is None or self.styles.height.value != self.lines:
-            self.styles.height = self.lines  # Only then is the screen laid out anew.
+            self.styles.height = self.lines  # Setting it lays out the screen again.
         self.redraw(hint)
 
     def draw(self, width: int, height: int) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.model.log_search import LogSearch
 from grubrics_tui.text.formats import memory
 from grubrics_tui.text.terminal_text import clean_line
 from grubrics_tui.widgets.log_view import LogView
@@ -52,7 +52,7 @@ def format_status(view: LogView, looked_for: str = "") -> Content:
     return Content("   ").join(parts)
 
 
-def _format_search(verb: str, hunt: Hunt, view: LogView) -> Content:
+def _format_search(verb: str, hunt: LogSearch, view: LogView) -> Content:
     query = hunt.query
     what = "  ".join(clean(part) for part in (*query.patterns[:1], query.source) if part)
     count = (

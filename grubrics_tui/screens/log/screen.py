@@ -17,7 +17,7 @@ from engine.logs.log_file import LogFile
 from engine.logs.log_query import Query
 from engine.logs.log_times import Asked, LogTimes, Stamp
 from grubrics_tui.model.attempt_logs import AttemptLogs
-from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.model.log_search import LogSearch
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.log.log_status import clean, format_facts, format_position, format_status
 from grubrics_tui.settings.actions import bindings
@@ -99,7 +99,7 @@ class LogScreen(CockpitScreen):
     @on(LogView.Changed)
     def _show(self) -> None:
         view = self.view
-        which = self._attempts.told if self._attempts else ""
+        which = self._attempts.label if self._attempts else ""
         name = Content(clean(self._title)) + Content.styled(
             f"   {which}" if which else "", "bold $mark"
         )
@@ -285,7 +285,7 @@ class LogScreen(CockpitScreen):
             self._say("Press q to quit, r for the list of runs")
 
 
-def _first_pattern(hunt: Hunt | None) -> str:
+def _first_pattern(hunt: LogSearch | None) -> str:
     return hunt.query.patterns[0] if hunt and hunt.query.patterns else ""
 
 

@@ -21,7 +21,7 @@ from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.scroll_text import ScrollText
-from grubrics_tui.widgets.span_widget import Drawn
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scene:
         )
 
 
-class RolloutHead(Drawn):
+class RolloutHead(SpanWidget):
     """The run, step and group, and below them the numbers of the group."""
 
     DEFAULT_CSS = "RolloutHead { height: 2; padding: 0 2; }"
@@ -122,7 +122,7 @@ class RolloutHead(Drawn):
         return "no rollouts match the filter" if view.only.text else "no rollouts"
 
 
-class PromptPanel(Drawn):
+class PromptPanel(SpanWidget):
     """The end of the prompt, which holds the question."""
 
     DEFAULT_CSS = """
@@ -161,7 +161,7 @@ class PromptPanel(Drawn):
         return rows
 
 
-class AnswerList(Drawn):
+class AnswerList(SpanWidget):
     """The rollouts of a group; scrolls to the selected one."""
 
     DEFAULT_CSS = """
@@ -194,7 +194,7 @@ class AnswerList(Drawn):
         ]  # fmt: skip
 
 
-class PromptTrend(Drawn):
+class PromptTrend(SpanWidget):
     """Mean and best reward of one prompt over the steps whose batch contains it."""
 
     DEFAULT_CSS = """

@@ -17,7 +17,7 @@ from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
 from engine.history.word_diff import Piece, differences
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
-from grubrics_tui.model.latest_request import Latest
+from grubrics_tui.model.latest_request import LatestRequest
 from grubrics_tui.model.rollout_search import Hit, first_hit, holds
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
 
@@ -123,7 +123,7 @@ class RolloutReader:
         """``view`` returns what the screen shows now; it is called in the threads."""
         self.store = RolloutStore(run.path)
         self._screen, self._view = screen, view
-        self._wanted: Latest[Target] = Latest()
+        self._wanted: LatestRequest[Target] = LatestRequest()
         self._closed, self._look_now = threading.Event(), threading.Event()
 
     def start(self) -> None:

@@ -18,7 +18,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
 from engine.supervise.ray_jobs import has_open_jobs
-from grubrics_tui.model.ended_run_doctor import HealthWatch
+from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
@@ -84,7 +84,7 @@ class RunsScreen(CockpitScreen):
         self._described: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
-        self._health = HealthWatch(root, lambda: self.post_message(self.Examined()))
+        self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
         self.marks = ComparisonMarks()
         self._known: dict[str, RunInfo] = {}
         """Every run as it was last listed: a filter may hide selected ones."""

@@ -7,11 +7,11 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.model.latest_request import Latest
+from grubrics_tui.model.latest_request import LatestRequest
 
 
 def test_requests_come_out_in_order_until_it_is_closed() -> None:
-    wanted: Latest[int] = Latest()
+    wanted: LatestRequest[int] = LatestRequest()
     requests = wanted.requests()
     wanted.ask(1)
     assert next(requests) == 1
@@ -22,7 +22,7 @@ def test_requests_come_out_in_order_until_it_is_closed() -> None:
 
 
 def test_a_newer_request_overtakes_the_older_ones() -> None:
-    wanted: Latest[int] = Latest()
+    wanted: LatestRequest[int] = LatestRequest()
     requests = wanted.requests()
     wanted.ask(1)
     next(requests)
@@ -34,7 +34,7 @@ def test_a_newer_request_overtakes_the_older_ones() -> None:
 
 
 def test_asking_again_for_what_is_being_done_does_not_start_it_anew() -> None:
-    wanted: Latest[int] = Latest()
+    wanted: LatestRequest[int] = LatestRequest()
     requests = wanted.requests()
     wanted.ask(1)
     next(requests)
@@ -43,7 +43,7 @@ def test_asking_again_for_what_is_being_done_does_not_start_it_anew() -> None:
 
 
 def test_what_was_overtaken_is_done_again_when_it_is_asked_for_again() -> None:
-    wanted: Latest[int] = Latest()
+    wanted: LatestRequest[int] = LatestRequest()
     requests = wanted.requests()
     wanted.ask(1)
     next(requests)
@@ -55,7 +55,7 @@ def test_what_was_overtaken_is_done_again_when_it_is_asked_for_again() -> None:
 
 @given(st.lists(st.integers(0, 2), min_size=1))
 def test_whatever_is_asked_for_in_whatever_order_the_last_one_is_answered(asked: list[int]) -> None:
-    wanted: Latest[int] = Latest()
+    wanted: LatestRequest[int] = LatestRequest()
     requests = wanted.requests()
     wanted.ask(0)
     answered = next(requests)
@@ -67,7 +67,7 @@ def test_whatever_is_asked_for_in_whatever_order_the_last_one_is_answered(asked:
 
 
 def test_a_thread_that_waits_is_woken_by_a_request_and_by_the_end() -> None:
-    wanted: Latest[str] = Latest()
+    wanted: LatestRequest[str] = LatestRequest()
     done: list[str] = []
     thread = threading.Thread(target=lambda: done.extend(wanted.requests()))
     thread.start()

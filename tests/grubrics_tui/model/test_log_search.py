@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.logs.log_query import Query
 from engine.logs.log_scan import Found, Job
-from grubrics_tui.model.log_search import Hunt
+from grubrics_tui.model.log_search import LogSearch
 
 
-def hunt(origin: int, *, upwards: bool) -> Hunt:
+def hunt(origin: int, *, upwards: bool) -> LogSearch:
     query = Query(("x",))
-    return Hunt(query, Job(origin, upwards_first=upwards, query=query))
+    return LogSearch(query, Job(origin, upwards_first=upwards, query=query))
 
 
 def piece(start: int, end: int, *hits: int) -> Found:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.history.train_log import Step
 from grubrics_tui.model.history import History
-from grubrics_tui.model.step_phases import WHOLE, StepSplit
+from grubrics_tui.model.step_phases import WHOLE, StepPhases
 
 SECONDS = st.none() | st.floats(0, 100)
 Line = tuple[int, int, dict[str, float | None]]
@@ -23,7 +23,7 @@ LINES = st.lists(
 )
 
 
-def told(split: StepSplit, history: History) -> object:
+def told(split: StepPhases, history: History) -> object:
     stacks = split.of(history)
     return stacks.parts, stacks.x.tolist(), stacks.sizes.tolist()
 
@@ -32,14 +32,14 @@ def told(split: StepSplit, history: History) -> object:
 def test_step_by_step_it_is_the_same_as_anew(
     lines: list[Line],
 ) -> None:
-    history, growing = History(), StepSplit()
+    history, growing = History(), StepPhases()
     for number, (step, attempt, metrics) in enumerate(lines):
         history.columns.add(Step(step, attempt, 1000.0 + number, metrics))
-        assert told(growing, history) == told(StepSplit(), history)
+        assert told(growing, history) == told(StepPhases(), history)
 
 
 def test_steps_without_phases_are_whole() -> None:
     history = History()
     for step in (1, 2):
         history.columns.add(Step(step, 1, 1000.0, {"timing_s/step": 4.0}))
-    assert told(StepSplit(), history) == (WHOLE, [1.0, 2.0], [[4.0], [4.0]])
+    assert told(StepPhases(), history) == (WHOLE, [1.0, 2.0], [[4.0], [4.0]])

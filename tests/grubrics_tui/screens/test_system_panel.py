@@ -14,7 +14,7 @@ from engine.runs.state import RunState
 from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
-from grubrics_tui.model.system_history import Machine, Sample
+from grubrics_tui.model.system_history import Sample, SystemHistory
 from grubrics_tui.screens.live.system_panel import gauges, headline, system_plot
 
 KEYS = ("t", "cpu_percent", "cpu_count", "mem_used", "mem_total", "run")
@@ -32,7 +32,7 @@ SAMPLES = st.builds(
 def test_any_samples_are_drawn(samples: list[Sample]) -> None:
     assert headline(samples[-1]).isprintable()
     assert all(gauge.label.isprintable() for gauge in gauges(samples[-1]))
-    machine = Machine()
+    machine = SystemHistory()
     machine.add(samples)
     plot = on_axis(system_plot(machine, Column()), "elapsed")
     assert len(render(plot, View(axis="elapsed"), 40, 8)) == 8

@@ -17,7 +17,7 @@ from engine.runs.state import RunState
 from grubrics_tui.drawing.axis import around
 from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
-from grubrics_tui.model.step_phases import PARTS, StepSplit
+from grubrics_tui.model.step_phases import PARTS, StepPhases
 from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panels import (
@@ -162,7 +162,7 @@ def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
         "timing_s/save_checkpoint": 1.0,
         "timing_s/step": 11.0,
     }
-    stacks = StepSplit().of(history_of(tmp_path, (1, timing)))
+    stacks = StepPhases().of(history_of(tmp_path, (1, timing)))
     sizes = {p.name: s for p, s in zip(stacks.parts, stacks.sizes[0].tolist(), strict=True)}
     assert stacks.parts == PARTS
     assert sizes == {
@@ -241,7 +241,7 @@ def test_missing_files_are_empty_panels(tmp_path: Path) -> None:
     history = History()
     history.add(RunWatch(RunDir(tmp_path / "nothing"), columns=True).poll())
     assert reward_plot(history).is_empty
-    assert StepSplit().of(history).x.size == 0
+    assert StepPhases().of(history).x.size == 0
     assert history.machine.last is None
 
 
