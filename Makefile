@@ -56,6 +56,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/mypy
+	@$(BIN)/mypy --explicit-package-bases tests
 
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids

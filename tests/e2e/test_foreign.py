@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import CLI, ROOT
+from tests.e2e.project import CLI
 from tests.e2e.terminal import Terminal
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.waits
 

@@ -52,8 +52,8 @@ def _spoil(run: RunDir, *long: bytes) -> None:
     for n, name in enumerate((*HOSTILE.values(), ALL, LONE_SURROGATE)):
         _log(run, 1 + n % 5, {name: 0.5, f"val-core/{name}/reward/mean@1": 0.25})
     _log(run, 12, {MARKUP: 0.75, "reward/max": float("inf")})
-    told = run.attempt(1).console.read_bytes()
-    spoilt = told.replace(b"out of memory", b"out of memory. " + MARKUP.encode() + LINE.encode())
+    text = run.attempt(1).console.read_bytes()
+    spoilt = text.replace(b"out of memory", b"out of memory. " + MARKUP.encode() + LINE.encode())
     run.attempt(1).console.write_bytes(spoilt)
     with run.attempt(1).console.open("ab") as console:
         console.writelines(line + b"\n" for line in (*LINES, *long))

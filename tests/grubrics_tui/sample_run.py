@@ -78,7 +78,8 @@ class SampleRun:
         checkpoint = "training.output_dir" if kind == "sft" else "trainer.default_local_dir"
         config = {checkpoint: {"value": "checkpoints/sample", "origin": "file"}}
         if kind == "grpo":
-            config |= {key: {"value": now, "origin": "default"} for key, now in MEMORY.items()}
+            values: dict[str, Any] = dict(MEMORY)
+            config |= {key: {"value": now, "origin": "default"} for key, now in values.items()}
         argv = ["python", "-m", f"engine.train.{kind}"]
         manifest = {
             "v": 1,

@@ -31,7 +31,7 @@ PLACES = {
 }
 
 
-@pytest.fixture(params=PLACES.values(), ids=PLACES)
+@pytest.fixture(params=list(PLACES.values()), ids=list(PLACES))
 def sparse(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "sparse.jsonl"
     with path.open("wb") as file:

@@ -29,7 +29,7 @@ def rule(criterion: str | None, points: float) -> dict[str, Any]:
     return {"criterion": criterion, "points": points, "tags": []}
 
 
-HEALTH = {
+HEALTH: dict[str, Any] = {
     "prompt_id": "p1",
     "prompt": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}],
     "rubrics": [

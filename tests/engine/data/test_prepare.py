@@ -36,8 +36,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with Path("choice.jsonl").open("w") as choices:
         for number in range(40):
             options = {"A": "yes", "B": "no"}
-            row = {"question": f"Choice {number}?", "options": options, "answer_idx": "A"}
-            choices.write(json.dumps(row) + "\n")
+            choice = {"question": f"Choice {number}?", "options": options, "answer_idx": "A"}
+            choices.write(json.dumps(choice) + "\n")
     write_holdout(Path("holdout.json"), ["o00", "o01", "o02", "o03", "medqa_0"], 42, "all")
     Path("presets.yaml").write_text(yaml.safe_dump(PRESETS))
     return tmp_path

@@ -7,6 +7,7 @@ import pkgutil
 import re
 from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -58,7 +59,9 @@ def test_every_symptom_is_complete(symptom: Symptom) -> None:
 
 
 @pytest.mark.parametrize("module", METRIC_MODULES, ids=lambda module: module.__name__)
-def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(module) -> None:
+def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(
+    module: ModuleType,
+) -> None:
     assert hasattr(module, "RULE"), f"{module.__name__}: add RULE = Rule(check)"
     assert module.RULE in own_rules()
 

@@ -131,7 +131,7 @@ def test_peft_makes_as_many_adapters(name: str, targets: Any, excluded: str | No
 
 
 def test_the_shape_of_a_folder_is_read_from_its_config(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(KNOWN["qwen3-8b"] | {"x": 1}))
+    (tmp_path / "config.json").write_text(json.dumps({**KNOWN["qwen3-8b"], "x": 1}))
     assert from_config(json.loads((tmp_path / "config.json").read_text())) == known("Qwen3-8B")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +94,8 @@ def test_a_half_written_state_file_is_read_when_it_is_whole(tmp_path: Path) -> N
     path.write_text('{"log_history": [')
     reader = HfState(path)
     assert reader.poll(1).steps == []
-    trainer_state(path, [ENTRY, "no entry", {"step": "x"}, {"step": -1}])
+    entries: list[Any] = [ENTRY, "no entry", {"step": "x"}, {"step": -1}]
+    trainer_state(path, entries)
     assert len(reader.poll(1).steps) == 1
 
 

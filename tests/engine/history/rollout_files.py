@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 
-PARTS = {"alignment": 0.5, "length_penalty": 0.0, "info_value": 1.0, "defense_penalty": 0.0}
+PARTS: dict[str, Any] = {
+    "alignment": 0.5,
+    "length_penalty": 0.0,
+    "info_value": 1.0,
+    "defense_penalty": 0.0,
+}
 
 
 def row(
@@ -47,7 +52,7 @@ def write_records(attempt: Path, records: Iterable[dict[str, Any]]) -> None:
         jsonl.append(attempt / "reward.jsonl", one)
 
 
-def write_step(attempt: Path, step: int, groups: dict[str, Sequence[float | None]]) -> None:
+def write_step(attempt: Path, step: int, groups: Mapping[str, Sequence[float | None]]) -> None:
     """A step of a run: what failed (None) is recorded but not dumped."""
     for group, scores in groups.items():
         numbered = list(enumerate(scores))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -188,7 +189,7 @@ def test_rows_without_uid_are_grouped_by_their_prompt(tmp_path: Path) -> None:
 
 def test_a_prompt_is_followed_across_steps_and_attempts(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    asked = {"input": 'Say "ä"\n'}
+    asked: dict[str, Any] = {"input": 'Say "ä"\n'}
     for number, step, score in ((1, 1, 0.1), (1, 2, 0.2), (2, 2, 0.6)):
         rows = [row(f"g{step}", n, score + n, **asked) for n in range(2)]
         write_dump(run / f"attempt_{number}", step, [*rows, row("other", 0, 9.0)])

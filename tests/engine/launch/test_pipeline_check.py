@@ -18,7 +18,7 @@ FINE: Mapping[str, float | None] = {
 
 def answers(*changes: Mapping[str, float | None]) -> dict[str, bool]:
     """Ten steps; the last ones are changed."""
-    every = [{}] * (10 - len(changes)) + list(changes)
+    every: list[Mapping[str, float | None]] = [*[{}] * (10 - len(changes)), *changes]
     steps = [Step(n, 1, 0.0, {**FINE, **change}) for n, change in enumerate(every, 1)]
     return {tick.id: tick.passed for tick in ticks(steps)}
 

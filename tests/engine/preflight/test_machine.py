@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def active(
 ) -> None:
     run = RunDir(project.root / "runs" / name)
     run.path.mkdir(parents=True)
-    known = {"host": this_host(), **more}
+    known: dict[str, Any] = {"host": this_host(), **more}
     mine = identify(os.getpid())
     write_state(run, RunState(state, supervisor=mine, step=3, total_steps=40, **known))
 

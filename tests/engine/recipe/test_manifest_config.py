@@ -24,7 +24,7 @@ def written(root: Path, config: str, *overrides: str, name: str = "try") -> dict
 def test_a_grpo_manifest_is_the_configuration_that_verl_is_given(tmp_path: Path) -> None:
     recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {})
     tree = verl_config(recipe, tmp_path.resolve() / "try" / "attempt_1")
-    given = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    given: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
     assert isinstance(given, dict)
     config = written(tmp_path, "grpo_tiny")["config"]
     assert {key: entry["value"] for key, entry in config.items()} == dict(flatten(given))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path
     ]
     for arguments, named in (([*started, root, name], name), ([str(script)], "sleeper.py")):
         with child(*arguments) as pid:
-            wait_for(lambda pid=pid: identify(pid) is not None)
+            wait_for(partial(identify, pid))
             (found,) = look_at([each for each in (identify(pid),) if each], None)
             assert found.name == named
 

@@ -55,5 +55,6 @@ def test_what_a_step_holds_is_data(tmp_path: Path, sharded: torch.Tensor) -> Non
     torch.save({"rng": {"numpy": np.random.get_state()}, "optimizer": {0: sharded}}, step)
     allow_checkpoint_classes()
     loaded = torch.load(step, weights_only=True)
-    assert np.array_equal(loaded["rng"]["numpy"][1], np.random.get_state()[1])
+    state: Any = np.random.get_state()
+    assert np.array_equal(loaded["rng"]["numpy"][1], state[1])
     assert torch.equal(loaded["optimizer"][0].to_local(), torch.eye(2))

@@ -19,7 +19,11 @@ from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
 from tests.engine.train.conftest import SmallWorld
 
-GOLD = {"question": "Is it safe?", "answers": ["rest well", "run far"], "gold_scores": [1.0, 0.0]}
+GOLD: dict[str, Any] = {
+    "question": "Is it safe?",
+    "answers": ["rest well", "run far"],
+    "gold_scores": [1.0, 0.0],
+}
 
 
 @pytest.fixture

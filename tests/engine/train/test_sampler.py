@@ -179,7 +179,7 @@ def test_the_bound_is_that_of_one_step(queue: Queue) -> None:
 def test_failed_groups_are_replaced_where_the_recipe_wants_it(queue: Queue) -> None:
     lost: Rewards = (None, None, None)
     failed, whole = queue.add(lost), queue.add(FLAT)
-    settings = {"sync_refill_failed_groups": True, "max_failed_share": 0.9}
+    settings: dict[str, Any] = {"sync_refill_failed_groups": True, "max_failed_share": 0.9}
     watched = buffer(refill=adding(queue, lost, FLAT), **settings)
     batch, metrics = watched.sample(1, "train", BATCH)
     assert whole in groups(batch) and failed not in groups(batch) and len(groups(batch)) == BATCH
@@ -190,7 +190,7 @@ def test_failed_groups_are_replaced_where_the_recipe_wants_it(queue: Queue) -> N
 def test_replaced_groups_count_for_the_share_without_a_reward(queue: Queue) -> None:
     lost: Rewards = (None, None, None)
     queue.add(lost), queue.add(FLAT)
-    settings = {"sync_refill_failed_groups": True, "max_failed_share": 0.3}
+    settings: dict[str, Any] = {"sync_refill_failed_groups": True, "max_failed_share": 0.3}
     with pytest.raises(TooFewRewardsError, match="3 of 9 rollouts"):
         buffer(refill=adding(queue, FLAT), **settings).sample(1, "train", BATCH)
 

@@ -33,7 +33,7 @@ def told(*arguments: str, runs: Path, expect: int = 0) -> str:
 
 def test_every_value_is_printed_with_its_origin(tmp_path: Path) -> None:
     lines = told(TINY, "data.seed=7", runs=tmp_path).splitlines()
-    words = dict(reversed(line.split(maxsplit=1)) for line in lines)
+    words = {key: origin for origin, key in (line.split(maxsplit=1) for line in lines)}
     assert words["data.seed=7"] == "cli"
     assert words["trainer.device=cpu"] == "implied"
     assert words["grubrics.device=cpu"] == "file"
@@ -64,7 +64,8 @@ def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
     jsonl.write_json(run.manifest, contents)
     run.recipe.write_text(pinned_recipe(contents["config"]))
     values = json.loads(told("try", "--json", runs=tmp_path))["values"]
-    assert values == jsonl.read_json(run.manifest)["config"]
+    read = jsonl.read_json(run.manifest)
+    assert read is not None and values == read["config"]
     assert told("try", "--unused", runs=tmp_path).startswith("cli ")
 
 

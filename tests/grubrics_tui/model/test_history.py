@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.drawing.axis import moments, places, steps_at
 from grubrics_tui.model.history import History
+
+
+def timing(seconds: float) -> dict[str, Any]:
+    return {"timing_s/step": seconds}
 
 
 def step(number: int, attempt: int = 1, time: float = 0.0, **metrics: float | None) -> Step:
@@ -75,7 +80,7 @@ def test_the_last_value_is_that_of_the_last_step_that_has_it() -> None:
 
 def test_the_remaining_time_is_the_median_step_times_the_steps_left() -> None:
     times = [30.0, 2.0, 2.0, 8.0]
-    history = seen(*(step(n, **{"timing_s/step": t}) for n, t in enumerate(times, start=1)))
+    history = seen(*(step(n, **timing(t)) for n, t in enumerate(times, start=1)))
     assert history.remaining() == pytest.approx(2.0 * 6)
 
 
@@ -85,7 +90,7 @@ def test_without_measured_times_the_clock_between_two_steps_counts() -> None:
 
 
 def test_an_ended_run_has_nothing_remaining() -> None:
-    history = seen(step(1, **{"timing_s/step": 1.0}))
+    history = seen(step(1, **timing(1.0)))
     history.add(Update(RunState("finished", step=1, total_steps=10), [], [], [], []))
     assert history.remaining() is None
 

@@ -268,7 +268,7 @@ async def test_sorting_by_errors_puts_failures_first(answered: SampleRun, runs: 
 
 
 async def test_a_prompt_is_followed_across_steps(run: SampleRun, runs: Path) -> None:
-    asked = {"input": "What helps?"}
+    asked: dict[str, Any] = {"input": "What helps?"}
     for step, score in ((1, 0.1), (4, 0.5), (9, 0.9)):
         rows = [row(f"g{step}", n, score + n / 10, **asked) for n in range(2)]
         write_dump(run.run.attempt(1).path, step, [row("other", 0, 0.0), *rows])

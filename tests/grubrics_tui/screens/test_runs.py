@@ -16,6 +16,7 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.screens.runs.run_list import RunList
+from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets import run_facts
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import SMALL, running
@@ -318,9 +319,11 @@ async def test_keys_pressed_faster_than_the_screen_follows_act_on_the_run_under_
         await driver.press("r")
         await driver.shows("run-a", "run-c")
         screen = driver.app.screen
+        assert isinstance(screen, RunsScreen)
         screen.action_cursor_down()
         screen.action_cursor_down()
         under = screen.query_one(RunList).selected
+        assert under is not None
         screen.action_remove()
         await driver.shows("Archive or delete", under.id)
 
@@ -335,7 +338,8 @@ async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor
         await driver.shows("3 runs")
         await driver.press("space", "space")
         await driver.shows("2 selected: x compare")
-        assert driver.app.screen.query_one(RunList).selected.id == "third"
+        selected = driver.app.screen.query_one(RunList).selected
+        assert selected is not None and selected.id == "third"
         await driver.press("d")
         screen = await driver.shows("Archive or delete 2 runs?", "delete files")
         question = screen[screen.index("Archive or delete 2") : screen.index("archive the 2")]

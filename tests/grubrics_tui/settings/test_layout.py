@@ -138,7 +138,8 @@ def test_many_writers_at_once_lose_no_kind_of_run(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(len(kinds)) as pool:
         list(pool.map(keep, kinds))
-    assert set(jsonl.read_json(path)["kinds"]) == set(kinds)
+    written = jsonl.read_json(path)
+    assert written is not None and set(written["kinds"]) == set(kinds)
 
 
 def test_an_edited_settings_file_starts_the_layout_anew(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,9 +54,7 @@ class Charts(ChartScreen):
             values = {"loss": 2.0 - number / 1000, "norm": float(number)}
             self.history.columns.add(Step(number, 1, 1e9 + 10 * number, values))
         for name in ("loss", "norm"):
-            self.query_one(f"#{name}", Chart).show(
-                lambda n=name: self._plot(n), self.history.version
-            )
+            self.query_one(f"#{name}", Chart).show(partial(self._plot, name), self.history.version)
 
     def _plot(self, name: str) -> Plot:
         line = line_of(self.history, name, name, ink="series-2")

@@ -104,6 +104,7 @@ def test_the_reward_panel_says_mean_spread_extremes_and_what_went_wrong(tmp_path
 
 
 def test_a_nan_is_a_gap_and_a_dash_not_a_zero(tmp_path: Path) -> None:
+    steps: list[tuple[int, dict[str, Any]]]
     steps = [(1, {"reward/mean": 0.5}), (2, {"reward/mean": None}), (3, {"reward/mean": math.nan})]
     plot = reward_plot(history_of(tmp_path, *steps))
     assert np.isnan(plot.lines[0].y[1:]).all()
@@ -252,7 +253,8 @@ def test_a_long_history_comes_in_parts_and_says_how_far_it_is(tmp_path: Path) ->
     with run.train_log.open("w") as log:
         for step in range(6000):
             log.write(line.replace('"step": 0', f'"step": {step}') + "\n")
-    watch, history, shares = RunWatch(run, columns=True), History(), []
+    watch, history = RunWatch(run, columns=True), History()
+    shares: list[float] = []
     while not shares or shares[-1] < 1:
         history.add(watch.poll())
         shares.append(history.read_share)
