@@ -223,7 +223,7 @@ def go_on(run: RunDir, root: Path, tally: Tally) -> RunDir:
     try:
         resume(run)
     except UsageError as error:
-        if "nothing left to do" in str(error):
+        if "already finished" in str(error):
             check_whole(run, tally)
         elif "no complete checkpoint" not in str(error) or _saved(run):
             tally.problems.append(f"{run.id}: {error}")

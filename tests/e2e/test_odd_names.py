@@ -76,7 +76,7 @@ def test_a_folder_that_verl_would_take_for_a_pattern_is_refused(
     (made.path / "data").symlink_to(tiny_world.path / "data")
     done = made.run("launch", "grpo_tiny", MODEL)
     assert done.returncode == 2
-    assert "for a pattern" in done.stderr
+    assert "glob pattern" in done.stderr
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_a_follower_is_only_warned_of_who_writes_its_folder_at_present(
     project.json("launch", "sft_tiny", "--queue", "--name", "next")
     answer = project.json("launch", "grpo_tiny", MODEL, "--after", "next", "--name", "last")
     assert answer["state"] == "queued"
-    assert "is being written by run 'busy'; that is looked at again" in answer["warnings"][0]
+    assert "is being written by run 'busy'; this is checked again" in answer["warnings"][0]
     for name in ("last", "next"):
         project.run("stop", name)
 

@@ -305,15 +305,15 @@ def ablation(runs: Path) -> tuple[SampleRun, SampleRun]:
     return found[0], found[1]
 
 
-def test_an_ablation_without_effect_is_told_in_the_shell(
+def test_an_ablation_without_effect_is_named_by_the_command(
     ablation: tuple[SampleRun, SampleRun], runs: Path
 ) -> None:
     text = CliRunner().invoke(app, ["compare", "base", "lambda-0", "--runs", str(runs)]).output
-    assert "ERROR: base and lambda-0: Both runs gave the very same numbers" in text
+    assert "ERROR: base and lambda-0: Both runs logged identical metrics" in text
     assert "reward_config.lambda_info" in text and "never reached the training" in text
 
 
-async def test_an_ablation_without_effect_stands_above_what_differs(
+async def test_an_ablation_without_effect_is_shown_above_the_differences(
     ablation: tuple[SampleRun, SampleRun], runs: Path
 ) -> None:
     async with running(runs) as driver:
@@ -321,4 +321,4 @@ async def test_an_ablation_without_effect_stands_above_what_differs(
         await driver.shows("base", "lambda-0")
         await driver.press("space", "space", "x")
         await driver.message(CompareScreen.Read)
-        await driver.shows("! ", "Both runs gave the very same numbers")
+        await driver.shows("! ", "Both runs logged identical metrics")

@@ -44,7 +44,7 @@ TABLES: dict[str, dict[str, tuple[str, Callable[[float], str]]]] = {
     "2": {
         "p50": ("judge_api_latency_p50_s", three_digits),
         "p95": ("judge_api_latency_p95_s", three_digits),
-        "wait": ("semaphore_wait_s", three_digits),
+        "queue wait": ("semaphore_wait_s", three_digits),
     },
 }
 """Panel, column of its table, metric, how it is written."""
