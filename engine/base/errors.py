@@ -56,6 +56,10 @@ def guarded(main: Callable[[], int]) -> int:
         return 0
     except UsageError as error:
         return _refuse(str(error))
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in ("engine", "grubrics_tui"):
+            raise
+        return _refuse(f"an installed package cannot be imported: {error}")
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pynvml
 
 from engine.base.errors import UsageError
@@ -167,6 +165,9 @@ def _rows(path: Path) -> int | None:
             return sum(1 for line in handle if line.strip())
     if path.suffix != ".parquet":
         return None
+    import pyarrow as pa  # 60 ms that commands without data save
+    import pyarrow.parquet as pq
+
     try:
         return int(pq.read_metadata(path).num_rows)
     except pa.ArrowException:

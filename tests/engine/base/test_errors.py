@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,23 @@ def test_a_link_that_is_not_followed_is_called_so(
     link.symlink_to("real.jsonl")
     assert guarded(lambda: files.open_to_append(link)) == 2
     assert "link.jsonl: is a symbolic link; name the file it leads to" in capsys.readouterr().err
+
+
+def test_a_broken_package_of_the_environment_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken_package.py").write_text("raise ImportError('requires NumPy 2.0 or newer')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def main() -> int:
+        import_module("broken_package")
+        return 0
+
+    assert guarded(main) == 2
+    expected = "error: an installed package cannot be imported: requires NumPy 2.0 or newer\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_missing_module_of_the_program_is_a_fault_of_the_program() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        guarded(lambda: bool(import_module("engine.no_such_module")))
