@@ -71,7 +71,7 @@ def test_from_checklist_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
     cockpit.wait_for(r"ok, 0 warnings, 0 failed, \d+ skipped", seconds=60)
-    cockpit.wait_for(r"no check failed")
+    cockpit.wait_for(r"All checks passed")
 
     cockpit.press("l")
     cockpit.wait_for(r"engine\.train\.grpo")
