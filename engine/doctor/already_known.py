@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.doctor.metrics import context_of, metric_findings
+from engine.doctor.metrics import metric_findings, read_context
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
 from engine.history.train_log import read_steps
@@ -11,11 +11,11 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 
 
-class ToldBefore:
+class KnownFindings:
     """The findings of the steps that an attempt resumes from. A first attempt has none."""
 
     def __init__(self, run: RunDir, attempt: int) -> None:
-        self._begin = begin_of(run, attempt)
+        self._begin = resumed_step(run, attempt)
         self._ids = frozenset(_ids(run, attempt, self._begin)) if attempt > 1 else frozenset()
 
     def has(self, finding: Finding) -> bool:
@@ -23,7 +23,7 @@ class ToldBefore:
         return began_before or finding.id in self._ids
 
 
-def begin_of(run: RunDir, attempt: int) -> int:
+def resumed_step(run: RunDir, attempt: int) -> int:
     """The step that an attempt resumes from; 0 for the beginning."""
     attempts = run.read_manifest("attempts").get("attempts", [])
     return next((one.get("from_step") or 0 for one in attempts if one["number"] == attempt), 0)
@@ -34,7 +34,7 @@ def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
     for step in read_steps(run.train_log):
         if step.attempt < attempt and step.step <= begin:
             columns.add(step)
-    context = context_of(run, observed_state(run), columns)
+    context = read_context(run, observed_state(run), columns)
     return [
         finding.id for finding in (*metric_findings(columns, context), *value_findings(context))
     ]

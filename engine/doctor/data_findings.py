@@ -88,7 +88,7 @@ def _findings(
     except Exception:  # A check that cannot run has no result; others may have.
         return
     if result.status in ("warn", "fail"):
-        found = symptom.found(
+        found = symptom.finding(
             Case(),
             Evidence(result.message, str(subject.recipe.path)),
             severity=None if result.status == "fail" else Severity.INFO,

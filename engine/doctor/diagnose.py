@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.doctor.log_doctor import LogDoctor, source_of
-from engine.doctor.merge import by_records, joined
+from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.text.findings import findings, read_log
 from engine.findings.finding import Finding
 from engine.history.train_log import Step
@@ -16,7 +16,7 @@ from engine.runs.rundir import RunDir
 if TYPE_CHECKING:
     from engine.history.columns import Columns
 
-__all__ = ["diagnose_file", "diagnose_run", "joined"]
+__all__ = ["diagnose_file", "diagnose_run", "merge_findings"]
 
 
 def diagnose_file(path: Path) -> list[Finding]:
@@ -31,7 +31,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     """Findings of a run's newest attempt: its console, its series, its rewards."""
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
-    from engine.doctor.run_end import with_end, with_resume
+    from engine.doctor.run_end import adjust_to_end, offer_resume
     from engine.doctor.stalled import stall_findings
     from engine.history.columns import Columns
     from engine.history.train_log import read_steps
@@ -48,9 +48,9 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
     asked = pending_stop(run) is not None
-    told = with_end(fit_remedies(text, run), state, stop_is_asked=asked)
-    found = joined(by_records(told, numbers), numbers)
-    return [*stall, *with_resume(found, run, state)]
+    told = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=asked)
+    found = merge_findings(grade_by_records(told, numbers), numbers)
+    return [*stall, *offer_resume(found, run, state)]
 
 
 def _packed(steps: Iterable[Step]) -> Columns | None:

@@ -172,7 +172,7 @@ def _kind(error: ScoringError) -> str:
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
     symptom = replace(FAILURES[kind], source="one call with the run's own settings")
     remedies = remedies_of(kind, context, share)
-    return symptom.found(
+    return symptom.finding(
         Case(context),
         Evidence(message, values={"kind": kind, "share": share}),
         severity=Severity.CRITICAL if share == 1 else Severity.WARNING,
@@ -199,7 +199,7 @@ def _misjudged(trial: Trial) -> list[Finding]:
         symptom = BY_ORDER
     else:
         symptom = UNSTABLE
-    finding = symptom.found(
+    finding = symptom.finding(
         Case(),
         Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),
         right=f"{right:.2f}",

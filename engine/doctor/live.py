@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.doctor.already_known import begin_of
+from engine.doctor.already_known import resumed_step
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.fit_remedies import fit_remedies
-from engine.doctor.merge import by_records, joined
-from engine.doctor.metrics.root_cause import rooted
+from engine.doctor.merge import grade_by_records, merge_findings
+from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
-from engine.doctor.run_end import with_end, with_resume
+from engine.doctor.run_end import adjust_to_end, offer_resume
 from engine.doctor.stalled import stall_findings
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
@@ -45,10 +45,13 @@ class LiveDoctor:
         told = self._console.look(ended=state.has_ended, stopped=stopped)
         # After the console was read: a stop is requested first, then the run is interrupted.
         stop_is_asked = pending_stop(self._run) is not None
-        text = with_end(fit_remedies(told, self._run), state, stop_is_asked=stop_is_asked)
+        text = adjust_to_end(fit_remedies(told, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
-        found = joined(by_records(text, numbers), rooted([*numbers, *data]) if data else numbers)
-        return [*stall_findings(self._run, state), *with_resume(found, self._run, state)]
+        found = merge_findings(
+            grade_by_records(text, numbers),
+            fold_consequences([*numbers, *data]) if data else numbers,
+        )
+        return [*stall_findings(self._run, state), *offer_resume(found, self._run, state)]
 
 
 class RunFollower:
@@ -62,7 +65,7 @@ class RunFollower:
         self._run = run
         # No attempt comes before the first one.
         self._attempt = since_attempt
-        self._begin = begin_of(run, since_attempt) if since_attempt > 1 else 0
+        self._begin = resumed_step(run, since_attempt) if since_attempt > 1 else 0
         self._doctor, self._watch = LiveDoctor(run), RunWatch(run, columns=True)
         self._columns = Columns()
         self._data: list[Finding] | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, size, with_meanings
-from engine.doctor.merge import joined
+from engine.doctor.merge import merge_findings
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
 from engine.findings.finding import Finding
 
@@ -128,7 +128,7 @@ class LogDoctor:
         for numbers in self._numbers:
             numbers.read(ended=rest.is_settled, stopped=stopped)
         series = self._of_series(self._most.columns, self._most.total_steps, rest.is_over)
-        findings = joined(text, series)
+        findings = merge_findings(text, series)
         files = [path for path in (self._source.console, self._source.path) if path]
         return in_terms_of(framework_of(files, findings), findings)
 

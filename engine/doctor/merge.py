@@ -17,14 +17,14 @@ _OF_ONE_ROLLOUT = "NoRewardError: "
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
-def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
+def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
     """The findings of console and metrics, root cause first, each fault once.
 
     A job that is cancelled from outside may be sick as well: metric findings that make the whole
     run worthless come before the cancellation.
     """
     if text and any(_explains(one, text[0]) for one in numbers):
-        return _ended_in(text[0], joined(text[1:], numbers))
+        return _ended_in(text[0], merge_findings(text[1:], numbers))
     families = {one.family for one in text}
     same = tuple(one for one in numbers if one.family in families)
     others = [one for one in numbers if one.family not in families]
@@ -38,7 +38,7 @@ def joined(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
     return alarms_first([*others, *told])
 
 
-def by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
+def grade_by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
     """The console findings of a run with the severity that its ``reward.jsonl`` shows.
 
     Each ``NoRewardError`` is about one rollout; only the records have their number. Without a
@@ -64,11 +64,11 @@ def _folded(
     if not others:
         return list(told), []
     # numpy: a log without numbers is diagnosed without it.
-    from engine.doctor.metrics.root_cause import follows
+    from engine.doctor.metrics.root_cause import may_follow
 
     roots, rest = [], list(others)
     for root in told:
-        below = tuple(one for one in rest if follows(one, root))
+        below = tuple(one for one in rest if may_follow(one, root))
         roots += _with([root], below)
         rest = [one for one in rest if one not in below]
     return roots, rest

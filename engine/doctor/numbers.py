@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.doctor.metrics import context_of, metric_findings
-from engine.doctor.metrics.root_cause import rooted
-from engine.doctor.rewards import RewardDiagnosis, joined
+from engine.doctor.metrics import metric_findings, read_context
+from engine.doctor.metrics.root_cause import fold_consequences
+from engine.doctor.rewards import RewardDiagnosis, merge_numbers
 from engine.findings.finding import Finding
 from engine.history.columns import Columns
 from engine.preflight.values import value_findings
@@ -22,9 +22,9 @@ class NumberDiagnosis:
 
     def findings(self, state: RunState, columns: Columns) -> list[Finding]:
         """The findings now. ``columns`` hold the run's series so far; nothing of it is kept."""
-        context = context_of(self._run, state, columns)
+        context = read_context(self._run, state, columns)
         rewards = self._newest().findings(context, columns)
-        return joined(rewards, metric_findings(columns, context), value_findings(context))
+        return merge_numbers(rewards, metric_findings(columns, context), value_findings(context))
 
     def _newest(self) -> RewardDiagnosis:
         """The records of the newest attempt; earlier ones ended, and were told of."""
@@ -40,4 +40,4 @@ def number_findings(run: RunDir, state: RunState, columns: Columns) -> list[Find
     # A checklist's modules are of no use to a screen that asks every second.
     from engine.doctor.data_findings import data_findings
 
-    return rooted([*NumberDiagnosis(run).findings(state, columns), *data_findings(run)])
+    return fold_consequences([*NumberDiagnosis(run).findings(state, columns), *data_findings(run)])

@@ -32,7 +32,7 @@ KILLED = Symptom(
 )
 
 
-def with_end(
+def adjust_to_end(
     text: Sequence[Finding], state: RunState, *, stop_is_asked: bool = False
 ) -> list[Finding]:
     """A requested stop is no alert, nor is a fault in a run that reached its last step.
@@ -49,11 +49,11 @@ def with_end(
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
         seen = Evidence(reason, step=state.step)
-        return [KILLED.found(Case(onset=state.step), seen), *text]
+        return [KILLED.finding(Case(onset=state.step), seen), *text]
     return list(text)
 
 
-def with_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
     """Adds the resume command to the root cause of a run that failed for an external reason."""
     if state.state not in ("failed", "lost") or not findings or not _is_from_outside(findings[0]):
         return list(findings)

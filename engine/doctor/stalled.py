@@ -36,7 +36,7 @@ def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     advice: Iterable[Remedy] = symptom.remedies(case)
     if kind == "stopped":
         advice = _continue(pid) if pid is not None and not state.has_ended else ()
-    finding = symptom.found(
+    finding = symptom.finding(
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
         *_stacks(run, state, event),

@@ -38,10 +38,10 @@ def no_remedies(_: Case) -> Iterable[Remedy]:
 class Symptom:
     """One thing that the doctor can find.
 
-    ``title`` and ``cause`` are templates: ``found`` fills their ``{names}``. ``severity`` is the
-    usual one, ``also`` are those that a rule may choose in its place. ``shape`` says what the
-    evidence looks like, ``ruled_out`` what looks alike and is sound. ``remedies`` are offered
-    unless the rule knows better ones. ``source`` is where the knowledge comes from.
+    ``title`` and ``cause`` are templates: ``finding()`` fills their ``{names}``. ``severity`` is
+    the default, and ``also`` lists the severities that a rule may choose instead. ``shape``
+    describes the evidence, ``ruled_out`` what looks alike but is healthy. ``remedies`` are offered
+    unless the rule passes others. ``source`` says where the knowledge comes from.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Symptom:
     confidence: float = 1.0
     not_checked: tuple[str, ...] = ()
 
-    def found(
+    def finding(
         self,
         case: Case,
         *evidence: Evidence,

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
-from engine.doctor.already_known import ToldBefore
+from engine.doctor.already_known import KnownFindings
 from engine.doctor.live import RunFollower
 from engine.findings.finding import Finding
 from engine.findings.guard_settings import GuardSettings, fires
@@ -29,7 +29,7 @@ class Guard:
     def __init__(self, run: RunDir, settings: GuardSettings, attempt: int) -> None:
         self._run, self._settings, self._attempt = run, settings, attempt
         self._guard, self._doctor = RunDirGuard(run), RunFollower(run, since_attempt=attempt)
-        self._told = ToldBefore(run, attempt)
+        self._told = KnownFindings(run, attempt)
         self._known: set[str] = set()
 
     def watch(self) -> None:

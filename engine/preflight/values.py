@@ -124,27 +124,27 @@ def _rate(context: MetricContext) -> Iterator[Finding]:
     key = context.kind.learning_rate_key if context.kind else None
     rate = context.get(key)
     if key and isinstance(rate, int | float) and rate > _HIGHEST_RATE:
-        yield HIGH_RATE.found(Case(context, 1), _value(key, rate), key=key, rate=f"{rate:g}")
+        yield HIGH_RATE.finding(Case(context, 1), _value(key, rate), key=key, rate=f"{rate:g}")
 
 
 def _short(context: MetricContext) -> Iterator[Finding]:
     key, length = cures.RESPONSE, context.get(cures.RESPONSE)
     custom = context.get("reward.custom_reward_function.path")
     if not custom and isinstance(length, int) and length < _SHORTEST:
-        yield SHORT_RESPONSES.found(Case(context, 1), _value(key, length), key=key, length=length)
+        yield SHORT_RESPONSES.finding(Case(context, 1), _value(key, length), key=key, length=length)
 
 
 def _cold(context: MetricContext) -> Iterator[Finding]:
     key, warmth = _TEMPERATURE, context.get(_TEMPERATURE)
     if isinstance(warmth, int | float) and warmth <= _COLDEST:
         seen = _value(key, warmth)
-        yield COLD_SAMPLING.found(Case(context, 1), seen, key=key, temperature=f"{warmth:g}")
+        yield COLD_SAMPLING.finding(Case(context, 1), seen, key=key, temperature=f"{warmth:g}")
 
 
 def _alone(context: MetricContext) -> Iterator[Finding]:
     key, estimator = cures.ROLLOUTS, context.get("algorithm.adv_estimator")
     if context.get(key) == 1 and estimator == "grpo":
-        yield ONE_ROLLOUT.found(Case(context, 1), _value(key, 1), key=key)
+        yield ONE_ROLLOUT.finding(Case(context, 1), _value(key, 1), key=key)
 
 
 def _value(key: str, value: float | str) -> Evidence:

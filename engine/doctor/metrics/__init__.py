@@ -2,14 +2,14 @@
 
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.doctor.metrics.apply_rules import metric_findings
-from engine.doctor.metrics.read_context import context_of, reward_range
+from engine.doctor.metrics.read_context import read_context, reward_range
 from engine.findings.run_context import MetricContext, Start
 
 __all__ = [
     "MetricContext",
     "Start",
     "ablation_findings",
-    "context_of",
     "metric_findings",
+    "read_context",
     "reward_range",
 ]

@@ -91,11 +91,11 @@ def ablation_findings(
     changed = _differences(first_recipe, second_recipe)
     same, steps = _identical(first, second)
     if first_recipe and second_recipe and not changed:
-        return [SAME_RECIPE.found(Case(), Evidence("no effective value differs"))]
+        return [SAME_RECIPE.finding(Case(), Evidence("no effective value differs"))]
     meant = [key for key in changed if not key.startswith(_OUTSIDE)]
     if same and (meant or not changed):
         return [
-            SAME_NUMBERS.found(
+            SAME_NUMBERS.finding(
                 Case(),
                 Evidence("equal series", values={"metrics": len(same), "steps": steps}),
                 metrics=", ".join(same),

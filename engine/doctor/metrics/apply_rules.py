@@ -17,9 +17,9 @@ import numpy as np
 
 from engine.doctor import rule_plugins
 from engine.doctor.metrics import rules
-from engine.doctor.metrics.root_cause import rooted
+from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.run import Run
-from engine.doctor.metrics.short_logs import with_short_logs
+from engine.doctor.metrics.short_logs import grade_by_length
 from engine.findings.finding import Evidence, Finding, Remedy
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule
@@ -44,7 +44,7 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     run = Run(columns, context or MetricContext(), last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
-    return _in_terms_of_log(run, rooted(with_short_logs(run, findings)))
+    return _in_terms_of_log(run, fold_consequences(grade_by_length(run, findings)))
 
 
 @cache

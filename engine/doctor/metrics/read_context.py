@@ -19,7 +19,7 @@ _CHARS_A_TOKEN = 12
 """More than any tokenizer's mean over a text; single tokens may be longer."""
 
 
-def context_of(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
+def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     """The context of a run that was launched here. A missing manifest leaves it nearly empty."""
     manifest = run.read_manifest()
     recipe = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}

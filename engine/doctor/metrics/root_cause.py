@@ -59,7 +59,7 @@ _WARNS_ONLY = frozenset({"kl_or_grad_blowup.policy_loss", "kl_or_grad_blowup.spi
 """Early signs: what follows is not folded below them."""
 
 
-def rooted(findings: Iterable[Finding]) -> list[Finding]:
+def fold_consequences(findings: Iterable[Finding]) -> list[Finding]:
     """The findings, worst and earliest first, with consequences folded below their causes.
 
     A root cause is at least as severe as its consequences.
@@ -74,7 +74,7 @@ def rooted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted((_with(one, below.get(id(one), [])) for one in roots), key=_rank)
 
 
-def follows(finding: Finding, root: Finding) -> bool:
+def may_follow(finding: Finding, root: Finding) -> bool:
     """Whether an alarm may be the consequence of ``root``, as far as their steps are known."""
     steps = (root.onset_step, finding.onset_step)
     in_order = None in steps or _age(root)[0] <= _age(finding)[0]

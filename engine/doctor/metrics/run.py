@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.series_stats import Floats, Mask, lasting, rounded
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import Floats, Mask, is_rounded, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
@@ -93,11 +93,11 @@ class Run:
         empty = Series(names[0], np.empty(0), np.empty(0))
         return next((series for series in every if len(series)), empty)
 
-    def at(self, onset: int | None = None) -> Case:
+    def case(self, onset: int | None = None) -> Case:
         """The case of a finding that began at this step."""
         return Case(self.context, onset)
 
-    def seen(self, text: str, step: int | None = None, **values: float | int | str) -> Evidence:
+    def evidence(self, text: str, step: int | None = None, **values: float | int | str) -> Evidence:
         """A piece of evidence from the metrics."""
         return Evidence(text, self.context.path, None, step, values)
 
@@ -113,15 +113,15 @@ class Run:
             text = f"{series.name} is {figure(now)} since its first step {onset}"
         if max(before.size, after.size) > 1:
             text += f" (medians: {earlier}the last {min(after.size, 3)})"
-        return self.seen(text, onset, before=was, after=now)
+        return self.evidence(text, onset, before=was, after=now)
 
 
-def onset_of(series: Series, sick: Mask, sound: Mask, need: int = 2) -> int | None:
+def find_onset(series: Series, sick: Mask, sound: Mask, need: int = 2) -> int | None:
     """The step at which a lasting fault began: the first after the last sound value.
 
     None unless the last ``need`` values are ``sick``.
     """
-    place = lasting(sick, need)
+    place = tail_start(sick, need)
     if place is None:
         return None
     healthy = np.flatnonzero(sound[:place])
@@ -136,7 +136,7 @@ def cut_share(run: Run) -> Series:
     the longest response of all is taken for it.
     """
     share, longest = run.series("response_length/clip_ratio"), run.series("response_length/max")
-    limit = run.context.get(cures.RESPONSE)
+    limit = run.context.get(fixes.RESPONSE)
     if not len(share) or not len(longest):
         return share
     cap = float(limit) if isinstance(limit, int | float) else float(longest.values.max())
@@ -158,7 +158,7 @@ def prints_small_numbers(run: Run, *names: str) -> bool:
     """
     every = [run.series(name).values[:50] for name in names or run.columns.names]
     values = np.concatenate([*every, np.empty(0)])
-    return bool(values.size) and not rounded(values)
+    return bool(values.size) and not is_rounded(values)
 
 
 def figure(value: float) -> str:

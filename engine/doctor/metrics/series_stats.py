@@ -14,22 +14,22 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def early(values: Floats) -> float:
+def early_level(values: Floats) -> float:
     """What the series was like at first: the median of its first fifth, 2 to 20 values."""
     return float(np.median(values[: min(20, max(2, values.size // 5))]))
 
 
-def levels(values: Floats) -> tuple[float, float, float]:
+def healthy_levels(values: Floats) -> tuple[float, float, float]:
     """What a series was like while it was well, in case its early level is already that of a
     sickness: its early level, that of its first three values (the first one's where they climb),
     and the lowest that it kept for five values."""
     start = values[:3]
     first = start[0] if np.all(np.diff(start) > 0) else np.median(start)
     windows = np.lib.stride_tricks.sliding_window_view(values, min(5, values.size))
-    return early(values), float(first), float(np.median(windows, axis=1).min())
+    return early_level(values), float(first), float(np.median(windows, axis=1).min())
 
 
-def late(values: Floats, width: int = 3) -> float:
+def late_level(values: Floats, width: int = 3) -> float:
     """What it is like now: the median of its last ``width`` values."""
     return float(np.median(values[-width:]))
 
@@ -47,12 +47,12 @@ def noise(values: Floats) -> float:
     return 1.4826 * float(np.median(np.abs(np.diff(values)))) / float(np.sqrt(2))
 
 
-def rounded(values: Floats) -> bool:
+def is_rounded(values: Floats) -> bool:
     """Whether no value has more than three decimals, as in a log that prints no more."""
     return bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
 
 
-def lasting(mask: Mask, need: int) -> int | None:
+def tail_start(mask: Mask, need: int) -> int | None:
     """Where the run of True begins that reaches the end, when it is ``need`` long; else None."""
     if mask.size < need or not mask[-need:].all():
         return None
@@ -60,7 +60,7 @@ def lasting(mask: Mask, need: int) -> int | None:
     return int(misses[-1]) + 1 if misses.size else 0
 
 
-def longest(mask: Mask) -> tuple[int, int]:
+def longest_stretch(mask: Mask) -> tuple[int, int]:
     """The first and the last place plus one of the longest run of True; (0, 0) without any."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     if not edges.size:
@@ -80,7 +80,7 @@ class Drop:
     contrast: float
 
 
-def drop(values: Floats, width: int = 5) -> Drop | None:
+def find_drop(values: Floats, width: int = 5) -> Drop | None:
     """The steepest way down between two neighbouring windows, when the series never comes back.
 
     The noise is the median absolute difference of neighbours, over sqrt(2): neither trends nor the
@@ -119,7 +119,7 @@ class Fall:
     excess: float
 
 
-def fall(values: Floats, blocks: int = 24) -> Fall | None:
+def find_fall(values: Floats, blocks: int = 24) -> Fall | None:
     """The deepest fall to the level at which the series now lies; None where it is too short.
 
     A Brownian walk of unit steps over T steps falls by 1.25 sqrt(T) on average (Magdon-Ismail et
@@ -144,7 +144,7 @@ def fall(values: Floats, blocks: int = 24) -> Fall | None:
     return Fall(start + width * peak, bottom, high, low, float(excess))
 
 
-def decline(values: Floats, blocks: int = 12) -> Fall | None:
+def find_decline(values: Floats, blocks: int = 12) -> Fall | None:
     """The fall of a series of few distinct values, such as single right or wrong answers.
 
     Its noise is that of a coin, so neighbours say little and block means much: ``excess`` is the

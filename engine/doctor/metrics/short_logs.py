@@ -38,7 +38,7 @@ from engine.doctor.metrics.run import (
     prints_small_numbers,
 )
 from engine.doctor.metrics.series_stats import Floats
-from engine.findings import remedy_builders as cures
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Symptom
 from engine.history import metrics
@@ -99,7 +99,7 @@ TOO_LARGE = {
         "the weights were already broken.",
         shape=f"{_IN_SHORT_LOGS}{shape}",
         ruled_out=ruled_out,
-        remedies=lambda case: (cures.lower_rate(case.context), cures.clip_gradients(case.context)),
+        remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
         source="failure classes: kl above 1 and growing; grad_norm in the hundreds",
     )
     for kind, shape, ruled_out in (
@@ -124,9 +124,9 @@ COLLAPSED = {
         cause="{metric} is {span}: such responses earn no other rewards, so runs seldom recover.",
         shape=f"{_IN_SHORT_LOGS}{shape}",
         remedies=lambda case: (
-            cures.earlier_checkpoint(case.onset),
-            cures.lower_rate(case.context),
-            cures.add_kl_loss(case.context),
+            fixes.earlier_checkpoint(case.onset),
+            fixes.lower_rate(case.context),
+            fixes.add_kl_loss(case.context),
         ),
         source="failure classes: entropy to 0 or far up; length to 1 within a few steps",
     )
@@ -151,7 +151,7 @@ NO_SPREAD = {
         ruled_out="runs with a critic, or that learn from a teacher model",
         remedies=lambda case: (
             CHECK_BY_HAND,
-            cures.longer_responses(case.context),
+            fixes.longer_responses(case.context),
             COMPARE_ROLLOUTS,
         ),
         not_checked=("why the rewards are equal: metrics do not show it, rollouts do",),
@@ -208,7 +208,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _no_gradient(run)
 
 
-def with_short_logs(run: Run, findings: list[Finding]) -> list[Finding]:
+def grade_by_length(run: Run, findings: list[Finding]) -> list[Finding]:
     """The findings of the other rules, and those of a log of few records, with due caution."""
     if run.context.is_whole and 0 < run.records < FEW:
         known = {finding.family for finding in findings if finding.severity.is_alarm}
@@ -240,8 +240,8 @@ def _no_reward(run: Run) -> Iterator[Finding]:
     reward = run.raw(metrics.REWARD_MEAN)
     if len(reward) and np.isnan(reward.values[-1]):
         onset = reward.step(-1)
-        seen = run.seen(f"{reward.name} is not a number", onset)
-        yield NAN_REWARD.found(run.at(onset), seen, onset=onset)
+        seen = run.evidence(f"{reward.name} is not a number", onset)
+        yield NAN_REWARD.finding(run.case(onset), seen, onset=onset)
 
 
 def _no_number(run: Run) -> Iterator[Finding]:
@@ -261,14 +261,14 @@ def _no_number(run: Run) -> Iterator[Finding]:
     if not lost and not is_filtered:
         return
     onset, metric_names = last[bad[0]].step(-1), ", ".join(bad)
-    case = run.at(onset)
+    case = run.case(onset)
     overflow = (
         "numbers overflowed, or something was divided by zero. An update computed from them ruins "
         "the weights"
     )
-    yield NAN_LOSS.found(
+    yield NAN_LOSS.finding(
         case,
-        run.seen(f"not a number: {metric_names}", onset),
+        run.evidence(f"not a number: {metric_names}", onset),
         remedies=None if lost else label_remedies(case),
         metric="loss" if of_loss else "gradient",
         onset=onset,
@@ -311,9 +311,9 @@ def _kls(run: Run) -> Iterator[Series]:
 
 def _large(run: Run, series: Series, kind: str, beside: str) -> Finding:
     onset, last, span = series.step(0), _last(series), _span(series)
-    return TOO_LARGE[kind].found(
-        run.at(onset),
-        run.seen(f"{series.name} is {span}", onset, last=last),
+    return TOO_LARGE[kind].finding(
+        run.case(onset),
+        run.evidence(f"{series.name} is {span}", onset, last=last),
         metric=series.name,
         last=figure(last),
         span=span,
@@ -352,9 +352,9 @@ def _fell(series: Series, least: float, share: float, records: int) -> bool:
 def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
     onset = series.step(0 if len(series) < 3 or kind != "length" else 1)
     span = _span(series)
-    return COLLAPSED[kind].found(
-        run.at(onset),
-        run.seen(f"{series.name} is {span}", onset, last=_last(series)),
+    return COLLAPSED[kind].finding(
+        run.case(onset),
+        run.evidence(f"{series.name} is {span}", onset, last=_last(series)),
         *_context(run),
         sign=sign,
         metric=series.name,
@@ -371,9 +371,9 @@ def _no_spread(run: Run) -> Iterator[Finding]:
         return
     names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
     onset = run.first(*names).step(0)
-    yield NO_SPREAD["zero" if nothing else "equal"].found(
-        run.at(onset),
-        run.seen("rewards have no spread", onset),
+    yield NO_SPREAD["zero" if nothing else "equal"].finding(
+        run.case(onset),
+        run.evidence("rewards have no spread", onset),
         *_context(run),
         level=f" (mean reward {_span(reward)})" if len(reward) else "",
     )
@@ -402,14 +402,14 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     onset, count = norm.step(0), len(norm)
     if _all(rate, lambda values: values == 0):
         if count >= _SEVERAL and prints_small_numbers(run):
-            seen = run.seen("learning rate and gradient norm are 0", onset, steps=count)
-            yield NOT_BEGUN.found(run.at(onset), seen, count=count)
+            seen = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
+            yield NOT_BEGUN.finding(run.case(onset), seen, count=count)
         return
     case = _without_gradient(run)
     if case is not None and prints_small_numbers(run):
         kind, reason = case
-        seen = run.seen("gradient norm is exactly 0", onset, steps=count)
-        yield NO_GRADIENT[kind].found(run.at(onset), seen, reason=reason)
+        seen = run.evidence("gradient norm is exactly 0", onset, steps=count)
+        yield NO_GRADIENT[kind].finding(run.case(onset), seen, reason=reason)
 
 
 def _without_gradient(run: Run) -> tuple[str, str] | None:
@@ -444,9 +444,9 @@ def _context(run: Run) -> Iterator[Evidence]:
     capped, norm = cut_share(run), run.series("actor/grad_norm")
     if _is_capped(run):
         share = percent(float(capped.values.min()))
-        yield run.seen(f"at least {share} of responses hit the length limit", capped.step(0))
+        yield run.evidence(f"at least {share} of responses hit the length limit", capped.step(0))
     if len(norm):
-        yield run.seen(f"gradient norm {_span(norm)}", norm.step(0))
+        yield run.evidence(f"gradient norm {_span(norm)}", norm.step(0))
 
 
 def _all(series: Series, sick: Callable[[Floats], np.ndarray]) -> bool:

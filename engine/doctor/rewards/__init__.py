@@ -1,5 +1,5 @@
 """Why rewards are zero, missing, not a number or all the same, from every rollout's record."""
 
-from engine.doctor.rewards.diagnosis import RewardDiagnosis, joined, reward_findings
+from engine.doctor.rewards.diagnosis import RewardDiagnosis, merge_numbers, reward_findings
 
-__all__ = ["RewardDiagnosis", "joined", "reward_findings"]
+__all__ = ["RewardDiagnosis", "merge_numbers", "reward_findings"]

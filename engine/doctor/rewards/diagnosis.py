@@ -8,9 +8,9 @@ from pathlib import Path
 
 from engine.doctor import rule_plugins
 from engine.doctor.metrics.read_context import reward_range
-from engine.doctor.metrics.root_cause import rooted
+from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.rewards import failures, flat
-from engine.doctor.rewards.step_counts import RewardFile, RewardRecords
+from engine.doctor.rewards.step_counts import RewardFile, RewardSteps
 from engine.findings.finding import Finding
 from engine.findings.run_context import MetricContext
 from engine.history.columns import Columns
@@ -40,7 +40,7 @@ class RewardDiagnosis:
         if known.reward_range is None:
             known = replace(known, reward_range=reward_range(known.recipe))
         self._file.look()
-        records = RewardRecords(self._file.steps(), known, str(self._file.path))
+        records = RewardSteps(self._file.steps(), known, str(self._file.path))
         if not records.steps:
             return []
         failed = list(failures.check(records))
@@ -58,7 +58,7 @@ def reward_findings(
     return RewardDiagnosis(path).findings(context, columns)
 
 
-def joined(
+def merge_numbers(
     rewards: Sequence[Finding], series: Sequence[Finding], values: Sequence[Finding] = ()
 ) -> list[Finding]:
     """The findings of records, metrics and config as one list, root cause first.
@@ -72,7 +72,7 @@ def joined(
         replace(finding, followed_by=(*finding.followed_by, *explained)) if index == 0 else finding
         for index, finding in enumerate(rewards)
     ]
-    return rooted([*values, *roots, *others])
+    return fold_consequences([*values, *roots, *others])
 
 
 def _is_explained(finding: Finding, cause: Finding) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
-from engine.doctor.rewards.step_counts import RewardRecords, StepCounts
+from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.estimate.judge import allowed
-from engine.findings import remedy_builders as cures
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case, Symptom
@@ -39,12 +39,12 @@ _TEST = Remedy(
 
 def _auth(context: MetricContext) -> Remedies:
     key = Remedy("Set the key in .env; the launcher passes it to the workers")
-    return (key, _TEST, *cures.without_judge(context))
+    return (key, _TEST, *fixes.without_judge(context))
 
 
 def _balance(context: MetricContext) -> Remedies:
     credit = Remedy("Add credit or use another account; retries will not help")
-    return (credit, *cures.without_judge(context))
+    return (credit, *fixes.without_judge(context))
 
 
 def _context(_: MetricContext) -> Remedies:
@@ -56,29 +56,29 @@ def _context(_: MetricContext) -> Remedies:
 
 def _request(context: MetricContext) -> Remedies:
     key, title = "judge.temperature", "Leave judge.temperature at 1.0"
-    default = cures.setting(context, key, 1.0, title, "some models refuse other values")
+    default = fixes.setting(context, key, 1.0, title, "some models refuse other values")
     other = () if context.get(key) == 1.0 else (default,)
     return (*other, Remedy("Check judge.model and judge.base_url against the message"), _TEST)
 
 
 def _not_found(context: MetricContext) -> Remedies:
     name = Remedy("Set judge.model to a model or deployment that exists")
-    return (name, _TEST, *cures.without_judge(context))
+    return (name, _TEST, *fixes.without_judge(context))
 
 
 def _timeout(context: MetricContext) -> Remedies:
     effect = "slow replies count instead of being requested again"
-    longer = cures.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
+    longer = fixes.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
     return (longer, _fewer_calls(context, 0.5), _TEST)
 
 
 def _connection(context: MetricContext) -> Remedies:
     address = Remedy("Check judge.base_url, the proxy and the server")
-    return (address, _TEST, *cures.without_judge(context), _more_attempts(context))
+    return (address, _TEST, *fixes.without_judge(context), _more_attempts(context))
 
 
 def _server(context: MetricContext) -> Remedies:
-    return (_more_attempts(context), _TEST, *cures.without_judge(context))
+    return (_more_attempts(context), _TEST, *fixes.without_judge(context))
 
 
 def _content_filter(_: MetricContext) -> Remedies:
@@ -87,19 +87,19 @@ def _content_filter(_: MetricContext) -> Remedies:
 
 def _parse(context: MetricContext) -> Remedies:
     key, effect = "judge.max_tokens", "the JSON of a reply is no longer cut"
-    longer = cures.scaled(context, key, 4, "Raise judge.max_tokens", effect)
+    longer = fixes.scaled(context, key, 4, "Raise judge.max_tokens", effect)
     model = Remedy("Use a judge model that keeps to the requested format")
-    return (longer, model, _TEST, *cures.without_judge(context))
+    return (longer, model, _TEST, *fixes.without_judge(context))
 
 
 def _scale(context: MetricContext) -> Remedies:
     model = Remedy("Use a judge model that keeps to the requested scale")
-    return (model, _TEST, *cures.without_judge(context))
+    return (model, _TEST, *fixes.without_judge(context))
 
 
 def _page(context: MetricContext) -> Remedies:
     address = Remedy("Set judge.base_url to the API; with OpenAI's protocol it mostly ends in /v1")
-    return (address, _TEST, *cures.without_judge(context))
+    return (address, _TEST, *fixes.without_judge(context))
 
 
 def _data(_: MetricContext) -> Remedies:
@@ -110,18 +110,18 @@ def _data(_: MetricContext) -> Remedies:
 
 def _nan(context: MetricContext) -> Remedies:
     number = Remedy("Return a finite number for every response: look for 0/0 and log 0")
-    return (number, *cures.rubric_reward(context))
+    return (number, *fixes.rubric_reward(context))
 
 
 def _code(context: MetricContext) -> Remedies:
     fix = Remedy("Reproduce with the reward function on that rollout and fix it")
-    return (fix, *cures.rubric_reward(context))
+    return (fix, *fixes.rubric_reward(context))
 
 
 def _slow_code(context: MetricContext) -> Remedies:
     fix = Remedy("Bound what the function does at the named line: loops, patterns, waiting")
     key, title = "grubrics.reward_timeout_s", "Raise grubrics.reward_timeout_s if it is only slow"
-    return (fix, cures.scaled(context, key, 3, title, "slow calls end"))
+    return (fix, fixes.scaled(context, key, 3, title, "slow calls end"))
 
 
 def _rate_limit(context: MetricContext) -> Remedies:
@@ -135,12 +135,12 @@ def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
     limit = context.get(key)
     if not isinstance(limit, int):
         return Remedy(title, (), effect)
-    return cures.setting(context, key, allowed(limit, refused), title, effect)
+    return fixes.setting(context, key, allowed(limit, refused), title, effect)
 
 
 def _more_attempts(context: MetricContext) -> Remedy:
     key, title = "judge.max_attempts", "Raise judge.max_attempts"
-    return cures.scaled(context, key, 2, title, "waits out a short outage")
+    return fixes.scaled(context, key, 2, title, "waits out a short outage")
 
 
 def _failure(
@@ -357,7 +357,7 @@ def remedies_of(kind: str, context: MetricContext, refused: float = 0.5) -> Reme
     return tuple(FAILURES.get(kind, FAILURES["other"]).remedies(Case(context)))
 
 
-def check(records: RewardRecords) -> Iterator[Finding]:
+def check(records: RewardSteps) -> Iterator[Finding]:
     """One finding for each class of error that is common now, the most frequent first."""
     steps = records.steps
     recent = _recent(steps)
@@ -385,7 +385,7 @@ def _recent(steps: Sequence[StepCounts]) -> Sequence[StepCounts]:
     return steps[-_WINDOW:]
 
 
-def _failed(kind: str, share: float, records: RewardRecords) -> Finding:
+def _failed(kind: str, share: float, records: RewardSteps) -> Finding:
     symptom = FAILURES.get(kind, FAILURES["other"])
     onset = _onset(kind, records.steps, min(_HALF, share / 2))
     since = "before step 1" if onset == 0 else f"step {onset}"
@@ -393,7 +393,7 @@ def _failed(kind: str, share: float, records: RewardRecords) -> Finding:
     severity = Severity.WARNING
     if share >= _HALF:
         severity = Severity.CRITICAL if share > 0.99 else Severity.ERROR
-    return symptom.found(
+    return symptom.finding(
         Case(records.context, onset),
         *evidence,
         severity=severity,
@@ -403,12 +403,12 @@ def _failed(kind: str, share: float, records: RewardRecords) -> Finding:
     )
 
 
-def _hung(records: RewardRecords) -> Finding:
+def _hung(records: RewardSteps) -> Finding:
     """A function that hangs now and then."""
     sick = [counts for counts in records.steps if counts.failures[_HUNG]]
     onset, count = sick[0].step, sum(counts.failures[_HUNG] for counts in sick)
     evidence, message = _examples(_HUNG, records, onset)
-    return REWARD_TIMEOUT.found(
+    return REWARD_TIMEOUT.finding(
         Case(records.context, onset),
         *evidence,
         calls="1 call was" if count == 1 else f"{count} calls were",
@@ -417,7 +417,7 @@ def _hung(records: RewardRecords) -> Finding:
     )
 
 
-def _examples(kind: str, records: RewardRecords, onset: int) -> tuple[list[Evidence], str]:
+def _examples(kind: str, records: RewardSteps, onset: int) -> tuple[list[Evidence], str]:
     """The first rollouts that failed with it since the onset, and what the first one says."""
     since = (counts for counts in records.steps if counts.step >= onset)
     every: Iterator[list[Rollout]] = (counts.failed_examples.get(kind, []) for counts in since)
@@ -443,7 +443,7 @@ def _onset(kind: str, steps: Sequence[StepCounts], limit: float) -> int:
     return onset
 
 
-def _retries(recent: Sequence[StepCounts], records: RewardRecords) -> Iterator[Finding]:
+def _retries(recent: Sequence[StepCounts], records: RewardSteps) -> Iterator[Finding]:
     """Every rollout got a reward, but after many failed attempts."""
     tries = sum(counts.tries for counts in recent)
     failed = sum((counts.failed_tries for counts in recent), start=Counter[str]())
@@ -453,7 +453,7 @@ def _retries(recent: Sequence[StepCounts], records: RewardRecords) -> Iterator[F
     share = failed.total() / tries
     steps = records.steps
     onset = next(s.step for s in steps if s.failed_tries.total() >= share / 2 * s.tries > 0)
-    yield (RETRIES.get(kind) or _retries_of(kind)).found(
+    yield (RETRIES.get(kind) or _retries_of(kind)).finding(
         Case(records.context, onset),
         remedies=remedies_of(kind, records.context, count / tries),
         share=percent(share),

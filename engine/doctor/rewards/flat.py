@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
-from engine.doctor.rewards.step_counts import RewardRecords, StepCounts
-from engine.findings import remedy_builders as cures
+from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
 
@@ -39,7 +39,7 @@ _SOURCE = "decision tree on the reward records"
 
 
 def _sampled_at_1(case: Case, effect: str) -> Remedy:
-    return cures.setting(case.context, _TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
+    return fixes.setting(case.context, _TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
 
 
 EMPTY = Symptom(
@@ -50,8 +50,8 @@ EMPTY = Symptom(
     ruled_out=_RULED_OUT,
     remedies=lambda case: (
         Remedy("Check the prompt and the end token: does the model start a response?"),
-        cures.lower_rate(case.context),
-        cures.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.earlier_checkpoint(case.onset),
     ),
     source=_SOURCE,
 )
@@ -76,7 +76,7 @@ TRUNCATED = Symptom(
     shape=f"{_SHAPE}nine of ten responses contain no rubric item and are cut at the limit",
     ruled_out=_RULED_OUT,
     remedies=lambda case: (
-        cures.longer_responses(case.context),
+        fixes.longer_responses(case.context),
         Remedy("Switch thinking off in the chat template"),
     ),
     source=_SOURCE,
@@ -106,7 +106,7 @@ CONSTANT_JUDGE = Symptom(
     remedies=lambda case: (
         Remedy("Test the judge on an answer that is clearly good and one that is clearly bad"),
         Remedy("Check judge.provider and judge.model: is this the intended judge?"),
-        *cures.without_judge(case.context),
+        *fixes.without_judge(case.context),
     ),
     source=f"{_SOURCE}; grubrics history: a reward of exactly -0.3 is a judge vector of zeros",
 )
@@ -119,10 +119,10 @@ ONE_TEXT = Symptom(
     ruled_out=_RULED_OUT,
     remedies=lambda case: (
         _sampled_at_1(case, "texts differ again"),
-        cures.setting(
-            case.context, f"{cures.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
+        fixes.setting(
+            case.context, f"{fixes.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
         ),
-        cures.earlier_checkpoint(case.onset),
+        fixes.earlier_checkpoint(case.onset),
     ),
     source=_SOURCE,
 )
@@ -151,9 +151,9 @@ ALL_WRONG = Symptom(
     remedies=lambda case: (
         Remedy("Compare the three rollouts with their gold by hand: are they really wrong?"),
         Remedy("Start with easier prompts, or from an SFT checkpoint"),
-        cures.scaled(
+        fixes.scaled(
             case.context,
-            cures.ROLLOUTS,
+            fixes.ROLLOUTS,
             2,
             "Sample more rollouts per prompt",
             "a better chance that one is right",
@@ -170,7 +170,7 @@ CONSTANT = Symptom(
     ruled_out=_RULED_OUT,
     remedies=lambda case: (
         Remedy("Call the reward function on a good and on a bad text and compare"),
-        *cures.rubric_reward(case.context),
+        *fixes.rubric_reward(case.context),
     ),
     source=_SOURCE,
 )
@@ -207,7 +207,7 @@ FLAT_GOLD_SHARE = Symptom(
 )
 
 
-def check(records: RewardRecords, cut_share: CutShare) -> Iterator[Finding]:
+def check(records: RewardSteps, cut_share: CutShare) -> Iterator[Finding]:
     steps = records.steps
     stretch = _flat_stretch(steps)
     groups = sum(counts.spread()[0] for counts in stretch)
@@ -218,7 +218,7 @@ def check(records: RewardRecords, cut_share: CutShare) -> Iterator[Finding]:
     yield next(finding for branch in _TREE if (finding := branch(flat)) is not None)
 
 
-def check_gold(records: RewardRecords) -> Iterator[Finding]:
+def check_gold(records: RewardSteps) -> Iterator[Finding]:
     """Questions whose gold scores are all equal, in a run that learns from the others."""
     steps = records.steps
     total = sum(counts.golds for counts in steps)
@@ -227,7 +227,9 @@ def check_gold(records: RewardRecords) -> Iterator[Finding]:
         return
     onset = next(counts.step for counts in steps if counts.gold_constant)
     share = percent(flat / total)
-    yield FLAT_GOLD_SHARE.found(Case(records.context, onset), share=share, count=flat, total=total)
+    yield FLAT_GOLD_SHARE.finding(
+        Case(records.context, onset), share=share, count=flat, total=total
+    )
 
 
 def _flat_stretch(steps: Sequence[StepCounts]) -> list[StepCounts]:
@@ -251,7 +253,7 @@ class _FlatSteps:
     """The zero-std steps, and what the branches ask of them."""
 
     def __init__(
-        self, stretch: list[StepCounts], records: RewardRecords, cut_share: CutShare
+        self, stretch: list[StepCounts], records: RewardSteps, cut_share: CutShare
     ) -> None:
         self.stretch, self.context, self.path = stretch, records.context, records.path
         self.onset = stretch[0].step
@@ -270,7 +272,7 @@ class _FlatSteps:
         """The share of the rollouts kept as examples, for tests that cost more."""
         return sum(map(test, self.samples)) / len(self.samples) if self.samples else 0.0
 
-    def found(
+    def finding(
         self,
         symptom: Symptom,
         *,
@@ -279,7 +281,7 @@ class _FlatSteps:
         **values: Any,
     ) -> Finding:
         level = f"{self.low:.3g}" if self.low == self.high else f"{self.low:.3g} to {self.high:.3g}"
-        return symptom.found(
+        return symptom.finding(
             Case(self.context, self.onset),
             *(rollout.evidence(self.path) for rollout in _three(self.samples, show)),
             severity=severity,
@@ -305,24 +307,26 @@ def _empty(flat: _FlatSteps) -> Finding | None:
     share = flat.share("empty")
     if share < _MOST:
         return None
-    return flat.found(EMPTY, share=percent(share), show=lambda rollout: not rollout.text.strip())
+    return flat.finding(EMPTY, share=percent(share), show=lambda rollout: not rollout.text.strip())
 
 
 def _flat_gold(flat: _FlatSteps) -> Finding | None:
     if not any(counts.golds for counts in flat.stretch) or flat.share("gold_constant") < _MOST:
         return None
-    return flat.found(FLAT_GOLD, show=lambda rollout: rollout.gold_is_constant)
+    return flat.finding(FLAT_GOLD, show=lambda rollout: rollout.gold_is_constant)
 
 
 def _no_rubric(flat: _FlatSteps) -> Finding | None:
     """Only for rubrics: another reward function reads other texts."""
     if not flat.judged or flat.sampled(lambda rollout: not rollout.has_items) < _MOST:
         return None
-    limit = flat.context.get(cures.RESPONSE)
+    limit = flat.context.get(fixes.RESPONSE)
     is_cut = isinstance(limit, int) and limit < 16
     if flat.cut_share is not None:
         is_cut = flat.cut_share >= _MOST
-    return flat.found(TRUNCATED, limit=limit or "not known") if is_cut else flat.found(NO_RUBRIC)
+    return (
+        flat.finding(TRUNCATED, limit=limit or "not known") if is_cut else flat.finding(NO_RUBRIC)
+    )
 
 
 def _constant_judge(flat: _FlatSteps) -> Finding | None:
@@ -333,13 +337,13 @@ def _constant_judge(flat: _FlatSteps) -> Finding | None:
     if len(texts) < 3 or flat.sampled(lambda rollout: rollout.has_items) < _MOST:
         return None
     score = f"{next(iter(values)):.3g}"
-    return flat.found(CONSTANT_JUDGE, score=score, show=lambda rollout: rollout.judge_is_constant)
+    return flat.finding(CONSTANT_JUDGE, score=score, show=lambda rollout: rollout.judge_is_constant)
 
 
 def _one_text(flat: _FlatSteps) -> Finding | None:
     groups = sum(counts.spread()[0] for counts in flat.stretch)
     same = sum(counts.spread()[2] for counts in flat.stretch)
-    return None if same < _MOST * groups else flat.found(ONE_TEXT)
+    return None if same < _MOST * groups else flat.finding(ONE_TEXT)
 
 
 def _all_right(flat: _FlatSteps) -> Finding | None:
@@ -347,19 +351,19 @@ def _all_right(flat: _FlatSteps) -> Finding | None:
     if known is None or flat.low < known[1] - 0.05 * (known[1] - known[0]):
         return None
     is_long = len(flat.stretch) >= _TOP_STEPS
-    return flat.found(ALL_RIGHT, severity=None if is_long else Severity.INFO)
+    return flat.finding(ALL_RIGHT, severity=None if is_long else Severity.INFO)
 
 
 def _all_wrong(flat: _FlatSteps) -> Finding | None:
     penalty = flat.context.get("reward_config.lambda_defense", float("inf"))
     at_bottom = flat.context.reward_range is not None and flat.high <= -penalty
     nothing = flat.low == flat.high == 0.0
-    return flat.found(ALL_WRONG) if nothing or at_bottom else None
+    return flat.finding(ALL_WRONG) if nothing or at_bottom else None
 
 
 def _equal(flat: _FlatSteps) -> Finding:
     is_constant = flat.low == flat.high and len({rollout.text for rollout in flat.samples}) > 2
-    return flat.found(CONSTANT if is_constant else EQUAL)
+    return flat.finding(CONSTANT if is_constant else EQUAL)
 
 
 _TREE: tuple[Callable[[_FlatSteps], Finding | None], ...] = (

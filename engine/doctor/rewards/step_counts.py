@@ -122,7 +122,7 @@ class StepCounts:
 
 
 @dataclass(frozen=True)
-class RewardRecords:
+class RewardSteps:
     """What reward rules get: the counts by step, oldest first, and what else is known of the run.
 
     Validation before step 1 is step 0.

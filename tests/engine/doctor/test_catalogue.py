@@ -85,7 +85,7 @@ def test_retries_are_told_for_every_error_that_is_repeated() -> None:
 def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # The fixture of all tests of the doctor refuses it.
     one = Symptom(id="overfitting", title="{a}", cause="{b} and {c}", shape="x", source="y")
-    found = one.found(Case(), c=3)
+    found = one.finding(Case(), c=3)
     assert (found.title, found.cause) == (HOLE, f"{HOLE} and 3")
 
 

@@ -1,4 +1,4 @@
-"""Series, reward records and recipe of a run directory, joined."""
+"""Series, reward records and recipe of a run directory, merge_numbers."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ ODD = Symptom(
 )
 def metric(run):
     if len(run.series("odd")):
-        yield ODD.found(run.at(3), name="odd")
+        yield ODD.finding(run.case(3), name="odd")
 def reward(records):
-    yield ODD.found(Case(records.context), name=str(len(records.steps)))
+    yield ODD.finding(Case(records.context), name=str(len(records.steps)))
 def broken(_):
     raise ZeroDivisionError("no luck")
     yield

@@ -19,7 +19,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.doctor.already_known import ToldBefore
+from engine.doctor.already_known import KnownFindings
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK
@@ -193,11 +193,11 @@ def test_severities_classes_and_ids_may_be_guarded(tmp_path: Path) -> None:
 def test_a_resumed_run_is_known_for_what_its_history_shows(tmp_path: Path) -> None:
     run = make_run(tmp_path, {"number": 1}, {"number": 2, "from_step": 30})
     log_steps(run, 40, exploded=20)
-    told, again = ToldBefore(run, attempt=2), finding("kl_or_grad_blowup.gradient")
+    told, again = KnownFindings(run, attempt=2), finding("kl_or_grad_blowup.gradient")
     assert told.has(again)
     assert told.has(replace(finding(), onset_step=30))
     assert not told.has(replace(finding(), onset_step=31))
-    assert not ToldBefore(run, attempt=1).has(again)
+    assert not KnownFindings(run, attempt=1).has(again)
 
 
 @pytest.mark.waits

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import files, jsonl
-from engine.doctor.metrics import context_of
+from engine.doctor.metrics import read_context
 from engine.findings.finding import Change
 from engine.history.columns import Columns
 from engine.launch.launcher import LaunchPlan, manifest, plan
@@ -54,7 +54,7 @@ def sick(project: Project) -> RunDir:
 
 
 def cures(run: RunDir) -> list[object]:
-    found = value_findings(context_of(run, RunState("failed"), Columns()))
+    found = value_findings(read_context(run, RunState("failed"), Columns()))
     return [change.after for one in found for change in one.remedies[0].changes]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import LENGTH, Run, Series, cut_share, figure, onset_of, percent
-from engine.doctor.metrics.series_stats import Floats, drop, early, lasting, smooth
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.run import LENGTH, Run, Series, cut_share, figure, find_onset, percent
+from engine.doctor.metrics.series_stats import Floats, early_level, find_drop, smooth, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule, Symptom
@@ -28,10 +28,10 @@ _WHOLE_RUN = 20
 
 
 def _entropy_bonus(context: MetricContext) -> Remedy:
-    key, effect = f"{cures.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
+    key, effect = f"{fixes.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
     before = context.get(key)
     wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
-    return cures.setting(context, key, wanted, "Raise the entropy bonus", effect)
+    return fixes.setting(context, key, wanted, "Raise the entropy bonus", effect)
 
 
 LENGTH_COLLAPSE = Symptom(
@@ -46,9 +46,9 @@ LENGTH_COLLAPSE = Symptom(
     "short already) and stays there to the last step; a warning if rewards rose with it",
     ruled_out="slow shortening by less",
     remedies=lambda case: (
-        cures.earlier_checkpoint(case.onset),
-        cures.lower_rate(case.context),
-        cures.add_kl_loss(case.context),
+        fixes.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.add_kl_loss(case.context),
         Remedy("Check what a response of one token earns: a penalty may outweigh the score"),
     ),
     source="failure classes: length to 1 within a few steps",
@@ -64,9 +64,9 @@ LENGTH_LIMIT = Symptom(
     ruled_out="a clip ratio of batches whose longest response is shorter than the limit (verl "
     "compares with the batch's own longest); a limit that is hit from the first steps on",
     remedies=lambda case: (
-        cures.earlier_checkpoint(case.onset),
-        cures.lower_rate(case.context),
-        cures.longer_responses(case.context),
+        fixes.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.longer_responses(case.context),
         Remedy("Penalize overlong responses softly below the limit (DAPO's overlong shaping)"),
     ),
     source="failure classes: clip ratio to 1",
@@ -81,7 +81,7 @@ LIMIT_FROM_START = Symptom(
     shape="half of the responses and more are cut from the first steps on; a warning if all "
     "responses of at least 20 steps are",
     remedies=lambda case: (
-        cures.longer_responses(case.context),
+        fixes.longer_responses(case.context),
         Remedy("Switch thinking off in the chat template"),
     ),
     confidence=0.8,
@@ -98,16 +98,16 @@ ENTROPY_COLLAPSE = Symptom(
     "any pace (a warning), and below 0.05 nats, to the last step",
     ruled_out="entropy that was low from the start",
     remedies=lambda case: (
-        cures.earlier_checkpoint(case.onset),
+        fixes.earlier_checkpoint(case.onset),
         _entropy_bonus(case.context),
-        cures.setting(
+        fixes.setting(
             case.context,
-            f"{cures.ACTOR}.clip_ratio_high",
+            f"{fixes.ACTOR}.clip_ratio_high",
             0.28,
             "Raise the upper clip ratio (DAPO's clip-higher)",
             "unlikely tokens can still gain probability",
         ),
-        cures.lower_rate(case.context, 0.3),
+        fixes.lower_rate(case.context, 0.3),
     ),
     source='Cui et al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617)',
 )
@@ -121,16 +121,16 @@ ENTROPY_EXPLOSION = Symptom(
     shape="entropy is three times its early level and a nat more, or four times and half a nat, to "
     "the last step; a warning at four times if the reward was lost at the same time",
     remedies=lambda case: (
-        cures.earlier_checkpoint(case.onset),
-        cures.lower_rate(case.context),
-        cures.setting(
+        fixes.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.setting(
             case.context,
-            f"{cures.ACTOR}.entropy_coeff",
+            f"{fixes.ACTOR}.entropy_coeff",
             0,
             "Switch the entropy bonus off",
             "only the reward drives the policy",
         ),
-        cures.add_kl_loss(case.context),
+        fixes.add_kl_loss(case.context),
     ),
     source="failure classes: entropy far up",
 )
@@ -146,15 +146,15 @@ def _length(run: Run) -> Iterator[Finding]:
     length = run.series(LENGTH)
     if len(length) < 5:
         return
-    first, values = early(length.values), smooth(length.values)
+    first, values = early_level(length.values), smooth(length.values)
     floor = max(0.1 * first, _SHORT_TOKENS)
     if first < 2 * _SHORT_TOKENS:
         return
-    onset = onset_of(length, values <= floor, length.values > 0.5 * first)
+    onset = find_onset(length, values <= floor, length.values > 0.5 * first)
     if onset is None:
         return
-    yield LENGTH_COLLAPSE.found(
-        run.at(onset),
+    yield LENGTH_COLLAPSE.finding(
+        run.case(onset),
         run.change(length, onset, "fell"),
         *_other_changes(run, onset),
         severity=Severity.WARNING if _pays(run, onset) else None,
@@ -179,27 +179,27 @@ def _cap(run: Run) -> Iterator[Finding]:
         capped = _at_the_longest(run.series(LENGTH))
     if len(capped) < 5:
         return
-    first, values = early(capped.values), smooth(capped.values)
+    first, values = early_level(capped.values), smooth(capped.values)
     if first >= _HALF_CAPPED and _is_capped_at_once(capped.values):
         # All responses of a whole run are a fault; most of them may be a small model's way.
         every = len(capped) >= _WHOLE_RUN and float(capped.values.min()) > 0.99
         onset, share = capped.step(0), percent(first)
-        yield LIMIT_FROM_START.found(
-            run.at(onset),
-            run.seen(f"{share} of responses at the limit", onset, share=first),
+        yield LIMIT_FROM_START.finding(
+            run.case(onset),
+            run.evidence(f"{share} of responses at the limit", onset, share=first),
             severity=Severity.WARNING if every else None,
             share=share,
         )
         return
-    onset_step = onset_of(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
+    onset_step = find_onset(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
     if onset_step is None:
         return
     before = capped.until(onset_step).values[-20:]
-    limit = run.context.get(cures.RESPONSE)
+    limit = run.context.get(fixes.RESPONSE)
     length = run.series(LENGTH)
     lengths = [run.change(length, onset_step, "went")] if _moved(length, onset_step) else []
-    yield LENGTH_LIMIT.found(
-        run.at(onset_step),
+    yield LENGTH_LIMIT.finding(
+        run.case(onset_step),
         run.change(capped, onset_step, "rose"),
         *lengths,
         *_other_changes(run, onset_step),
@@ -222,7 +222,7 @@ def _at_the_longest(length: Series) -> Series:
     """
     longest = length.values.max(initial=0.0)
     at_cap = length.values == longest
-    if longest < 2 * _SHORT_TOKENS or len(length) < 10 or lasting(at_cap, 5) is None:
+    if longest < 2 * _SHORT_TOKENS or len(length) < 10 or tail_start(at_cap, 5) is None:
         return length.until(float("-inf"))
     return Series(length.name, length.steps, at_cap.astype(float))
 
@@ -231,15 +231,15 @@ def _entropy(run: Run) -> Iterator[Finding]:
     entropy = run.series("actor/entropy")
     if len(entropy) < 5:
         return
-    first, values = early(entropy.values), smooth(entropy.values)
+    first, values = early_level(entropy.values), smooth(entropy.values)
     up = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
     fell = _fell(entropy, values, first)
     sound = entropy.values < 1.5 * first
-    rose = onset_of(entropy, up, sound)
+    rose = find_onset(entropy, up, sound)
     if fell is not None:
         onset, severity = fell
-        yield ENTROPY_COLLAPSE.found(
-            run.at(onset),
+        yield ENTROPY_COLLAPSE.finding(
+            run.case(onset),
             run.change(entropy, onset, "fell"),
             *_other_changes(run, onset, entropy.name),
             severity=severity,
@@ -251,7 +251,7 @@ def _entropy(run: Run) -> Iterator[Finding]:
         yield _exploded(run, entropy, first, rose, Severity.ERROR)
         return
     with_loss = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= _reward_lost(run))
-    if (rose := onset_of(entropy, with_loss, sound, _LASTS)) is not None:
+    if (rose := find_onset(entropy, with_loss, sound, _LASTS)) is not None:
         yield _exploded(run, entropy, first, rose, Severity.WARNING)
 
 
@@ -261,26 +261,26 @@ def _reward_lost(run: Run) -> float:
     Alone this may be a random walk; together with an entropy that multiplies it is none.
     """
     reward = run.series(metrics.REWARD_MEAN)
-    found = drop(reward.values)
+    found = find_drop(reward.values)
     return float("inf") if found is None or found.contrast < _CONTRAST else reward.step(found.place)
 
 
 def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
     """A slow decline is what learning looks like, until nothing is left; a sudden one is not."""
     sound, low = entropy.values > 0.5 * first, values < min(0.1 * first, _LOW_ENTROPY)
-    onset, place = onset_of(entropy, low, sound), lasting(low, _STEPS)
+    onset, place = find_onset(entropy, low, sound), tail_start(low, _STEPS)
     if onset is None or place is None:
         return None
     if entropy.step(place) - onset <= _FEW_STEPS:
         return onset, Severity.ERROR
-    nothing_left = onset_of(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
+    nothing_left = find_onset(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
     return None if nothing_left is None else (nothing_left, Severity.WARNING)
 
 
 def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
     now = float(np.median(entropy.values[-3:]))
-    return ENTROPY_EXPLOSION.found(
-        run.at(onset),
+    return ENTROPY_EXPLOSION.finding(
+        run.case(onset),
         run.change(entropy, onset, "rose"),
         *_other_changes(run, onset, entropy.name),
         severity=severity,

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, onset_of
-from engine.doctor.metrics.series_stats import Floats, late, levels, longest, noise, smooth
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.run import Run, Series, figure, find_onset
+from engine.doctor.metrics.series_stats import (
+    Floats,
+    healthy_levels,
+    late_level,
+    longest_stretch,
+    noise,
+    smooth,
+)
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
@@ -32,9 +39,9 @@ _LARGE_LOSS = 20.0
 
 def _smaller_updates(case: Case) -> tuple[Remedy, ...]:
     return (
-        cures.lower_rate(case.context),
-        cures.clip_gradients(case.context),
-        cures.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.clip_gradients(case.context),
+        fixes.earlier_checkpoint(case.onset),
     )
 
 
@@ -50,10 +57,10 @@ KL_GREW = Symptom(
     "distillation); sums over tokens (`actor/reward_kl_penalty`, the `kl` of KTO), for which 100 "
     "is high",
     remedies=lambda case: (
-        cures.lower_rate(case.context),
-        cures.add_kl_loss(case.context),
-        cures.clip_gradients(case.context),
-        cures.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.add_kl_loss(case.context),
+        fixes.clip_gradients(case.context),
+        fixes.earlier_checkpoint(case.onset),
     ),
     source="failure classes: kl above 1 and growing",
 )
@@ -67,7 +74,7 @@ HUGE_GRADIENT = Symptom(
     shape="a gradient norm in the thousands at the end, or in the hundreds in a quarter of the "
     "steps of each half with one in the thousands",
     ruled_out="a gradient norm that falls: it is often large at the beginning",
-    remedies=lambda case: (cures.clip_gradients(case.context), cures.lower_rate(case.context)),
+    remedies=lambda case: (fixes.clip_gradients(case.context), fixes.lower_rate(case.context)),
     confidence=0.7,
     source="failure classes: grad_norm in the hundreds",
 )
@@ -96,8 +103,8 @@ SPIKES = Symptom(
     "thousand steps",
     ruled_out="a single spike",
     remedies=lambda case: (
-        cures.clip_gradients(case.context),
-        cures.lower_rate(case.context, 0.3),
+        fixes.clip_gradients(case.context),
+        fixes.lower_rate(case.context, 0.3),
         Remedy("Inspect the rows of those batches: overlong, empty or duplicated texts?"),
     ),
     confidence=0.8,
@@ -121,7 +128,7 @@ LOSS_RISES = Symptom(
     shape="a cross-entropy that climbs steadily, by a tenth and by five times its jitter",
     ruled_out="policy and preference losses; runs with a reward or a KL",
     remedies=lambda case: (
-        cures.lower_rate(case.context),
+        fixes.lower_rate(case.context),
         Remedy("Restart from the initial model: every later checkpoint is worse"),
     ),
     confidence=0.8,
@@ -135,7 +142,7 @@ POLICY_LOSS_GREW = Symptom(
     "{onset} on. Rewards may still look good: this appears a few steps before a collapse.",
     shape="a policy loss that grows by half and more three times in a row, to ten times its size "
     "and above 20",
-    remedies=lambda case: (cures.lower_rate(case.context), cures.clip_gradients(case.context)),
+    remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
     confidence=0.8,
     source="hardening guide's logs: 6.8, 11, 19, 57, 215, then collapse",
 )
@@ -156,13 +163,13 @@ def _kl(run: Run) -> Iterator[Finding]:
         kl = Series("kl" if of_pairs else name, kl.steps, np.abs(kl.values))
         onset = _grew(kl, KLS["objective/kl"] if of_pairs else high)
         if onset is not None:
-            yield KL_GREW.found(
-                run.at(onset),
+            yield KL_GREW.finding(
+                run.case(onset),
                 run.change(kl, onset, "rose"),
                 *_spike_evidence(run),
                 other="policy before an update" if kl.name == "actor/ppo_kl" else "reference model",
-                first=figure(min(levels(kl.values)[:2])),
-                now=figure(late(kl.values)),
+                first=figure(min(healthy_levels(kl.values)[:2])),
+                now=figure(late_level(kl.values)),
                 onset=onset,
             )
             return
@@ -176,9 +183,9 @@ def sums_kl(run: Run) -> bool:
 def _grew(kl: Series, high: float) -> int | None:
     if len(kl) < 5:
         return None
-    first, values = min(levels(kl.values)[:2]), smooth(kl.values)
+    first, values = min(healthy_levels(kl.values)[:2]), smooth(kl.values)
     limit = max(high, _GROWTH * first)
-    return onset_of(kl, values > limit, values < max(0.5 * limit, 2 * first))
+    return find_onset(kl, values > limit, values < max(0.5 * limit, 2 * first))
 
 
 def _spike_evidence(run: Run) -> Iterator[Evidence]:
@@ -187,7 +194,7 @@ def _spike_evidence(run: Run) -> Iterator[Evidence]:
         top = int(np.argmax(norm.values))
         median = figure(float(np.median(norm.values)))
         text = f"gradient norm {figure(norm.values[top])} against a median of {median}"
-        yield run.seen(text, norm.step(top))
+        yield run.evidence(text, norm.step(top))
 
 
 def _gradients(run: Run) -> Iterator[Finding]:
@@ -197,7 +204,7 @@ def _gradients(run: Run) -> Iterator[Finding]:
     rise = _rise(norm, lambda level: _GRADIENT * level, lambda level: 3 * level)
     if rise is not None and smooth(norm.values)[-1] > _LARGE_NORM:
         # Where hardly anything earned a reward in the first steps, there was hardly any gradient.
-        is_grave = late(norm.values) > _GRAVE_NORM and rise.when == _WHEN[0]
+        is_grave = late_level(norm.values) > _GRAVE_NORM and rise.when == _WHEN[0]
         severity = Severity.ERROR if is_grave else Severity.WARNING
         yield _risen(GRADIENT_GREW, run, norm, rise, severity)
         return
@@ -205,7 +212,7 @@ def _gradients(run: Run) -> Iterator[Finding]:
     spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
     if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
         yield _spiky(run, norm, spikes, middle)
-    elif late(norm.values) > _HUGE or _is_wild(norm.values):
+    elif late_level(norm.values) > _HUGE or _is_wild(norm.values):
         yield _huge(run, norm)
 
 
@@ -229,11 +236,11 @@ def _rise(
     A level of few values is unreliable: against it the rise must last longer, and be no jitter.
     """
     values, jitter = smooth(series.values), noise(series.values)
-    for when, level in zip(_WHEN, levels(series.values), strict=True):
+    for when, level in zip(_WHEN, healthy_levels(series.values), strict=True):
         is_poor = when != _WHEN[0]
         need = max(5, len(series) // 10) if is_poor else 3
-        onset = onset_of(series, values > high(level), series.values < sound(level), need)
-        above = late(series.values) - level
+        onset = find_onset(series, values > high(level), series.values < sound(level), need)
+        above = late_level(series.values) - level
         if onset is not None and level > 0 and not (is_poor and above < _JITTER * jitter):
             return _Rise(level, onset, when)
     return None
@@ -242,13 +249,13 @@ def _rise(
 def _risen(
     symptom: Symptom, run: Run, series: Series, rise: _Rise, severity: Severity | None = None
 ) -> Finding:
-    return symptom.found(
-        run.at(rise.onset),
+    return symptom.finding(
+        run.case(rise.onset),
         run.change(series, rise.onset, "rose"),
         severity=severity,
         level=figure(rise.level),
         when=rise.when,
-        now=figure(late(series.values)),
+        now=figure(late_level(series.values)),
         onset=rise.onset,
     )
 
@@ -262,18 +269,18 @@ def _is_wild(norms: Floats) -> bool:
 def _huge(run: Run, norm: Series) -> Finding:
     """From the start: there is no own level to compare with."""
     onset = norm.step(int(np.argmax(norm.values > _HIGH)))
-    newest, often = late(norm.values), float(np.percentile(norm.values, 75))
+    newest, often = late_level(norm.values), float(np.percentile(norm.values, 75))
     now, when = max((newest, "median of the last 3 steps"), (often, "in a quarter of the steps"))
-    seen = run.seen("gradient norm", onset, norm=now)
-    return HUGE_GRADIENT.found(run.at(onset), seen, now=figure(now), when=when)
+    seen = run.evidence("gradient norm", onset, norm=now)
+    return HUGE_GRADIENT.finding(run.case(onset), seen, now=figure(now), when=when)
 
 
 def _spiky(run: Run, norm: Series, spikes: np.ndarray, middle: float) -> Finding:
     steps = [norm.step(int(place)) for place in spikes[:5]]
     top, count = float(norm.values[spikes].max()), int(spikes.size)
-    return SPIKES.found(
-        run.at(steps[0]),
-        run.seen("gradient spikes", steps[0], count=count, highest=top),
+    return SPIKES.finding(
+        run.case(steps[0]),
+        run.evidence("gradient spikes", steps[0], count=count, highest=top),
         count=count,
         factor=f"{_SPIKE:g}",
         middle=figure(middle),
@@ -298,17 +305,17 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     if len(loss) < _CLIMB_STEPS or _is_no_cross_entropy(run):
         return
     fifth = max(3, len(loss) // 5)
-    before, now = float(np.median(loss.values[:fifth])), late(loss.values, fifth)
+    before, now = float(np.median(loss.values[:fifth])), late_level(loss.values, fifth)
     if before <= 0 or now < _CLIMB * before or now - before < _CLIMB_NOISE * noise(loss.values):
         return
     if _trend(loss.values) < _CLIMB_TREND or now < 0.95 * float(smooth(loss.values).max()):
         return
-    signs, case = _negative_settings(run), run.at(loss.step(0))
+    signs, case = _negative_settings(run), run.case(loss.step(0))
     settings = " and ".join(f"{key}={value:g}" for key, value in signs.items())
     text = f"{loss.name} rose steadily"
-    yield LOSS_RISES.found(
+    yield LOSS_RISES.finding(
         case,
-        run.seen(text, case.onset, before=before, after=now, **signs),
+        run.evidence(text, case.onset, before=before, after=now, **signs),
         remedies=(*_positive(run, signs), *LOSS_RISES.remedies(case)),
         before=figure(before),
         now=figure(now),
@@ -341,7 +348,7 @@ def _positive(run: Run, settings: dict[str, float]) -> Iterator[Remedy]:
     for key, value in settings.items():
         usual = 1.0 if kind and key == kind.gradient_clip_key else abs(value)
         title = f"Set {key} to {{}}"
-        yield cures.usual_value(run.context, key, usual, lambda number: number > 0, title)
+        yield fixes.usual_value(run.context, key, usual, lambda number: number > 0, title)
 
 
 def _policy_loss(run: Run) -> Iterator[Finding]:
@@ -350,13 +357,13 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
     if len(loss) <= _RISES:
         return
     size = np.abs(loss.values)
-    start, end = longest(size[1:] > 1.5 * size[:-1])
+    start, end = longest_stretch(size[1:] > 1.5 * size[:-1])
     if end - start < _RISES or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
         return
     onset, before, now = loss.step(start + 1), float(size[start]), float(size[end])
-    yield POLICY_LOSS_GREW.found(
-        run.at(onset),
-        run.seen("policy loss", onset, before=before, after=now),
+    yield POLICY_LOSS_GREW.finding(
+        run.case(onset),
+        run.evidence("policy loss", onset, before=before, after=now),
         before=figure(before),
         now=figure(now),
         count=end - start,

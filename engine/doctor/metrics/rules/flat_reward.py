@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.series_stats import Mask, lasting, late
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
@@ -76,10 +76,10 @@ def _harder(_: Case) -> tuple[Remedy, ...]:
 def _easier(case: Case) -> tuple[Remedy, ...]:
     return (
         CHECK_BY_HAND,
-        cures.longer_responses(case.context),
-        cures.scaled(
+        fixes.longer_responses(case.context),
+        fixes.scaled(
             case.context,
-            cures.ROLLOUTS,
+            fixes.ROLLOUTS,
             2,
             "Sample more rollouts per prompt",
             "a better chance that one of them is right",
@@ -91,7 +91,7 @@ def _easier(case: Case) -> tuple[Remedy, ...]:
 def _more_random(case: Case) -> tuple[Remedy, ...]:
     key, effect = "actor_rollout_ref.rollout.temperature", "the responses of a group differ again"
     return (
-        cures.setting(case.context, key, 1.0, "Sample at temperature 1.0", effect),
+        fixes.setting(case.context, key, 1.0, "Sample at temperature 1.0", effect),
         COMPARE_ROLLOUTS,
     )
 
@@ -133,7 +133,7 @@ ONE_NUMBER = Symptom(
     cause=_NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the mean reward is one and the same number in all of these steps",
     ruled_out=_STD_RULED_OUT,
-    remedies=lambda case: (*cures.judge_test(case.context), *_more_random(case)),
+    remedies=lambda case: (*fixes.judge_test(case.context), *_more_random(case)),
     not_checked=("the judge's replies: metrics do not show them",),
     source=GRPO,
 )
@@ -244,7 +244,7 @@ def is_distilled(run: Run) -> bool:
         return True
     kls = (run.named(name) for name in _KLS)
     return not run.series(metrics.REWARD_MEAN).values.any() and any(
-        len(kl) > 1 and kl.values[0] > max(_FAR, late(kl.values)) for kl in kls
+        len(kl) > 1 and kl.values[0] > max(_FAR, late_level(kl.values)) for kl in kls
     )
 
 
@@ -273,7 +273,7 @@ def one_valued(run: Run) -> Iterator[tuple[Series, Mask]]:
 
 
 def _since(series: Series, sick: Mask) -> int | None:
-    place = lasting(sick, _STEPS)
+    place = tail_start(sick, _STEPS)
     return None if place is None or _is_chance(sick, place) else series.step(place)
 
 
@@ -302,9 +302,11 @@ class _Flat:
 def _equal_groups(run: Run, onset: int) -> Finding:
     flat = _Flat.of(run, onset)
     symptom, why, severity = _kind(flat)
-    return symptom.found(
-        run.at(onset),
-        run.seen("no group has any spread of rewards", onset, steps=flat.steps, reward=flat.level),
+    return symptom.finding(
+        run.case(onset),
+        run.evidence(
+            "no group has any spread of rewards", onset, steps=flat.steps, reward=flat.level
+        ),
         *_zero_gradient(run, onset),
         severity=severity,
         why=why,
@@ -318,7 +320,7 @@ def _equal_groups(run: Run, onset: int) -> Finding:
 def _kind(flat: _Flat) -> tuple[Symptom, str, Severity | None]:
     """The symptom, the reason, and a severity where it is not the usual one."""
     is_possible = flat.side == "equal" or _is_of_zero_scores(flat)
-    if is_possible and _is_one_number(flat) and cures.judge_test(flat.run.context):
+    if is_possible and _is_one_number(flat) and fixes.judge_test(flat.run.context):
         return (
             ONE_NUMBER,
             "Responses to different prompts are not that much alike: the judge gives no scores, or "
@@ -373,7 +375,7 @@ def _range(run: Run) -> tuple[float | None, float | None]:
 
 def _price(run: Run, steps: int) -> str:
     """What the wasted steps cost, as far as it is known."""
-    rollouts = run.context.get("data.train_batch_size"), run.context.get(cures.ROLLOUTS)
+    rollouts = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
     parts = [f"{steps} steps wasted"]
     if all(isinstance(size, int) for size in rollouts):
@@ -386,7 +388,7 @@ def _price(run: Run, steps: int) -> str:
 def _zero_gradient(run: Run, onset: int) -> Iterator[Evidence]:
     norm = run.series("actor/grad_norm").since(onset)
     if len(norm) and np.all(norm.values == 0):
-        yield run.seen("the gradient norm is exactly 0", onset, steps=len(norm))
+        yield run.evidence("the gradient norm is exactly 0", onset, steps=len(norm))
 
 
 def _steps_since(run: Run, onset: int) -> int:
@@ -397,20 +399,20 @@ def _steps_since(run: Run, onset: int) -> int:
 def _always_zero(run: Run) -> Iterator[Finding]:
     reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
     if len(top) == len(reward):
-        place = lasting((reward.values == 0) & (top.values == 0), _STEPS)
+        place = tail_start((reward.values == 0) & (top.values == 0), _STEPS)
     else:
         place = _lasting_zero(reward)
     if place is None:
         return
     onset, count = reward.step(place), len(reward) - place
-    seen = run.seen("mean reward is 0", onset, steps=count)
-    yield ALWAYS_ZERO.found(run.at(onset), seen, count=count, onset=onset)
+    seen = run.evidence("mean reward is 0", onset, steps=count)
+    yield ALWAYS_ZERO.finding(run.case(onset), seen, count=count, onset=onset)
 
 
 def _lasting_zero(reward: Series) -> int | None:
     """Where the zeros at the end begin, if they are too many for chance."""
     zero = reward.values == 0
-    place = lasting(zero, _STEPS)
+    place = tail_start(zero, _STEPS)
     if place is None or _is_chance(zero, place):
         return None
     return place if place or len(reward) >= _ZERO_STEPS else None
@@ -423,20 +425,20 @@ def _many_equal(run: Run) -> Iterator[Finding]:
         return
     kernel = np.ones(_MANY_STEPS) / _MANY_STEPS
     rolling = np.convolve(share.values, kernel, mode="valid")
-    place = lasting(rolling > _MANY, 1)
+    place = tail_start(rolling > _MANY, 1)
     if place is None:
         return
     onset, now = share.step(place), float(rolling[-1])
-    seen = run.seen("share of zero-std groups", onset, share=now)
+    seen = run.evidence("share of zero-std groups", onset, share=now)
     if len(run.series(metrics.GROUPS_EQUAL)):
         # With dynamic sampling no such group is trained, and each costs a generation.
         times = f"{1 / max(1 - now, 1e-3):.1f}"
-        yield MANY_REPLACED.found(run.at(onset), seen, share=percent(now), times=times)
+        yield MANY_REPLACED.finding(run.case(onset), seen, share=percent(now), times=times)
         return
     reward = run.series(metrics.REWARD_MEAN).since(onset)
-    learned = len(reward) > 0 and _side(run, reward, late(reward.values)) == "all_right"
-    yield MANY_EQUAL.found(
-        run.at(onset),
+    learned = len(reward) > 0 and _side(run, reward, late_level(reward.values)) == "all_right"
+    yield MANY_EQUAL.finding(
+        run.case(onset),
         seen,
         severity=Severity.INFO if learned else None,
         share=percent(now),
@@ -455,8 +457,10 @@ def _at_floor(run: Run) -> Iterator[Finding]:
     if share < _FLOOR or np.ptp(reward.values) == 0:
         return
     onset = reward.step(len(reward) // 2)
-    seen = run.seen("share of steps at the lowest reward", onset, share=share, lowest=low)
-    yield AT_FLOOR.found(run.at(onset), seen, share=percent(share), low=figure(low), onset=onset)
+    seen = run.evidence("share of steps at the lowest reward", onset, share=share, lowest=low)
+    yield AT_FLOOR.finding(
+        run.case(onset), seen, share=percent(share), low=figure(low), onset=onset
+    )
 
 
 def _saturated(run: Run) -> Iterator[Finding]:
@@ -474,9 +478,9 @@ def _saturated(run: Run) -> Iterator[Finding]:
     if share < _SATURATED or count < _MANY_STEPS:
         return
     onset = reward.step(place)
-    yield SATURATED.found(
-        run.at(onset),
-        run.seen("share of steps at the highest reward", onset, share=share, top=high),
+    yield SATURATED.finding(
+        run.case(onset),
+        run.evidence("share of steps at the highest reward", onset, share=share, top=high),
         share=percent(share),
         count=count,
         onset=onset,
@@ -491,9 +495,11 @@ def _zero_components(run: Run) -> Iterator[Finding]:
     for name, series in components:
         if moving and not series.values.any() and not _PENALTY.search(name):
             onset, count = series.step(0), len(series)
-            seen = run.seen(f"{series.name} is 0", onset, steps=count)
+            seen = run.evidence(f"{series.name} is 0", onset, steps=count)
             others = ", ".join(moving[:3])
-            yield COMPONENT_ZERO.found(run.at(onset), seen, name=name, count=count, others=others)
+            yield COMPONENT_ZERO.finding(
+                run.case(onset), seen, name=name, count=count, others=others
+            )
 
 
 def _components(run: Run) -> Iterator[tuple[str, Series]]:

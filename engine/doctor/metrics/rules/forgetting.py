@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.series_stats import decline, drop, early, fall
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import early_level, find_decline, find_drop, find_fall
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Rule, Symptom
 from engine.history import metrics
@@ -36,9 +36,9 @@ REWARD_LOST = Symptom(
     ruled_out="noise and drift (the shapes are measured against them); a fall of less than a "
     "quarter of the possible rewards; single dips that recover",
     remedies=lambda case: (
-        cures.earlier_checkpoint(case.onset),
-        cures.lower_rate(case.context, 0.3),
-        cures.add_kl_loss(case.context),
+        fixes.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context, 0.3),
+        fixes.add_kl_loss(case.context),
         Remedy("Keep the checkpoint with the best validation reward instead of the last one"),
     ),
     confidence=0.9,
@@ -62,14 +62,14 @@ OVERFITTING = Symptom(
             (),
             "the best validation loss",
         ),
-        cures.scaled(
+        fixes.scaled(
             case.context,
             "training.num_train_epochs",
             0.5,
             "Train fewer epochs",
             "memorizes less",
         ),
-        cures.lower_rate(case.context, 0.5),
+        fixes.lower_rate(case.context, 0.5),
     ),
     source='early stopping with patience 3 (Prechelt, "Early Stopping - But When?", 1998)',
 )
@@ -89,9 +89,9 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
         return
     onset, before, after = loss
     best = reward.until(onset)
-    yield REWARD_LOST.found(
-        run.at(onset),
-        run.seen("mean reward fell", onset, before=before, after=after),
+    yield REWARD_LOST.finding(
+        run.case(onset),
+        run.evidence("mean reward fell", onset, before=before, after=after),
         *_validation(run, onset),
         before=figure(before),
         after=figure(after),
@@ -103,7 +103,7 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
 
 def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
     """``(step, before, after)`` of a sudden, lasting loss."""
-    found = drop(reward.values)
+    found = find_drop(reward.values)
     if found is None or found.contrast < _CONTRAST:
         return None
     if not _matters(run, reward, found.before - found.after):
@@ -112,10 +112,10 @@ def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
 
 
 def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
-    found = fall(reward.values)
+    found = find_fall(reward.values)
     if found is None or found.excess < _EXCESS:
         return None
-    start = early(reward.values)
+    start = early_level(reward.values)
     gained, lost = found.high - start, found.high - found.low
     if lost < _LOST * gained or not _matters(run, reward, lost):
         return None
@@ -125,10 +125,10 @@ def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
 def _unlearned(run: Run) -> tuple[int, float, float] | None:
     """With one response a step, right or wrong, the signal is how often it is right."""
     reward = run.first("json_valid", metrics.REWARD_MEAN)
-    found = decline(reward.values)
+    found = find_decline(reward.values)
     if found is None or found.excess < 1:
         return None
-    start, lost = early(reward.values), found.high - found.low
+    start, lost = early_level(reward.values), found.high - found.low
     if lost < max(0.3 * float(np.ptp(reward.values)), _LOST * (found.high - start)):
         return None
     return reward.step(found.bottom), found.high, found.low
@@ -162,7 +162,7 @@ def _validation(run: Run, onset: int) -> Iterator[Evidence]:
     word = "fell too" if now < best else "did not fall"
     text = f"validation reward {word}: {figure(best)} before, {figure(now)} at the end"
     change = percent(abs(now - best) / max(abs(best), 1e-9))
-    yield run.seen(text, after.step(-1), best=best, last=now, change=change)
+    yield run.evidence(text, after.step(-1), best=best, last=now, change=change)
 
 
 def _overfitting(run: Run) -> Iterator[Finding]:
@@ -180,9 +180,9 @@ def _overfitting(run: Run) -> Iterator[Finding]:
     if not before.size or not after.size or np.median(after) >= np.median(before):
         return
     text = f"{validation.name} rose from {figure(lowest)} to {figure(newest)}"
-    yield OVERFITTING.found(
-        run.at(onset),
-        run.seen(text, onset, before=lowest, after=newest),
+    yield OVERFITTING.finding(
+        run.case(onset),
+        run.evidence(text, onset, before=lowest, after=newest),
         onset=onset,
         lowest=figure(lowest),
         last=figure(newest),

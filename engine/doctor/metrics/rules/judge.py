@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.base.times import seconds
 from engine.doctor.metrics.run import Run, Series, percent
-from engine.doctor.metrics.series_stats import early, lasting
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import early_level, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule, Symptom
@@ -26,7 +26,7 @@ _UNREADABLE = 0.01
 
 def _longer_timeout(context: MetricContext) -> Remedy:
     effect = "slow replies count instead of being requested again"
-    return cures.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
+    return fixes.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
 
 
 SLOWER = Symptom(
@@ -79,7 +79,7 @@ UNPARSED = Symptom(
     shape="more than 1% of the replies of the last 5 steps cannot be parsed",
     ruled_out="single replies: at least 3 in more than one step",
     remedies=lambda case: (
-        cures.scaled(
+        fixes.scaled(
             case.context,
             "judge.max_tokens",
             4,
@@ -103,13 +103,13 @@ def _latency(run: Run) -> Iterator[Finding]:
     latency = run.series(metrics.JUDGE_LATENCY)
     if len(latency) < 2 * _STEPS:
         return
-    first = early(latency.values)
-    place = lasting(latency.values > max(_SLOWER * first, _SLOW_S), _STEPS)
+    first = early_level(latency.values)
+    place = tail_start(latency.values > max(_SLOWER * first, _SLOW_S), _STEPS)
     if place is None or not place:
         return
     onset, now = latency.step(place), float(np.median(latency.values[-_STEPS:]))
-    yield SLOWER.found(
-        run.at(onset),
+    yield SLOWER.finding(
+        run.case(onset),
         run.change(latency, onset, "rose"),
         factor=f"{now / first:.1f}",
         first=seconds(first),
@@ -122,7 +122,7 @@ def _latency(run: Run) -> Iterator[Finding]:
 def _failed(run: Run) -> Iterator[Finding]:
     """Rollouts without a reward. The reward records tell why."""
     share = run.series(metrics.FAILED_SHARE)
-    place = lasting(share.values > _FAILED, 1)
+    place = tail_start(share.values > _FAILED, 1)
     if place is None:
         return
     window = share.values[-_STEPS:]
@@ -130,9 +130,9 @@ def _failed(run: Run) -> Iterator[Finding]:
     if mean < _FAILED or (last < _HALF and len(share) - place < _STEPS):
         return
     onset = share.step(place)
-    yield SAMPLES_FAILED.found(
-        run.at(onset),
-        run.seen("share of rollouts without a reward", onset, share=last),
+    yield SAMPLES_FAILED.finding(
+        run.case(onset),
+        run.evidence("share of rollouts without a reward", onset, share=last),
         severity=None if mean >= _HALF or last >= _HALF else Severity.WARNING,
         last=percent(last),
         mean=percent(mean),
@@ -145,9 +145,9 @@ def _timeouts(run: Run) -> Iterator[Finding]:
     if found is None:
         return
     onset, share = found
-    seen = run.seen("calls that timed out", onset, share=share)
+    seen = run.evidence("calls that timed out", onset, share=share)
     limit = _time_limit(run)
-    yield TIMEOUTS.found(run.at(onset), seen, share=percent(share), onset=onset, limit=limit)
+    yield TIMEOUTS.finding(run.case(onset), seen, share=percent(share), onset=onset, limit=limit)
 
 
 def _unparsed(run: Run) -> Iterator[Finding]:
@@ -155,9 +155,9 @@ def _unparsed(run: Run) -> Iterator[Finding]:
     if found is None:
         return
     onset, share = found
-    yield UNPARSED.found(
-        run.at(onset),
-        run.seen("replies that could not be parsed", onset, share=share),
+    yield UNPARSED.finding(
+        run.case(onset),
+        run.evidence("replies that could not be parsed", onset, share=share),
         severity=None if share > 0.2 else Severity.WARNING,
         share=percent(share),
         onset=onset,

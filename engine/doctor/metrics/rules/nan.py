@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series
-from engine.doctor.metrics.series_stats import lasting, longest
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import longest_stretch, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
@@ -36,9 +36,9 @@ def finite_reward(case: Case) -> Iterator[Remedy]:
         (),
         "look for a division by zero, an empty list or a logarithm of zero",
     )
-    yield from cures.rubric_reward(case.context)
-    yield from cures.judge_test(case.context)
-    yield cures.earlier_checkpoint(case.onset)
+    yield from fixes.rubric_reward(case.context)
+    yield from fixes.judge_test(case.context)
+    yield fixes.earlier_checkpoint(case.onset)
 
 
 def label_remedies(_: Case) -> tuple[Remedy, ...]:
@@ -52,9 +52,9 @@ def label_remedies(_: Case) -> tuple[Remedy, ...]:
 
 def overflow_remedies(case: Case) -> tuple[Remedy, ...]:
     return (
-        cures.earlier_checkpoint(case.onset),
-        cures.lower_rate(case.context),
-        cures.clip_gradients(case.context),
+        fixes.earlier_checkpoint(case.onset),
+        fixes.lower_rate(case.context),
+        fixes.clip_gradients(case.context),
         OVERFLOW,
     )
 
@@ -110,7 +110,7 @@ VANISHED = Symptom(
     ruled_out="a loss that was small before: it was rounded",
     remedies=lambda case: (
         Remedy("Use bf16 instead of fp16", (), "logits no longer overflow"),
-        cures.lower_rate(case.context),
+        fixes.lower_rate(case.context),
         _COUNT_LABELS,
     ),
     confidence=0.8,
@@ -166,12 +166,12 @@ def _rewards(run: Run) -> Iterator[Finding]:
     if start == end or (len(failed) and failed.values.max() > _ALL_FAILED):
         return
     onset, count = reward.step(start), end - start
-    seen = run.seen(f"{reward.name} is not a number", onset, steps=count)
+    seen = run.evidence(f"{reward.name} is not a number", onset, steps=count)
     if end < len(reward) and count < _LASTS:
         steps = f"step {onset}" if count == 1 else f"{count} steps from step {onset} on"
-        yield NAN_REWARD_FOR_A_MOMENT.found(run.at(onset), seen, steps=steps)
+        yield NAN_REWARD_FOR_A_MOMENT.finding(run.case(onset), seen, steps=steps)
     else:
-        yield NAN_REWARD.found(run.at(onset), seen, count=count, onset=onset)
+        yield NAN_REWARD.finding(run.case(onset), seen, count=count, onset=onset)
 
 
 def _losses(run: Run) -> Iterator[Finding]:
@@ -188,17 +188,17 @@ def _losses(run: Run) -> Iterator[Finding]:
         return
     onset, count, metric = witness.step(start), end - start, witness.name
     if count < 2 and end < len(witness):
-        seen = run.seen(f"{metric} is not a number", onset)
-        yield SKIPPED_STEP.found(run.at(onset), seen, metric=metric, onset=onset)
+        seen = run.evidence(f"{metric} is not a number", onset)
+        yield SKIPPED_STEP.finding(run.case(onset), seen, metric=metric, onset=onset)
     elif start == 0 and witness is norm and len(loss) and not loss.values.any():
-        seen = run.seen(f"{metric} is not a number, the loss is 0", onset, steps=count)
-        case = run.at(onset)
-        yield NO_LABEL.found(case, seen, metric=metric, count=count, onset=onset, why=NO_LABELS)
+        seen = run.evidence(f"{metric} is not a number, the loss is 0", onset, steps=count)
+        case = run.case(onset)
+        yield NO_LABEL.finding(case, seen, metric=metric, count=count, onset=onset, why=NO_LABELS)
     else:
-        seen = run.seen(f"{metric} is not a number", onset, steps=count)
+        seen = run.evidence(f"{metric} is not a number", onset, steps=count)
         before = _level_before(witness.until(onset).known())
-        case = run.at(onset)
-        yield NAN_LOSS.found(case, seen, metric=metric, count=count, onset=onset, before=before)
+        case = run.case(onset)
+        yield NAN_LOSS.finding(case, seen, metric=metric, count=count, onset=onset, before=before)
 
 
 def _level_before(known: Series) -> str:
@@ -213,16 +213,16 @@ def _level_before(known: Series) -> str:
 def _vanished(run: Run) -> Iterator[Finding]:
     """A training loss of 0 from the start or from one record to the next, with no gradient."""
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
-    place = lasting(loss.values == 0, _LASTS)
+    place = tail_start(loss.values == 0, _LASTS)
     if loss.name != metrics.TRAIN_LOSS or place is None:
         return
     onset, before = loss.step(place), loss.values[:place]
     if len(norm.since(onset)) or (before.size and before[-1] < _NOT_ROUNDED):
         return
     count = len(loss) - place
-    yield VANISHED.found(
-        run.at(onset),
-        run.seen("the loss is exactly 0", onset, steps=count),
+    yield VANISHED.finding(
+        run.case(onset),
+        run.evidence("the loss is exactly 0", onset, steps=count),
         verb="falls at once to" if before.size else "is",
         before=f"The loss was {before[-1]:.4g} and is" if before.size else "The loss is",
         count=count,
@@ -238,9 +238,9 @@ def _distance(run: Run) -> Iterator[Finding]:
     if count < max(_LASTS, _OFTEN * len(kl)) or bad.all():
         return
     onset = kl.step(int(np.argmax(bad)))
-    yield NAN_KL.found(
-        run.at(onset),
-        run.seen(f"{kl.name} is not a number", onset, steps=count),
+    yield NAN_KL.finding(
+        run.case(onset),
+        run.evidence(f"{kl.name} is not a number", onset, steps=count),
         metric=kl.name,
         count=count,
         steps=len(kl),
@@ -252,7 +252,7 @@ def _bad_stretch(series: Series) -> tuple[int, int]:
     """The longest stretch without a number; a metric that never had one needs two steps."""
     if not len(series):
         return 0, 0
-    start, end = longest(np.isnan(series.values))
+    start, end = longest_stretch(np.isnan(series.values))
     return (0, 0) if end - start == 1 == len(series) else (start, end)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints_small_numbers
-from engine.doctor.metrics.series_stats import lasting
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case, Rule, Symptom
@@ -35,7 +35,7 @@ def _set_rate(case: Case) -> tuple[Remedy, ...]:
     key = kind.learning_rate_key if kind else None
     usual = kind.usual_learning_rate if kind else 1e-6
     title = f"Set the learning rate, e.g. {usual:g}"
-    return (cures.setting(case.context, key, usual, title, "steps train"),)
+    return (fixes.setting(case.context, key, usual, title, "steps train"),)
 
 
 CONSTANT_LOSS = Symptom(
@@ -131,7 +131,7 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         return
     last = float(loss.values[-1])
     same = np.abs(loss.values - last) <= 1e-4 * max(abs(last), 1e-3)
-    place = lasting(same, _STEPS if last else _ZEROS)
+    place = tail_start(same, _STEPS if last else _ZEROS)
     if place is None:
         return
     onset, count = loss.step(place), len(loss) - place
@@ -151,9 +151,9 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         )
     elif not len(gradients):
         why = "other weights and other data give another loss, if only in the last digit"
-    yield CONSTANT_LOSS.found(
-        run.at(onset),
-        run.seen("the loss does not change", onset, loss=last, steps=count),
+    yield CONSTANT_LOSS.finding(
+        run.case(onset),
+        run.evidence("the loss does not change", onset, loss=last, steps=count),
         severity=None if is_certain else Severity.WARNING,
         confidence=None if is_certain else 0.6,
         remedies=(_TRAINABLE, _REFERENCE) if is_pair_loss else None,
@@ -185,18 +185,18 @@ def _at_chance(run: Run) -> Iterator[Finding]:
     loss, rate = run.series(metrics.TRAIN_LOSS), learning_rate(run)
     warm = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
     settled = loss.since(warm)
-    place = lasting(np.abs(settled.values - math.log(2)) < _OF_CHANCE, _STEPS)
+    place = tail_start(np.abs(settled.values - math.log(2)) < _OF_CHANCE, _STEPS)
     if place is None or loss.name != metrics.TRAIN_LOSS:
         return
     onset, count = settled.step(place), len(settled) - place
-    seen = run.seen("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
-    yield LOSS_AT_CHANCE.found(run.at(onset), seen, count=count, onset=onset)
+    seen = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
+    yield LOSS_AT_CHANCE.finding(run.case(onset), seen, count=count, onset=onset)
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
     """Rewards with spread must give a gradient: exact zeros mean that nothing is trained."""
     norm, spread = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
-    place = lasting(norm.values == 0, _STEPS)
+    place = tail_start(norm.values == 0, _STEPS)
     if place is None or not len(spread):
         return
     onset, count = norm.step(place), len(norm) - place
@@ -204,9 +204,9 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
     if not moving.size or moving.min() < 1e-3 or (share.size and share.max() > 0.5):
         return
-    yield NO_GRADIENT.found(
-        run.at(onset),
-        run.seen("gradient norm is exactly 0", onset, steps=count),
+    yield NO_GRADIENT.finding(
+        run.case(onset),
+        run.evidence("gradient norm is exactly 0", onset, steps=count),
         spread=figure(float(np.median(moving))),
         count=count,
         onset=onset,
@@ -220,8 +220,8 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     if not prints_small_numbers(run, "actor/grad_norm", metrics.TRAIN_LOSS):
         return
     onset, count = rate.step(0), len(rate)
-    yield NO_RATE.found(
-        run.at(onset), run.seen(f"{rate.name} is 0", onset, steps=count), count=count
+    yield NO_RATE.finding(
+        run.case(onset), run.evidence(f"{rate.name} is 0", onset, steps=count), count=count
     )
 
 
@@ -234,9 +234,9 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     # Bars repeat the last validation with three digits, and tables round.
     if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
-    yield SAME_VALIDATION.found(
-        run.at(held_out.step(1)),
-        run.seen("the validation loss does not change", held_out.step(-1), loss=value),
+    yield SAME_VALIDATION.finding(
+        run.case(held_out.step(1)),
+        run.evidence("the validation loss does not change", held_out.step(-1), loss=value),
         loss=f"{value:.6g}",
         count=len(held_out),
     )
@@ -252,9 +252,9 @@ def _never_warm(run: Run) -> Iterator[Finding]:
     is_rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
     if steps is None or steps < total or not is_rising:
         return
-    yield NEVER_WARM.found(
-        run.at(rate.step(0)),
-        run.seen(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
+    yield NEVER_WARM.finding(
+        run.case(rate.step(0)),
+        run.evidence(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
         remedies=(_shorter_warmup(run.context, total),),
         steps=f"{steps:g}",
         total=total,
@@ -266,7 +266,7 @@ def _never_warm(run: Run) -> Iterator[Finding]:
 def _warmup_keys(context: MetricContext) -> tuple[str, str | None]:
     """The keys of the warm-up in steps and as a share of the run."""
     kind = context.kind
-    return f"{cures.ACTOR}.optim.lr_warmup_steps", kind.warmup_ratio_key if kind else None
+    return f"{fixes.ACTOR}.optim.lr_warmup_steps", kind.warmup_ratio_key if kind else None
 
 
 def _warmup_steps(context: MetricContext, total: int) -> float | None:
@@ -282,7 +282,7 @@ def _shorter_warmup(context: MetricContext, total: int) -> Remedy:
     steps = context.get(in_steps)
     is_in_steps = isinstance(steps, int) and steps > 0
     key, after = (in_steps, max(1, total // 10)) if is_in_steps else (as_ratio, 0.1)
-    return cures.setting(
+    return fixes.setting(
         context, key, after, "Warm up over a tenth of the steps", "the full rate after it"
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, figure, percent
-from engine.findings import remedy_builders as cures
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Rule, Symptom
 from engine.history import metrics
@@ -51,7 +51,7 @@ CUT_PROMPT = Symptom(
     "is only the share of its longest prompts",
     ruled_out="an unknown limit; rows that were filtered by length",
     remedies=lambda case: (
-        cures.setting(case.context, _FILTER, True, "Drop prompts that are too long", "none is cut"),
+        fixes.setting(case.context, _FILTER, True, "Drop prompts that are too long", "none is cut"),
         Remedy("Allow longer prompts; grubrics-tui check names the rows and their tokens"),
     ),
     source="verl 0.9.1: AgentLoopBase._cap_text_prompt_length",
@@ -96,8 +96,8 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
     if len(longest) < _STEPS or values.max() > _EMPTY_TOKENS or np.ptp(values) > 0:
         return
     onset, tokens = longest.step(0), figure(float(values[0]))
-    seen = run.seen(f"{longest.name} is {tokens}", onset)
-    yield EMPTY_PROMPT.found(run.at(onset), seen, tokens=tokens, count=values.size)
+    seen = run.evidence(f"{longest.name} is {tokens}", onset)
+    yield EMPTY_PROMPT.finding(run.case(onset), seen, tokens=tokens, count=values.size)
 
 
 def _cut_prompts(run: Run) -> Iterator[Finding]:
@@ -110,9 +110,9 @@ def _cut_prompts(run: Run) -> Iterator[Finding]:
         return
     onset, worst = share.step(int(cut[0])), float(share.values[cut].max())
     is_most = np.median(share.values[cut]) >= _MOST
-    yield CUT_PROMPT.found(
-        run.at(onset),
-        run.seen(f"{share.name} is {figure(worst)}", onset, worst=worst),
+    yield CUT_PROMPT.finding(
+        run.case(onset),
+        run.evidence(f"{share.name} is {figure(worst)}", onset, worst=worst),
         severity=None if is_most else Severity.WARNING,
         limit=figure(float(limit)),
         count=cut.size,
@@ -137,9 +137,9 @@ def _impossible(run: Run) -> Iterator[Finding]:
             continue
         onset = series.step(int(places[0]))
         worst = float(series.values[places[np.argmax(np.abs(series.values[places]))]])
-        yield OUT_OF_RANGE.found(
-            run.at(onset),
-            run.seen(f"{series.name} beyond {figure(limit)}", onset, worst=worst),
+        yield OUT_OF_RANGE.finding(
+            run.case(onset),
+            run.evidence(f"{series.name} beyond {figure(limit)}", onset, worst=worst),
             worst=figure(worst),
             count=places.size,
             onset=onset,
@@ -165,9 +165,9 @@ def _outliers(run: Run) -> Iterator[Finding]:
         if not places.size:
             continue
         onset, worst = series.step(int(places[0])), float(series.values[places][0])
-        yield OUTLIER.found(
-            run.at(onset),
-            run.seen(series.name, onset, worst=worst),
+        yield OUTLIER.finding(
+            run.case(onset),
+            run.evidence(series.name, onset, worst=worst),
             worst=figure(worst),
             count=places.size,
             onset=onset,

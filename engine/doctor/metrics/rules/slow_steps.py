@@ -9,8 +9,8 @@ import numpy as np
 from engine.base.times import seconds
 from engine.doctor.metrics.judge_load import MORE_CALLS, more_calls, waiting_for_rewards
 from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
-from engine.doctor.metrics.series_stats import lasting, late
-from engine.findings import remedy_builders as cures
+from engine.doctor.metrics.series_stats import late_level, tail_start
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule, Symptom
@@ -61,14 +61,14 @@ _GUIDE = "debug guide of GRubrics: more than 5 min a step"
 
 
 def _shorter(context: MetricContext) -> Remedy:
-    return cures.scaled(
-        context, cures.RESPONSE, 0.5, "Shorten responses", "fewer tokens to generate"
+    return fixes.scaled(
+        context, fixes.RESPONSE, 0.5, "Shorten responses", "fewer tokens to generate"
     )
 
 
 def _save_less_often(context: MetricContext) -> Remedy:
     effect = "less time spent saving"
-    return cures.scaled(context, "trainer.save_freq", 5, "Save less often", effect)
+    return fixes.scaled(context, "trainer.save_freq", 5, "Save less often", effect)
 
 
 GOT_SLOWER = {
@@ -228,9 +228,9 @@ def _judge_share(run: Run) -> Iterator[Finding]:
     call_s, wait_s = _newest(call), _newest(wait)
     if share > _QUEUE_SHARE and wait_s >= max(_NOTICEABLE_S, call_s):
         limit = run.context.get("judge.max_concurrent")
-        yield JUDGE_QUEUE.found(
-            run.at(_since(waiting, step, _QUEUE_SHARE)),
-            run.seen("wait for a judge slot", wait.step(-1), wait=wait_s, call=call_s),
+        yield JUDGE_QUEUE.finding(
+            run.case(_since(waiting, step, _QUEUE_SHARE)),
+            run.evidence("wait for a judge slot", wait.step(-1), wait=wait_s, call=call_s),
             remedies=(more_calls(run),),
             wait=seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
@@ -239,9 +239,9 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             medians=_medians(wait),
         )
     elif share > _JUDGE_SHARE and call_s >= _NOTICEABLE_S:
-        yield JUDGE_TIME.found(
-            run.at(_since(waiting, step, _JUDGE_SHARE)),
-            run.seen("share of rewards in a step", call.step(-1), share=share, call=call_s),
+        yield JUDGE_TIME.finding(
+            run.case(_since(waiting, step, _JUDGE_SHARE)),
+            run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
             remedies=(more_calls(run), _FASTER_JUDGE),
             call=seconds(call_s),
             share=percent(share),
@@ -253,7 +253,7 @@ def _since(total: Series, step: Series, share: float) -> int:
     """Since when rewards take that share of every step; else the first step that has them."""
     steps, of_total, of_step = np.intersect1d(total.steps, step.steps, return_indices=True)
     large = total.values[of_total] > share * step.values[of_step]
-    place = lasting(large, _JUDGE_STEPS)
+    place = tail_start(large, _JUDGE_STEPS)
     return int(steps[place]) if place is not None else total.step(0)
 
 
@@ -309,8 +309,8 @@ def _slower(run: Run, steps: Series, onset: int, before: float, now: float) -> F
         evidence.append(run.change(_phase(run, phase), onset, "rose"))
         text = f" Most of it is {_PHASES.get(phase, phase)}: {seconds(was)} before, "
         text += f"{seconds(grown)} now (medians)."
-    return symptom.found(
-        run.at(onset),
+    return symptom.finding(
+        run.case(onset),
         *evidence,
         severity=Severity.INFO if is_by_length else None,
         confidence=None if phase else 0.6,
@@ -372,7 +372,7 @@ def _longer_responses(run: Run, onset: int) -> str:
 def _is_by_length(run: Run, steps: Series, onset: int) -> bool:
     """Whether responses grew at least as much as their steps: no token takes longer."""
     growth = [
-        late(series.since(onset).values, 5) / max(float(np.median(before)), 1e-9)
+        late_level(series.since(onset).values, 5) / max(float(np.median(before)), 1e-9)
         for series in (steps, run.series(LENGTH))
         if (before := series.until(onset).values).size and len(series.since(onset))
     ]
@@ -389,8 +389,8 @@ def _throughput(run: Run) -> Iterator[Finding]:
     if slower is None:
         return
     onset, before, now = slower
-    yield THROUGHPUT.found(
-        run.at(onset),
+    yield THROUGHPUT.finding(
+        run.case(onset),
         run.change(speed, onset, "fell"),
         share=percent(before / now),
         before=figure(1 / before),
@@ -408,8 +408,8 @@ def _warm_up(run: Run) -> Iterator[Finding]:
     if first < 3 * usual or first - usual < 1.0:
         return
     onset = series.step(0)
-    seen = run.seen("first step", onset, first=first, usual=usual)
-    yield SLOW_FIRST_STEP.found(run.at(onset), seen, first=seconds(first), usual=seconds(usual))
+    seen = run.evidence("first step", onset, first=first, usual=usual)
+    yield SLOW_FIRST_STEP.finding(run.case(onset), seen, first=seconds(first), usual=seconds(usual))
 
 
 def _saving(run: Run) -> Iterator[Finding]:
@@ -423,9 +423,9 @@ def _saving(run: Run) -> Iterator[Finding]:
     if share < 0.2 or cost < 5.0:
         return
     onset = saves.step(0)
-    yield SAVING.found(
-        run.at(onset),
-        run.seen("saving", onset, seconds=cost, every=every),
+    yield SAVING.finding(
+        run.case(onset),
+        run.evidence("saving", onset, seconds=cost, every=every),
         share=percent(share),
         cost=seconds(cost),
         every=f"{every:g}",
@@ -440,17 +440,17 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     phase, cost = _largest_phase(run)
     if cost <= _MOST * step:
         largest = f"the largest phase is {_PHASES[phase]} with {percent(cost / step)}"
-        yield SLOW_OVERALL.found(
-            run.at(),
+        yield SLOW_OVERALL.finding(
+            run.case(),
             Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
             step=seconds(step),
             largest=largest if cost else "the log has no times of its phases",
         )
         return
     kind = _kind(run, phase)
-    yield SLOW[kind].found(
-        run.at(),
-        run.seen(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
+    yield SLOW[kind].finding(
+        run.case(),
+        run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
         remedies=_remedies(run, phase),
         step=seconds(step),
         cost=seconds(cost),
@@ -516,19 +516,19 @@ def _remedies(run: Run, phase: str) -> tuple[Remedy, ...]:
         return (more_calls(run), _TEST_JUDGE) if queued else (_TEST_JUDGE, more_calls(run))
     if phase == "timing_s/gen":
         key, title = f"{_ROLLOUT}.gpu_memory_utilization", "Give the rollout engine more GPU memory"
-        return _shorter(context), cures.setting(context, key, 0.8, title, "more sequences at once")
+        return _shorter(context), fixes.setting(context, key, 0.8, title, "more sequences at once")
     if phase == "timing_s/save_checkpoint":
         return (_save_less_often(context),)
     if phase == "timing_s/testing":
         title, effect = "Validate less often", "less time spent on validation"
-        return (cures.scaled(context, "trainer.test_freq", 5, title, effect),)
+        return (fixes.scaled(context, "trainer.test_freq", 5, title, effect),)
     key = f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu"
     if phase in ("timing_s/update_actor", "timing_s/update_critic"):
-        key = f"{cures.ACTOR}.ppo_micro_batch_size_per_gpu"
-    use, title = f"{cures.ACTOR}.use_dynamic_bsz", "Pack micro batches by tokens"
+        key = f"{fixes.ACTOR}.ppo_micro_batch_size_per_gpu"
+    use, title = f"{fixes.ACTOR}.use_dynamic_bsz", "Pack micro batches by tokens"
     return (
-        cures.scaled(context, key, 2, "Use larger micro batches", "fewer, fuller passes"),
-        cures.setting(context, use, True, title, "no pass is mostly padding"),
+        fixes.scaled(context, key, 2, "Use larger micro batches", "fewer, fuller passes"),
+        fixes.setting(context, use, True, title, "no pass is mostly padding"),
         _IDLE_GPU,
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run
-from engine.findings import remedy_builders as cures
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Case, Rule, Symptom
 
@@ -27,7 +27,7 @@ EPOCHS_CAP = Symptom(
 
 def _start_over(case: Case) -> tuple[Remedy, ...]:
     return (
-        cures.setting(
+        fixes.setting(
             case.context,
             "trainer.resume_mode",
             "disable",
@@ -67,10 +67,10 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
         size = f" ({epochs} epochs of {reachable / epochs:g} steps)"
         needed = math.ceil(asked / (reachable / epochs))
         key, effect = "trainer.total_epochs", f"all {asked} steps can be reached"
-        remedies = [cures.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
-    yield EPOCHS_CAP.found(
-        run.at(),
-        run.seen("steps", None, asked=asked, reachable=reachable),
+        remedies = [fixes.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
+    yield EPOCHS_CAP.finding(
+        run.case(),
+        run.evidence("steps", None, asked=asked, reachable=reachable),
         remedies=remedies,
         asked=asked,
         reachable=reachable,
@@ -83,9 +83,9 @@ def _unasked_resume(run: Run) -> Iterator[Finding]:
         if not start.resumed_from or start.asked is not False:
             continue
         onset, checkpoint = start.first_step, start.resumed_from
-        yield RESUME_UNASKED.found(
-            run.at(onset),
-            run.seen("first step", onset, checkpoint=checkpoint),
+        yield RESUME_UNASKED.finding(
+            run.case(onset),
+            run.evidence("first step", onset, checkpoint=checkpoint),
             checkpoint=checkpoint,
             attempt=start.attempt,
             onset=onset,

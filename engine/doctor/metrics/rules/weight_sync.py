@@ -62,9 +62,9 @@ def check(run: Run) -> Iterator[Finding]:
     if onset is None:
         return
     first, now = float(difference.values[0]), float(difference.values[-1])
-    yield NOT_SYNCED.found(
-        run.at(onset),
-        run.seen("mean difference of the probabilities", onset, first=first, now=now),
+    yield NOT_SYNCED.finding(
+        run.case(onset),
+        run.evidence("mean difference of the probabilities", onset, first=first, now=now),
         first=figure(first),
         step=difference.step(0),
         now=figure(now),

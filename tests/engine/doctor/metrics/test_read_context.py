@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.doctor.metrics import Start, context_of, metric_findings
+from engine.doctor.metrics import Start, metric_findings, read_context
 from engine.runs.kinds import GRPO
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> RunDir:
 
 
 def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
-    context = context_of(run, RunState("finished"), columns({"actor/lr": [1e-6] * 4}))
+    context = read_context(run, RunState("finished"), columns({"actor/lr": [1e-6] * 4}))
     assert context.get("trainer.total_epochs") == 30
     assert (context.kind, context.total_steps, context.asked_steps) == (GRPO, 90, 2000)
     assert context.reward_range == (-1.3, 1.3)
@@ -50,22 +50,22 @@ def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
 
 def test_epochs_that_cap_the_run_are_found_from_the_manifest_alone(run: RunDir) -> None:
     logged = columns({"actor/lr": [1e-6] * 4})
-    found = metric_findings(logged, context_of(run, RunState("running"), logged))
+    found = metric_findings(logged, read_context(run, RunState("running"), logged))
     assert find(found, "config_error.epochs_cap").remedies[0].changes[0].after == 667
 
 
 def test_a_first_attempt_that_begins_late_went_on_from_a_leftover(run: RunDir) -> None:
     logged = columns({"actor/lr": [1e-6] * 4}, first_step=21)
-    found = metric_findings(logged, context_of(run, RunState("running"), logged))
+    found = metric_findings(logged, read_context(run, RunState("running"), logged))
     assert find(found, "checkpoint_corrupt_or_mismatch.resume_unasked").onset_step == 21
 
 
 def test_validation_before_the_first_step_is_no_step(run: RunDir) -> None:
     logged = columns({"val/reward": [0.1, 0.2], "actor/lr": [float("nan"), 1e-6]}, first_step=0)
-    (first, _) = context_of(run, RunState("running"), logged).starts
+    (first, _) = read_context(run, RunState("running"), logged).starts
     assert first.resumed_from is None
 
 
 def test_a_folder_without_a_manifest_says_nothing(tmp_path: Path) -> None:
-    context = context_of(RunDir(tmp_path), RunState("lost"), columns({"actor/lr": [1e-6]}))
+    context = read_context(RunDir(tmp_path), RunState("lost"), columns({"actor/lr": [1e-6]}))
     assert (context.kind, dict(context.recipe), context.starts) == (None, {}, ())

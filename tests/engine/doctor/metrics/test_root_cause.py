@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.metrics.root_cause import rooted
+from engine.doctor.metrics.root_cause import fold_consequences
 from engine.findings.finding import Finding, Severity
 from tests.engine.doctor.metrics.curves import everything
 
@@ -47,7 +47,7 @@ findings = st.lists(
 
 @given(findings)
 def test_every_finding_is_there_once_and_the_worst_comes_first(given: list[Finding]) -> None:
-    ordered = rooted(given)
+    ordered = fold_consequences(given)
     assert Counter(one.id for one in everything(ordered)) == Counter(one.id for one in given)
     ranks = [one.severity.rank for one in ordered]
     assert ranks == sorted(ranks)
@@ -55,21 +55,21 @@ def test_every_finding_is_there_once_and_the_worst_comes_first(given: list[Findi
 
 @given(findings)
 def test_the_order_they_were_found_in_does_not_matter(given: list[Finding]) -> None:
-    assert rooted(given) == rooted(given[::-1])
+    assert fold_consequences(given) == fold_consequences(given[::-1])
 
 
 @given(findings)
 def test_a_root_is_as_bad_as_what_follows_from_it(given: list[Finding]) -> None:
-    for root in rooted(given):
+    for root in fold_consequences(given):
         assert all(root.severity.rank <= one.severity.rank for one in root.followed_by)
 
 
 def test_what_comes_first_is_the_cause_of_what_comes_later() -> None:
     blowup, collapse = finding(IDS[3], 10), finding(IDS[5], 12)
-    assert [one.id for one in rooted([collapse, blowup])] == [blowup.id]
-    assert [one.id for one in rooted([collapse, finding(IDS[3], 30)])] == [collapse.id]
+    assert [one.id for one in fold_consequences([collapse, blowup])] == [blowup.id]
+    assert [one.id for one in fold_consequences([collapse, finding(IDS[3], 30)])] == [collapse.id]
 
 
 def test_information_neither_causes_nor_follows() -> None:
     info = finding("kl_or_grad_blowup.gradient", 1, Severity.INFO)
-    assert len(rooted([info, finding("loss_nan", 5)])) == 2
+    assert len(fold_consequences([info, finding("loss_nan", 5)])) == 2

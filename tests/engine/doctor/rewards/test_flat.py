@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.doctor.rewards import joined, reward_findings
+from engine.doctor.rewards import merge_numbers, reward_findings
 from engine.preflight.values import value_findings
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
@@ -153,7 +153,7 @@ def test_gold_without_variance_in_some_rows_is_a_warning(tmp_path: Path) -> None
 def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None:
     path = write(tmp_path, constant_judge, range(1, 6))
     curves = columns({"reward/mean": [-0.3] * 5, "reward/zero_std_share": [1.0] * 5})
-    both = joined(reward_findings(path, CONTEXT), metric_findings(curves, CONTEXT))
+    both = merge_numbers(reward_findings(path, CONTEXT), metric_findings(curves, CONTEXT))
     assert [one.id for one in both] == ["judge_parse_failure.constant"]
     assert [one.family for one in both[0].followed_by] == ["reward_zero_or_flat"]
 
@@ -161,7 +161,7 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
 def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:
     short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
     path = write(tmp_path, garbage, range(1, 4))
-    found = joined(reward_findings(path, short), [], value_findings(short))
+    found = merge_numbers(reward_findings(path, short), [], value_findings(short))
     assert [(one.id, one.severity) for one in found if one.severity != "info"] == [
         ("reward_zero_or_flat.cap_too_short", "error")
     ]
@@ -172,6 +172,6 @@ def test_a_policy_that_collapsed_explains_the_texts_that_are_no_rubrics(tmp_path
     path = write(tmp_path, scored, range(1, 11))
     write(tmp_path, garbage, range(11, 21))
     curves = columns({"response_length/clip_ratio": [0.05] * 10 + [1.0] * 10})
-    found = joined(reward_findings(path, CONTEXT, curves), metric_findings(curves, CONTEXT))
+    found = merge_numbers(reward_findings(path, CONTEXT, curves), metric_findings(curves, CONTEXT))
     assert [one.id for one in found] == ["collapse_entropy_or_length.length_cap"]
     assert [one.id for one in found[0].followed_by] == ["reward_zero_or_flat.truncated"]
