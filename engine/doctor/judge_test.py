@@ -7,7 +7,8 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from engine.base.errors import UsageError
@@ -98,6 +99,19 @@ class JudgeTest:
     trial: Trial | None
     findings: tuple[Finding, ...]
     advice: Advice | None
+
+    def to_json(self) -> dict[str, Any]:
+        limits = {"max_concurrent", "timeout_s", "max_tokens", "temperature"}
+        return {
+            "ok": not self.findings,
+            "provider": self.settings.provider,
+            "model": self.settings.model,
+            "endpoint": self.endpoint,
+            "limits": self.settings.model_dump(include=limits),
+            "trial": None if self.trial is None else self.trial.to_json(),
+            "advice": None if self.advice is None else asdict(self.advice),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
 
 
 def run_test(

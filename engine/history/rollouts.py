@@ -8,7 +8,7 @@ step holds numbers and the places of its texts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,17 @@ class Answer:
         truth = record.get("gts", record.get("ground_truth"))
         return "" if truth is None else str(truth)
 
+    def to_json(self, *, best: bool) -> dict[str, Any]:
+        """Return all values with the texts; ``best``: whether it wins its group."""
+        return {
+            "rollout": self.rollout, "score": self.score, "advantage": self.advantage,
+            "best": best, "length": self.length, "trained": self.trained,
+            "parts": dict(self.parts) if self.parts else None,
+            "judge_scores": list(self.judge), "gold_scores": list(self.gold),
+            "error": vars(self.error) if self.error else None, "text": self.text(),
+            "ground_truth": self.ground_truth() or None,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Group:
@@ -120,6 +131,15 @@ class Group:
             return False
         return len(self.scores) > 1 and answer.score >= best.score
 
+    def to_json(self, number: int, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Return the group, which is the ``number``-th of its step, with some of its answers."""
+        return {
+            "number": number, "id": self.id, "question_id": self.question_id,
+            "mean": self.mean, "sample_std": self.std, "flat": self.is_flat,
+            "prompt": self.prompt(),
+            "answers": [answer.to_json(best=self.wins(answer)) for answer in answers],
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class StepRollouts:
@@ -130,6 +150,15 @@ class StepRollouts:
     attempt: int
     dumped: bool
     groups: tuple[Group, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what identifies the step; the caller adds the groups that it selected."""
+        return {
+            "split": self.split,
+            "step": self.step,
+            "attempt": self.attempt,
+            "dumped": self.dumped,
+        }
 
 
 @dataclass(frozen=True)
@@ -147,6 +176,15 @@ class Visit:
     @property
     def best(self) -> float | None:
         return max(self.scores, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "group": self.group,
+            "mean": self.mean,
+            "best": self.best,
+            "scores": list(self.scores),
+        }
 
 
 @dataclass(frozen=True)

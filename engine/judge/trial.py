@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.base.stats import percentile
 from engine.judge.interface import Judge, JudgeResult
@@ -84,13 +85,14 @@ class Trial:
     """The ``first`` call, then ``more`` at a concurrency of ``at_once``. No call was repeated.
 
     The scores of every call are those of the right answer and of the wrong one, in this order.
-    ``seconds`` is the duration of all of ``more`` together.
+    ``seconds`` is the duration of all of ``more`` together. ``probe`` is the question of ``first``.
     """
 
     first: JudgeResult
     more: tuple[JudgeResult, ...] = ()
     at_once: int = 1
     seconds: float = 0.0
+    probe: Probe = LONG_RIGHT
 
     @property
     def failed(self) -> tuple[JudgeResult, ...]:
@@ -126,6 +128,22 @@ class Trial:
         latencies = (call.latency_s for call in self.more or (self.first,))
         return sorted(latency for latency in latencies if latency is not None)
 
+    def to_json(self) -> dict[str, Any]:
+        scores = self.first.scores
+        return {
+            "question": self.probe.question,
+            "answers": list(self.probe.answers),
+            "rubric": self.probe.rubric,
+            "scores": None if scores is None else list(scores),
+            "latency_s": self.first.latency_s,
+            "calls": len(self.more),
+            "at_once": self.at_once,
+            "seconds": self.seconds,
+            "p50_s": self.p50,
+            "p95_s": self.p95,
+            "failed": dict(self.kinds),
+        }
+
 
 def try_judge(
     settings: JudgeSettings, env: Mapping[str, str], calls: int, own: Probe | None = None
@@ -145,12 +163,13 @@ async def _try(judge: Judge, limit: int, calls: int, probes: Sequence[Probe]) ->
     try:
         first = await _ask(judge, probes[0])
         if first.error is not None or calls < 1:
-            return Trial(first)
+            return Trial(first, probe=probes[0])
         started = time.perf_counter()
         turns = ((probes[number // 2 % len(probes)], number % 2 == 0) for number in range(calls))
         asking = (_ask(judge, probe, is_swapped) for probe, is_swapped in turns)
         more = await asyncio.gather(*asking)
-        return Trial(first, tuple(more), min(limit, calls), time.perf_counter() - started)
+        duration = time.perf_counter() - started
+        return Trial(first, tuple(more), min(limit, calls), duration, probes[0])
     finally:
         await judge.aclose()
 

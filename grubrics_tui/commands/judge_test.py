@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -73,7 +72,7 @@ def judge_test(
 
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
-    own = _own_probe(question, answers or [], rubric)
+    probe = _own_probe(question, answers or [], rubric)
     recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
     if run is not None:
         require_trust(run, trust, executes=True)
@@ -81,127 +80,90 @@ def judge_test(
         require_config_trust(source, trust)
         require_code_trust(recipe, trust)
     with judge_log_hidden():
-        result = run_test(recipe, os.environ, calls, own)
-    note = _moved(run) if run is not None else None
+        result = run_test(recipe, os.environ, calls, probe)
+    note = None if run is None else _endpoint_note(run)
+    lines = [*_format_test(result, is_builtin=probe is None), *([f"note: {note}"] if note else [])]
     head = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
-    text = "\n".join([*_lines(result, own), *([f"note: {note}"] if note else [])])
-    answer({**head, **_json(result, own)}, text, as_json)
+    answer({**head, **result.to_json()}, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.findings else 0)
 
 
 def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
+    """Return the user's own question, None without one. UsageError for half of one."""
     from engine.judge.trial import Probe
 
-    given = {"--question": question, "--answer": answers, "--rubric": rubric}
-    missing = [name for name, value in given.items() if not value]
-    if len(missing) == len(given):
+    options = {"--question": question, "--answer": answers, "--rubric": rubric}
+    missing = [name for name, value in options.items() if not value]
+    if len(missing) == len(options):
         return None
     if missing:
         raise UsageError(f"{', '.join(missing)} missing: your own question needs all three")
     return Probe(question, tuple(answers), rubric)
 
 
-def _moved(run: RunDir) -> str | None:
-    """Return a remark if variables that set the endpoint differ from those of the run's launch."""
+def _endpoint_note(run: RunDir) -> str | None:
+    """Name the variables that set the endpoint and differ from those of the run's launch."""
     from engine.host.environment import environment_snapshot
     from engine.judge.providers import address_variables
 
-    recorded = (run.read_manifest().get("environment") or {}).get("variables") or {}
-    here = environment_snapshot()["variables"]
-    moved = [name for name in address_variables() if recorded.get(name) != here.get(name)]
-    verb = "differs" if len(moved) == 1 else "differ"
-    return f"{' and '.join(moved)} {verb} from the environment of the launch" if moved else None
+    at_launch = (run.read_manifest().get("environment") or {}).get("variables") or {}
+    now = environment_snapshot()["variables"]
+    names = [name for name in address_variables() if at_launch.get(name) != now.get(name)]
+    verb = "differs" if len(names) == 1 else "differ"
+    return f"{' and '.join(names)} {verb} from the environment of the launch" if names else None
 
 
-def _lines(found: JudgeTest, own: Probe | None) -> Iterator[str]:
+def _format_test(test: JudgeTest, *, is_builtin: bool) -> Iterator[str]:
     from engine.judge.providers import asks_server
 
-    settings = found.settings
-    where = f" at {found.endpoint}" if found.endpoint else ""
+    settings = test.settings
     model = f" {settings.model}" if asks_server(settings.provider) else ""
-    yield f"judge: {settings.provider}{model}{where}"
+    yield f"judge: {settings.provider}{model}{f' at {test.endpoint}' if test.endpoint else ''}"
     yield (
         f"limits: concurrency {settings.max_concurrent}, {settings.timeout_s:g} s per call, "
         f"{settings.max_tokens} tokens"
     )
-    if found.trial is not None:
-        yield from _measured(found.trial, own)
-    if found.advice is not None:
-        yield _advice(found.advice)
-    if found.findings:
+    if test.trial is not None:
+        yield from _format_trial(test.trial, is_builtin)
+    if test.advice is not None:
+        yield _format_advice(test.advice)
+    if test.findings:
         yield ""
-        yield from finding_lines(found.findings)
+        yield from finding_lines(test.findings)
 
 
-def _measured(trial: Trial, own: Probe | None) -> Iterator[str]:
+def _format_trial(trial: Trial, is_builtin: bool) -> Iterator[str]:
     first = trial.first
     if first.scores is None or first.latency_s is None:
         yield "one call: no scores"
         return
     scores = " and ".join(f"{score:.2f}" for score in first.scores)
-    scored = f"right and wrong answer score {scores}" if own is None else f"scores {scores}"
-    yield f"one call: {seconds(first.latency_s)}; {scored}"
-    if trial.more:
-        made = f"{len(trial.more)} calls at concurrency {trial.at_once}: {seconds(trial.seconds)}"
-        kinds = [f"{count} {kind}" for kind, count in trial.kinds.most_common()]
-        failed = f"; failed: {', '.join(kinds)}" if kinds else ""
-        yield f"{made}{_latency(trial)}{failed}"
-
-
-def _latency(trial: Trial) -> str:
+    label = "right and wrong answer score" if is_builtin else "scores"
+    yield f"one call: {seconds(first.latency_s)}; {label} {scores}"
+    if not trial.more:
+        return
+    line = f"{len(trial.more)} calls at concurrency {trial.at_once}: {seconds(trial.seconds)}"
     if trial.p50 is None or trial.p95 is None:
-        return "; no replies"
-    return f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
+        line += "; no replies"
+    else:
+        line += f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
+    if trial.kinds:
+        counts = ", ".join(f"{count} {kind}" for kind, count in trial.kinds.most_common())
+        line += f"; failed: {counts}"
+    yield line
 
 
-def _advice(advice: Advice) -> str:
+def _format_advice(advice: Advice) -> str:
     step = (
         f"a step makes {advice.calls} calls of {seconds(advice.latency)}: at concurrency "
         f"{advice.recommended}, at least {seconds(advice.seconds)}"
     )
-    change = f"judge.max_concurrent={advice.recommended}"
+    override = f"judge.max_concurrent={advice.recommended}"
     if advice.allowed is not None:
-        return f"{step}; set {change}: the server accepts {advice.allowed} concurrent calls"
+        return f"{step}; set {override}: the server accepts {advice.allowed} concurrent calls"
     if advice.recommended == advice.limit:
-        return f"{step}; {change} is sufficient"
-    return f"{step}; raise {change} (now {advice.limit}) if the server allows it (try --calls)"
-
-
-def _json(found: JudgeTest, own: Probe | None) -> dict[str, Any]:
-    settings = found.settings
-    return {
-        "ok": not found.findings,
-        "provider": settings.provider,
-        "model": settings.model,
-        "endpoint": found.endpoint,
-        "limits": {
-            name: getattr(settings, name)
-            for name in ("max_concurrent", "timeout_s", "max_tokens", "temperature")
-        },
-        "trial": None if found.trial is None else _trial_json(found.trial, own),
-        "advice": None if found.advice is None else asdict(found.advice),
-        "findings": [finding.to_json() for finding in found.findings],
-    }
-
-
-def _trial_json(trial: Trial, own: Probe | None) -> dict[str, Any]:
-    from engine.judge.trial import LONG_RIGHT
-
-    first = own or LONG_RIGHT
-    scores = trial.first.scores
-    return {
-        "question": first.question,
-        "answers": list(first.answers),
-        "rubric": first.rubric,
-        "scores": None if scores is None else list(scores),
-        "latency_s": trial.first.latency_s,
-        "calls": len(trial.more),
-        "at_once": trial.at_once,
-        "seconds": trial.seconds,
-        "p50_s": trial.p50,
-        "p95_s": trial.p95,
-        "failed": dict(trial.kinds),
-    }
+        return f"{step}; {override} is sufficient"
+    return f"{step}; raise {override} (now {advice.limit}) if the server allows it (try --calls)"
 
 
 COMMAND = Command(judge_test, Task.PREPARE)

@@ -22,9 +22,9 @@ from grubrics_tui.text.terminal_text import clean_text
 if TYPE_CHECKING:
     from engine.history.reward_records import Split
     from engine.history.rollout_query import Filter
-    from engine.history.rollouts import Answer, Group, RolloutStore, StepRollouts, Visit
+    from engine.history.rollouts import Answer, Group, RolloutStore, StepRollouts
 
-    Shown = tuple[int, Group, tuple[Answer, ...]]
+    NumberedGroup = tuple[int, Group]
 
 
 _PROGRESS_S = 2.0
@@ -81,201 +81,163 @@ def rollouts(
     from engine.history.rollout_query import Filter, ordered
     from engine.history.rollouts import RolloutStore, require_step
 
-    ordered((), sort)
-    asked = _Asked(group, sort, Filter.parse(only), only, search)
+    ordered((), sort)  # Refuse an unknown order before reading.
+    selection = _Selection(group, sort, Filter.parse(only), only, search)
     path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
-    store, split = RolloutStore(path), _split(validation)
+    store = RolloutStore(path)
+    split: Split = "val" if validation else "train"
     steps = store.steps(split)
     if across_steps and search and group is None:
-        _tell_hits(store, split, steps, asked, as_json)
+        _print_hits(store, split, steps, selection, as_json)
         return
-    read = store.load(split, require_step(steps, step, path))
+    loaded = store.load(split, require_step(steps, step, path))
+    groups = _find_groups(loaded, group)
     if across_steps:
-        _tell_visits(store, split, _named(read, group), as_json)
+        _print_visits(store, split, groups, as_json)
+        return
+    if as_json:
+        head = {"run": path.name, "steps": list(steps), **loaded.to_json()}
+        shown = [
+            group.to_json(number, rollouts)
+            for number, group in groups
+            if (rollouts := selection.of(group))
+        ]
+        print_json({**head, "advantage": store.estimator.formula, "groups": shown})
     else:
-        _tell_step(store, read, {"run": path.name, "steps": list(steps)}, asked, as_json)
+        say("\n".join(_step_lines(loaded, store.estimator.formula, groups, selection)))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Which answers a person wants to see, in which order. ``typed`` is the filter's own text."""
+class _Selection:
+    """Which rollouts to print, in which order. ``filter_text`` is the filter as it was typed."""
 
     group: str | None
     sort: str
     only: Filter
-    typed: str
+    filter_text: str
     search: str
 
-    def kept(self, group: Group) -> tuple[Answer, ...]:
+    def of(self, group: Group) -> tuple[Answer, ...]:
+        """Return the selected rollouts of a group, in order."""
         from engine.history.rollout_query import chosen
         from grubrics_tui.model.rollout_search import holds
 
-        wanted = self.search.casefold()
-        found = chosen(group, self.sort, self.only)
-        return tuple(one for one in found if not wanted or holds(one, wanted))
+        text = self.search.casefold()
+        rollouts = chosen(group, self.sort, self.only)
+        return tuple(rollout for rollout in rollouts if not text or holds(rollout, text))
 
-    def nothing(self, read: StepRollouts) -> str:
-        """Why no answer is told; it may be another step that has it."""
-        if not read.groups:
-            return "no answer is recorded"
-        wishes = [f"has '{self.search}'"] * bool(self.search)
-        wishes += [f"passes '{self.typed}'"] * bool(self.typed)
-        of = f"step {read.step}" if self.group is None else "the group"
-        more = self.search and self.group is None
-        hint = "; --across-steps looks in every step" if more else ""
-        return f"no answer of {of} {' and '.join(wishes)}{hint}"
-
-
-def _split(validation: bool) -> Split:
-    return "val" if validation else "train"
+    def explain_empty(self, loaded: StepRollouts) -> str:
+        """Say why no rollout is printed; another step may have some."""
+        if not loaded.groups:
+            return "no rollouts recorded"
+        conditions = [f"contains '{self.search}'"] * bool(self.search)
+        conditions += [f"matches '{self.filter_text}'"] * bool(self.filter_text)
+        scope = f"step {loaded.step}" if self.group is None else "the group"
+        can_widen = self.search and self.group is None
+        hint = ". To search all steps, add --across-steps" if can_widen else ""
+        return f"no rollout of {scope} {' and '.join(conditions)}{hint}"
 
 
-def _named(read: StepRollouts, name: str | None) -> tuple[Group, ...]:
-    """All groups, or the one with this number or this start of its id."""
+def _find_groups(loaded: StepRollouts, name: str | None) -> list[NumberedGroup]:
+    """Return all groups, or the one with this number or ID prefix."""
+    groups = list(enumerate(loaded.groups, 1))
     if name is None:
-        return read.groups
-    found = [group for group in read.groups if group.id.startswith(name)]
-    if name.isdecimal() and 1 <= int(name) <= len(read.groups):
-        found = [read.groups[int(name) - 1]]
-    if len(found) == 1:
-        return (found[0],)
-    raise UsageError(
-        f"step {read.step}: group '{name}' is {'not one group' if found else 'not there'};"
-        f" the step has 1 to {len(read.groups)}"
-    )
+        return groups
+    matches = [(number, group) for number, group in groups if group.id.startswith(name)]
+    if name.isdecimal() and 1 <= int(name) <= len(groups):
+        matches = [groups[int(name) - 1]]
+    if len(matches) == 1:
+        return matches
+    problem = "is ambiguous" if matches else "does not exist"
+    raise UsageError(f"step {loaded.step}: group '{name}' {problem}; groups: 1 to {len(groups)}")
 
 
 def _step_lines(
-    read: StepRollouts, store: RolloutStore, shown: list[Shown], asked: _Asked
-) -> list[str]:
-    texts = asked.group is not None or bool(asked.search)
-    lines = [line for entry in shown for line in _group_lines(*entry, texts)]
-    return [_head(read, store), *(lines or [asked.nothing(read)])]
+    loaded: StepRollouts, formula: str, groups: Sequence[NumberedGroup], selection: _Selection
+) -> Iterator[str]:
+    kind = "validation at step" if loaded.split == "val" else "step"
+    head = f"{kind} {loaded.step}, attempt {loaded.attempt}, {len(loaded.groups)} groups"
+    if not loaded.dumped:
+        yield f"{head}; verl has not dumped this step: from the reward records"
+    else:
+        yield head if loaded.split == "val" else f"{head}; advantage {formula}"
+    with_texts = selection.group is not None or bool(selection.search)
+    is_empty = True
+    for number, group in groups:
+        if rollouts := selection.of(group):
+            is_empty = False
+            yield from _group_lines(number, group, rollouts, with_texts)
+    if is_empty:
+        yield selection.explain_empty(loaded)
 
 
-def _head(read: StepRollouts, store: RolloutStore) -> str:
-    kind = "validation at step" if read.split == "val" else "step"
-    text = f"{kind} {read.step}, attempt {read.attempt}, {len(read.groups)} groups"
-    if not read.dumped:
-        return f"{text}; verl has not dumped it: from the reward records"
-    return text if read.split == "val" else f"{text}; advantage {store.estimator.formula}"
-
-
-def _group_lines(number: int, group: Group, answers: tuple[Answer, ...], texts: bool) -> list[str]:
-    flat = "  all scores are equal: no advantage" if group.is_flat else ""
-    lines = [
+def _group_lines(
+    number: int, group: Group, rollouts: Sequence[Answer], with_texts: bool
+) -> Iterator[str]:
+    yield (
         f"\ngroup {number}  {clean_text(group.question_id or group.id)}  mean {fixed(group.mean)}"
-        f"  sample std {fixed(group.std)}{flat}"
-    ]
-    if texts and (prompt := group.prompt()):
-        lines += ["", clean_text(prompt).rstrip(), ""]
-    for one in answers:
-        lines.append(_line(one, best=group.wins(one)))
-        if texts:
-            if truth := one.ground_truth():
-                lines.append(f"       ground truth  {clean_text(truth)}")
-            lines += ["", clean_text(one.text()), ""]
-    return lines
+        f"  sample std {fixed(group.std)}"
+        f"{'  zero-std: all scores are equal, no advantage' if group.is_flat else ''}"
+    )
+    if with_texts and (prompt := group.prompt()):
+        yield from ("", clean_text(prompt).rstrip(), "")
+    for rollout in rollouts:
+        yield _format_rollout(rollout, best=group.wins(rollout))
+        if with_texts:
+            if truth := rollout.ground_truth():
+                yield f"       ground truth  {clean_text(truth)}"
+            yield from ("", clean_text(rollout.text()), "")
 
 
-def _line(one: Answer, *, best: bool) -> str:
-    head = f"{'*' if best else ' '} {one.rollout:>4}"
-    if one.error is not None:
-        return clean_text(f"{head}  failed ({one.error.kind}): {one.error.message}")
-    parts = "".join(f"  {name} {value:.2f}" for name, value in (one.parts or {}).items())
-    left_out = "" if one.trained else "  not trained on"
+def _format_rollout(rollout: Answer, *, best: bool) -> str:
+    head = f"{'*' if best else ' '} {rollout.rollout:>4}"
+    if rollout.error is not None:
+        return clean_text(f"{head}  failed ({rollout.error.kind}): {rollout.error.message}")
+    parts = "".join(f"  {name} {value:.2f}" for name, value in (rollout.parts or {}).items())
     return (
-        f"{head}  score {fixed(one.score)}  advantage {fixed(one.advantage)}"
-        f"  {one.length} chars{parts}{left_out}"
+        f"{head}  score {fixed(rollout.score)}  advantage {fixed(rollout.advantage)}"
+        f"  {rollout.length} chars{parts}{'' if rollout.trained else '  not trained on'}"
     )
 
 
-def _step_json(read: StepRollouts, store: RolloutStore, shown: list[Shown]) -> dict[str, Any]:
-    return {
-        "split": read.split, "step": read.step, "attempt": read.attempt, "dumped": read.dumped,
-        "advantage": store.estimator.formula, "groups": [_group_json(*one) for one in shown],
-    }  # fmt: skip
-
-
-def _group_json(number: int, group: Group, answers: tuple[Answer, ...]) -> dict[str, Any]:
-    return {
-        "number": number, "id": group.id, "question_id": group.question_id,
-        "mean": group.mean, "sample_std": group.std, "flat": group.is_flat,
-        "prompt": group.prompt(),
-        "answers": [_answer_json(one, best=group.wins(one)) for one in answers],
-    }  # fmt: skip
-
-
-def _answer_json(one: Answer, *, best: bool) -> dict[str, Any]:
-    return {
-        "rollout": one.rollout, "score": one.score, "advantage": one.advantage, "best": best,
-        "length": one.length, "trained": one.trained,
-        "parts": dict(one.parts) if one.parts else None,
-        "judge_scores": list(one.judge), "gold_scores": list(one.gold),
-        "error": vars(one.error) if one.error else None, "text": one.text(),
-        "ground_truth": one.ground_truth() or None,
-    }  # fmt: skip
-
-
-def _tell_step(
-    store: RolloutStore, read: StepRollouts, head: dict[str, Any], asked: _Asked, as_json: bool
+def _print_hits(
+    store: RolloutStore, split: Split, steps: Sequence[int], selection: _Selection, as_json: bool
 ) -> None:
-    numbers = {group.id: number for number, group in enumerate(read.groups, 1)}
-    groups = [(numbers[group.id], group) for group in _named(read, asked.group)]
-    shown = [(number, one, kept) for number, one in groups if (kept := asked.kept(one))]
-    if as_json:
-        print_json({**head, **_step_json(read, store, shown)})
-    else:
-        say("\n".join(_step_lines(read, store, shown, asked)))
-
-
-def _tell_hits(
-    store: RolloutStore, split: Split, steps: tuple[int, ...], asked: _Asked, as_json: bool
-) -> None:
-    """Print each hit when it is found: all steps of a long run take a minute."""
+    """Print each hit when it is found: searching all steps of a long run takes a minute."""
     hits: list[dict[str, Any]] = []
-    for step in _with_progress(steps, hits):
-        for number, group in enumerate(store.load(split, step).groups, 1):
-            for one in asked.kept(group):
-                place = {"step": step, "group": number, "id": group.id, "rollout": one.rollout}
-                hits.append({**place, "score": one.score})
-                if not as_json:
-                    found = f"answer {one.rollout}  score {fixed(one.score)}"
-                    say(f"step {step:>6}  group {number}  {found}", flush=True)
-    if as_json:
-        value = {"split": split, "search": asked.search, "steps": list(steps), "found": hits}
-        print_json(value)
-    elif not hits:
-        say(f"no answer of {len(steps)} steps has '{asked.search}'")
-
-
-def _with_progress(steps: Sequence[int], hits: Sequence[object]) -> Iterator[int]:
-    """The steps; how many were searched goes to stderr every few seconds."""
-    due = time.monotonic() + _PROGRESS_S
-    for number, step in enumerate(steps):
-        if time.monotonic() >= due:
-            text = f"searched {number} of {len(steps)} steps, {len(hits)} answers found"
+    progress_due = time.monotonic() + _PROGRESS_S
+    for searched, step in enumerate(steps):
+        if time.monotonic() >= progress_due:
+            text = f"searched {searched} of {len(steps)} steps, {len(hits)} rollouts found"
             say(text, to=sys.stderr, flush=True)
-            due = time.monotonic() + _PROGRESS_S
-        yield step
+            progress_due = time.monotonic() + _PROGRESS_S
+        for number, group in enumerate(store.load(split, step).groups, 1):
+            for rollout in selection.of(group):
+                hit = {"step": step, "group": number, "id": group.id, "rollout": rollout.rollout}
+                hits.append({**hit, "score": rollout.score})
+                if not as_json:
+                    text = f"rollout {rollout.rollout}  score {fixed(rollout.score)}"
+                    say(f"step {step:>6}  group {number}  {text}", flush=True)
+    if as_json:
+        head = {"split": split, "search": selection.search, "steps": list(steps)}
+        print_json({**head, "found": hits})
+    elif not hits:
+        say(f"no rollout of {len(steps)} steps contains '{selection.search}'")
 
 
-def _tell_visits(store: RolloutStore, split: Split, groups: Sequence[Group], as_json: bool) -> None:
-    if len(groups) != 1 or not (prompt := groups[0].prompt()):
-        raise UsageError("--across-steps follows one prompt: name its group with --group")
-    found = [visit for _, visits in store.visits(prompt, split) for visit in visits]
-    value = {"split": split, "prompt": prompt, "visits": [_visit_json(one) for one in found]}
+def _print_visits(
+    store: RolloutStore, split: Split, groups: Sequence[NumberedGroup], as_json: bool
+) -> None:
+    if len(groups) != 1 or not (prompt := groups[0][1].prompt()):
+        raise UsageError("--across-steps follows one prompt: select its group with --group")
+    visits = [visit for _, of_step in store.visits(prompt, split) for visit in of_step]
     lines = [
-        f"step {one.step:>6}  mean {fixed(one.mean)}  best {fixed(one.best)}"
-        f"  {len(one.scores)} answers"
-        for one in found
+        f"step {visit.step:>6}  mean {fixed(visit.mean)}  best {fixed(visit.best)}"
+        f"  {len(visit.scores)} rollouts"
+        for visit in visits
     ]
+    value = {"split": split, "prompt": prompt, "visits": [visit.to_json() for visit in visits]}
     answer(value, "\n".join(lines), as_json)
-
-
-def _visit_json(one: Visit) -> dict[str, Any]:
-    return {"step": one.step, "group": one.group, "mean": one.mean, "best": one.best,
-            "scores": list(one.scores)}  # fmt: skip
 
 
 COMMAND = Command(rollouts, Task.INSPECT)

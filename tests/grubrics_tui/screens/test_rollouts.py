@@ -383,16 +383,16 @@ def test_the_command_follows_a_prompt(answered: SampleRun, runs: Path) -> None:
     told = CliRunner().invoke(
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--group", "spread", "--across-steps"]
     )
-    assert told.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "answers"]
+    assert told.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "rollouts"]
 
 
 def test_the_command_says_that_nothing_was_found(answered: SampleRun, runs: Path) -> None:
     asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "nowhere"]
     text = CliRunner().invoke(app, asked).output
-    assert "no answer of step " in text and "has 'nowhere'; --across-steps looks" in text
+    assert "no rollout of step " in text and "'nowhere'. To search all steps" in text
     filtered = CliRunner().invoke(app, [*asked[:-2], "--filter", "score>99"]).output
-    assert filtered.endswith("passes 'score>99'\n")
-    assert "no answer of" not in CliRunner().invoke(app, asked[:-2]).output
+    assert filtered.endswith("matches 'score>99'\n")
+    assert "no rollout of" not in CliRunner().invoke(app, asked[:-2]).output
 
 
 def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None:
@@ -402,7 +402,7 @@ def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None
         (one["step"], one["group"], one["rollout"]) for one in json.loads(told.stdout)["found"]
     ]
     assert found == [(1, 1, 0), (2, 1, 0), (2, 2, 0)]
-    assert "step      1  group 1  answer 0  score 0.100" in CliRunner().invoke(app, asked).stdout
+    assert "step      1  group 1  rollout 0  score 0.100" in CliRunner().invoke(app, asked).stdout
 
 
 def test_a_search_through_all_steps_says_how_far_it_is(
@@ -412,5 +412,5 @@ def test_a_search_through_all_steps_says_how_far_it_is(
     asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "nowhere", "--across-steps"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    assert re.search(r"(?m)^searched 0 of \d+ steps, 0 answers found$", done.stderr)
-    assert done.stdout.startswith("no answer of ")
+    assert re.search(r"(?m)^searched 0 of \d+ steps, 0 rollouts found$", done.stderr)
+    assert done.stdout.startswith("no rollout of ")
