@@ -18,7 +18,7 @@ from engine.findings.finding import Finding
 
 if TYPE_CHECKING:
     from engine.formats.detect import Detected
-    from engine.formats.foreign_run import ForeignRun
+    from engine.formats.external_run import ExternalRun
     from engine.history.columns import Columns
     from engine.history.train_log import Step
 
@@ -48,21 +48,21 @@ def source_of(path: Path) -> LogSource:
     Raises OSError, or UsageError for what is no file and for a folder that holds no run.
     """
     from engine.formats.detect import Detected, formats
-    from engine.formats.foreign_run import open_foreign
+    from engine.formats.external_run import open_external
 
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        return source_of_foreign(open_foreign(path))
+        return source_of_external(open_external(path))
     if not stat.S_ISREG(mode):
         raise UsageError(f"{path}: not a regular file")
     try:
-        return source_of_foreign(open_foreign(path))
+        return source_of_external(open_external(path))
     except UsageError:  # No trainer's log, or of several.
         consoles = (Detected(path, each) for each in formats() if each.is_console)
         return LogSource(path, path, tuple(consoles))
 
 
-def source_of_foreign(run: ForeignRun) -> LogSource:
+def source_of_external(run: ExternalRun) -> LogSource:
     from engine.formats.detect import Detected
 
     return LogSource(run.path, run.console, (Detected(run.path, run.format),))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
-from engine.formats.foreign_run import require_steps
+from engine.formats.external_run import require_steps
 from engine.history.metrics import SIBLINGS, canonical
 from engine.history.train_log import Step, history, read_steps
 from engine.runs.rundir import RunDir, find_run
@@ -28,7 +28,7 @@ def load_steps(
     return history(steps)
 
 
-def is_foreign(run_or_path: str) -> bool:
+def is_external(run_or_path: str) -> bool:
     """Whether it names a file or folder that is no run directory.
 
     UsageError for a path, rather than a run's id, that does not exist.
@@ -61,7 +61,7 @@ def _meanings(metric: str) -> tuple[str, ...]:
 
 def _steps(run_or_path: str, root: Path, as_format: str | None) -> Iterator[Step]:
     path = Path(run_or_path)
-    if is_foreign(run_or_path):
+    if is_external(run_or_path):
         yield from require_steps(path, as_format)
     elif path.is_dir():
         yield from read_steps(RunDir(path).train_log)

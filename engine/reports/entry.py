@@ -16,7 +16,7 @@ from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
-from engine.runs.manifest import changed_values
+from engine.runs.manifest import changed_values, parent_phrase
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, with_first_start
@@ -57,14 +57,14 @@ def _date(moment: float | None) -> str:
 
 
 def _config(manifest: Mapping[str, Any]) -> str:
-    """The run that it was made from, the file, and what was set over it."""
-    parent = manifest.get("parent") or {}
-    kin = f"{parent.get('relation')} of {parent.get('run')}" if parent else ""
+    """The parent of a derived run, the config file, and what was set over it."""
     changes = [
         f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
         for change in changed_values(manifest)
     ]
-    return _listed([jsonl.line(kin) or "", jsonl.line(manifest.get("config_path")) or "", *changes])
+    return _listed(
+        [parent_phrase(manifest), jsonl.line(manifest.get("config_path")) or "", *changes]
+    )
 
 
 def _observations(notes: Notes) -> str:

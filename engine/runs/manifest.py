@@ -14,6 +14,8 @@ from engine.base import jsonl
 _DEEPEST = 32
 """No field that is ever written is nested further; readers walk through it by recursion."""
 
+_RELATIONS = {"remedy": "fix", "reproduction": "repro"}
+
 
 def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest as its readers may rely on it; an empty one stays empty.
@@ -42,6 +44,13 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The overrides that set another value than the file; others only say it again."""
     changes = manifest.get("changes") or ()
     return [one for one in changes if repr(one["before"]) != repr(one["after"])]
+
+
+def parent_phrase(manifest: Mapping[str, Any]) -> str:
+    """``fix of RUN`` or ``repro of RUN`` for a derived run; empty for any other run."""
+    parent = manifest.get("parent") or {}
+    relation = str(parent.get("relation"))
+    return f"{_RELATIONS.get(relation, relation)} of {parent['run']}" if parent else ""
 
 
 def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.changes import child_lines, format_change
+from grubrics_tui.drawing.changes import format_change, format_rerun
 
 if TYPE_CHECKING:
     from engine.findings.finding import Remedy
@@ -56,7 +56,7 @@ def fix(
         say(
             "\n".join([chosen.title, *(f"  {format_change(change)}" for change in planned.changes)])
         )
-        say("\n".join(child_lines(planned)))
+        say("\n".join(format_rerun(planned)))
     if dry_run:
         answer({**value, "run": None}, "dry run: nothing was launched", as_json)
         return

@@ -28,8 +28,8 @@ from grubrics_tui.text.terminal_text import clean_text
 if TYPE_CHECKING:
     from engine.judge.settings import JudgeSettings
     from engine.launch.lineage import Verdict
+    from engine.launch.repro import Repro
     from engine.launch.rescore import Again, Recorded, Replay
-    from engine.launch.twin import Twin
 
 
 def reproduce(
@@ -61,25 +61,25 @@ def reproduce(
     """
     from engine.doctor.diagnose import diagnose_run
     from engine.launch.lineage import must_fail
-    from engine.launch.twin import launch_planned, twin_of
+    from engine.launch.repro import launch_repro, plan_repro
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
     if rescore or recorded:
         _rescore(original, step, dry_run, as_json)
         return
-    twin = twin_of(original, step=step)
-    causes = twin.causes(diagnose_run(original))
+    repro = plan_repro(original, step=step)
+    causes = repro.causes(diagnose_run(original))
     if not as_json:
-        _show_twin(twin)
+        _show_repro(repro)
         if causes:
             say(f"\n{must_fail(causes)}")
             say(f"  apply its fix instead: grubrics-tui fix {original.id} --number N")
-    value = {**twin.to_json(), "causes": causes}
+    value = {**repro.to_json(), "causes": causes}
     if dry_run:
         answer({**value, "verdict": None}, "dry run: nothing was launched", as_json)
         return
-    small = launch_planned(twin)
+    small = launch_repro(repro)
     if not wait:
         answer({**value, "verdict": None}, f"{small.id}  launched", as_json)
         return
@@ -102,18 +102,18 @@ def _verdict(original: RunDir, small: RunDir) -> Verdict:
     )
 
 
-def _show_twin(twin: Twin) -> None:
-    say_changes("reduced:", twin.shrunk)
+def _show_repro(repro: Repro) -> None:
+    say_changes("reduced:", repro.reduced)
     say("unchanged:")
-    for key, value in twin.kept.items():
+    for key, value in repro.unchanged.items():
         say(f"  {key}: {value}")
-    if twin.rows is None:
+    if repro.rows is None:
         say("rows: the run's training file from the start, with the same seed")
     else:
-        count = len(twin.rows.questions)
-        say(f"rows: the {count} questions of step {twin.rows.step}, {twin.rows.why}")
-    if twin.edited:
-        say(f"warning: {twin.edited}")
+        count = len(repro.rows.questions)
+        say(f"rows: the {count} questions of step {repro.rows.step}, {repro.rows.why}")
+    if repro.edited:
+        say(f"warning: {repro.edited}")
 
 
 _MOST_LINES = 12

@@ -37,7 +37,7 @@ def smoke_test(
     Exits with 1 if a check fails.
     """
     from engine.history.train_log import history, read_steps
-    from engine.launch.pipeline_check import default_config, small_run, ticks
+    from engine.launch.smoke_test import check_steps, default_config, small_run
     from engine.recipe.scoring import asks_judge
 
     chosen = config or default_config()
@@ -59,11 +59,11 @@ def smoke_test(
     small = _launched(plan)
     state = followed(small, as_json)
     judged = asks_judge(plan.recipe)
-    checks = ticks(history(read_steps(small.train_log)), judged=judged)
-    passed = state.went_well and all(tick.passed for tick in checks)
-    lines = [f"{'✓' if tick.passed else '✗'} {tick.id}: {tick.text}" for tick in checks]
+    checks = check_steps(history(read_steps(small.train_log)), judged=judged)
+    passed = state.went_well and all(check.passed for check in checks)
+    lines = [f"{'✓' if check.passed else '✗'} {check.id}: {check.text}" for check in checks]
     more: dict[str, Any] = {"state": state.state, "reason": state.reason, "ok": passed}
-    more["ticks"] = [tick.to_json() for tick in checks]
+    more["ticks"] = [check.to_json() for check in checks]
     ending = (
         "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'reason unknown'}"
     )

@@ -18,7 +18,7 @@ from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsO
 from grubrics_tui.commands.shared.output import on_terminal, print_json
 
 if TYPE_CHECKING:
-    from engine.formats.foreign_run import ForeignRun
+    from engine.formats.external_run import ExternalRun
     from engine.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
 
@@ -47,17 +47,17 @@ def watch(
     Without a terminal or with --json: prints one JSON object per step until the run ends, and exits
     with 1 if it does not finish.
     """
-    from engine.formats.series import is_foreign
+    from engine.formats.series import is_external
 
     root = runs_root(runs)
     on_screen = not as_json and on_terminal()
-    if is_foreign(run):
+    if is_external(run):
         if on_screen and log:
             _show_log(Path(run), root)
         elif on_screen:
-            _show_foreign(Path(run), as_format, root)
+            _show_external(Path(run), as_format, root)
         else:
-            _print_foreign(Path(run), as_format, follow)
+            _print_external(Path(run), as_format, follow)
         return
     chosen = RunDir(Path(run)) if RunDir(Path(run)).is_one() else find_run(root, run)
     if on_screen and log:
@@ -68,21 +68,21 @@ def watch(
         _print_run(chosen)
 
 
-def _show_foreign(path: Path, as_format: str | None, root: Path) -> None:
+def _show_external(path: Path, as_format: str | None, root: Path) -> None:
     """Open the charts; for a console log without a step yet, the log view."""
-    log = _foreign(path, as_format)
+    log = _open_external(path, as_format)
     if log.metrics or not log.format.is_console:
         _open_screen(root, watched=log)
     else:
         _open_screen(root, log=log.path)
 
 
-def _foreign(path: Path, as_format: str | None) -> ForeignRun:
+def _open_external(path: Path, as_format: str | None) -> ExternalRun:
     """Return the external log. UsageError if it has no metrics, with what can open it as text."""
-    from engine.formats.foreign_run import open_foreign
+    from engine.formats.external_run import open_external
 
     try:
-        return open_foreign(path, as_format)
+        return open_external(path, as_format)
     except UsageError as error:
         if as_format is not None or not path.is_file() or not path.stat().st_size:
             raise
@@ -106,10 +106,10 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
     GrubricsApp(root, "grpo_tiny", watched=watched, log=log, loaded=load_settings()).run()
 
 
-def _print_foreign(path: Path, as_format: str | None, follow: bool) -> None:
-    from engine.formats.foreign_run import require_steps
+def _print_external(path: Path, as_format: str | None, follow: bool) -> None:
+    from engine.formats.external_run import require_steps
 
-    watched = _foreign(path, as_format).watch()
+    watched = _open_external(path, as_format).watch()
     if not follow:
         _print_steps(require_steps(path, as_format))
         return

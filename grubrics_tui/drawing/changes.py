@@ -22,7 +22,7 @@ def format_change(change: Change) -> str:
     return clean_text(f"{change.key}: {before}{change.after}{why}")
 
 
-def child_lines(child: Rerun) -> Iterator[str]:
+def format_rerun(child: Rerun) -> Iterator[str]:
     """Yield the run that a fix would launch, earlier runs with it, its checkpoint directory and the
     warnings of the preflight checks."""
     for earlier in child.before:

@@ -118,8 +118,8 @@ class History:
     @property
     def tells_spread(self) -> bool:
         """Whether rewards come with a spread. A log from elsewhere may hold their mean only."""
-        is_foreign = self.state is not None and self.state.state == "foreign"
-        return not is_foreign or self.last(metrics.REWARD_STD) is not None
+        is_external = self.state is not None and self.state.state == "foreign"
+        return not is_external or self.last(metrics.REWARD_STD) is not None
 
     def step_times(self) -> tuple[Floats, Floats]:
         """Steps and their seconds: as measured, else the time between two steps' lines.

@@ -92,9 +92,9 @@ def _live_look(
         from engine.doctor.live import LiveDoctor
 
         return LiveDoctor(run).look
-    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+    from engine.doctor.log_doctor import LogDoctor, source_of_external
 
-    log = LogDoctor(source_of_foreign(run))
+    log = LogDoctor(source_of_external(run))
     return lambda state, columns, stopped: log.look(stopped)
 
 
@@ -128,10 +128,10 @@ def _looker(run: Watched, stopped: Callable[[], bool]) -> Callable[[], Diagnosis
 
         def look() -> Diagnosis:
             state, found = doctor.look(stopped)
-            return Diagnosis(found, lineage.told(state, found, stopped))
+            return Diagnosis(found, lineage.describe(state, found, stopped))
 
         return look
-    from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+    from engine.doctor.log_doctor import LogDoctor, source_of_external
 
-    log = LogDoctor(source_of_foreign(run))
+    log = LogDoctor(source_of_external(run))
     return lambda: Diagnosis(log.look(stopped))

@@ -11,9 +11,9 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
 
 if TYPE_CHECKING:  # Half of what the screen imports, and of no use to a run of our own.
-    from engine.formats.foreign_run import ForeignRun, ForeignWatch
+    from engine.formats.external_run import ExternalRun, ExternalWatch
 
-Watched: TypeAlias = "RunDir | ForeignRun"
+Watched: TypeAlias = "RunDir | ExternalRun"
 
 
 def kind_of(run: Watched) -> Kind | None:
@@ -31,7 +31,7 @@ def layout_of(run: Watched) -> str:
     return "own" if own and kind.has_rollouts else kind.name
 
 
-def watcher(run: Watched) -> RunWatch | ForeignWatch:
+def watcher(run: Watched) -> RunWatch | ExternalWatch:
     """What polls the run; steps come as columns."""
     return RunWatch(run, columns=True) if isinstance(run, RunDir) else run.watch(columns=True)
 

@@ -36,7 +36,7 @@ def checked(project: Project) -> dict[str, Any]:
     return answer
 
 
-def test_the_pipeline_check_of_a_sound_recipe_has_four_ticks(checked: dict[str, Any]) -> None:
+def test_a_sound_config_passes_the_four_checks_of_the_smoke_test(checked: dict[str, Any]) -> None:
     assert checked["state"] == "finished", checked
     assert [tick["passed"] for tick in checked["ticks"]] == [True] * 4, checked["ticks"]
     assert checked["ok"]
@@ -45,7 +45,7 @@ def test_the_pipeline_check_of_a_sound_recipe_has_four_ticks(checked: dict[str, 
 def test_a_checkpoint_is_as_large_as_was_estimated(
     project: Project, checked: dict[str, Any]
 ) -> None:
-    folder = project.path / "checkpoints/pipeline-check" / checked["run"] / "global_step_10"
+    folder = project.path / "checkpoints/smoke-test" / checked["run"] / "global_step_10"
     measured = _bytes(folder)
     estimated = project.json("estimate", "grpo_tiny")["checkpoint"]
     assert estimated["bytes"] == pytest.approx(measured, rel=0.05)
@@ -58,12 +58,12 @@ def test_a_checkpoint_is_as_large_as_was_estimated(
 def test_a_judge_that_nobody_can_reach_fails_in_small_too(project: Project) -> None:
     sick = project.json("launch", "grpo_tiny", *NOWHERE, *_small("sick"), expect=(1,))
     assert sick["state"] == "failed"
-    twin = project.json("reproduce", "sick", seconds=400, expect=(1,))
-    assert twin["parent"] == {"run": "sick", "relation": "reproduction"}
-    assert twin["verdict"]["outcome"] == "infrastructure", twin["verdict"]
-    assert twin["rows"]["step"] == 1
-    shown = project.json("show", twin["run"])
-    assert shown["parent"] == twin["parent"] and shown["state"] == "failed"
+    repro = project.json("reproduce", "sick", seconds=400, expect=(1,))
+    assert repro["parent"] == {"run": "sick", "relation": "reproduction"}
+    assert repro["verdict"]["outcome"] == "infrastructure", repro["verdict"]
+    assert repro["rows"]["step"] == 1
+    shown = project.json("show", repro["run"])
+    assert shown["parent"] == repro["parent"] and shown["state"] == "failed"
 
 
 @pytest.mark.thorough
@@ -75,10 +75,10 @@ def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
     trainer = observed_state(run).trainer
     assert trainer is not None and send(trainer, signal.SIGKILL)
     wait_for(lambda: observed_state(run).has_ended)
-    twin = project.json("reproduce", "large", seconds=400)
-    assert twin["verdict"]["outcome"] == "production config", twin["verdict"]
-    assert "job_cancelled_or_interrupted" in twin["verdict"]["text"]
-    assert project.json("show", twin["run"])["step"] == 5
+    repro = project.json("reproduce", "large", seconds=400)
+    assert repro["verdict"]["outcome"] == "production config", repro["verdict"]
+    assert "job_cancelled_or_interrupted" in repro["verdict"]["text"]
+    assert project.json("show", repro["run"])["step"] == 5
 
 
 def _small(name: str) -> tuple[str, ...]:

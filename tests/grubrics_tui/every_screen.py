@@ -255,7 +255,7 @@ async def confirm_trust(driver: Driver, world: World) -> None:
     await arrive(driver, Confirm, "Trust the run?")
 
 
-async def confirm_twin(driver: Driver, world: World) -> None:
+async def confirm_repro(driver: Driver, world: World) -> None:
     driver.app.push_screen(reproduce_dialog(world.day))
     await arrive(driver, Confirm)
     await driver.until(lambda: "Planning" not in driver.screen)
@@ -340,7 +340,7 @@ WAYS: dict[str, Way] = {
     "launch": Way(LaunchScreen, launch),
     "findings": Way(FindingsScreen, findings),
     "confirm-remedy": Way(Confirm, confirm_remedy),
-    "confirm-twin": Way(Confirm, confirm_twin),
+    "confirm-repro": Way(Confirm, confirm_repro),
     "end": Way(EndScreen, end),
     "log-entry": Way(LogEntryScreen, log_entry),
     "rollouts": Way(RolloutsScreen, rollouts),

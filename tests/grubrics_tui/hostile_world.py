@@ -114,7 +114,7 @@ def _spoil_recipes() -> None:
     Path("configs/broken.yaml").write_bytes(b"grubrics: {kind: sft, " + ALL.encode())
 
 
-def foreign_logs() -> dict[str, Path]:
+def external_logs() -> dict[str, Path]:
     """What other trainers write, with hostile names of metrics and of files."""
     folder = Path("foreign")
     folder.mkdir()

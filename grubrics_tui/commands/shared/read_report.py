@@ -41,7 +41,7 @@ def unusable(path: Path) -> str:
 def of_path(path: Path) -> str:
     """Return the format of a file and its last step. Raises OSError."""
     from engine.formats.detect import detect
-    from engine.formats.foreign_run import read_steps
+    from engine.formats.external_run import read_steps
 
     kind = _kind(path)
     if not kind:
@@ -62,10 +62,10 @@ def of_run(run: RunDir) -> str:
 
 def _kind(path: Path) -> str:
     """Return the name of the file's format; empty if it is not known."""
-    from engine.formats.foreign_run import open_foreign
+    from engine.formats.external_run import open_external
 
     try:
-        return open_foreign(path).format.name
+        return open_external(path).format.name
     except UsageError:
         return ""
 

@@ -9,7 +9,7 @@ from engine.base.errors import UsageError
 from engine.findings.finding import Finding, Remedy
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from grubrics_tui.drawing.changes import child_lines, format_change
+from grubrics_tui.drawing.changes import format_change, format_rerun
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -53,7 +53,7 @@ def _remedy_question(
             lines.append(f"   not applicable: {clean_text(str(error))}")
             continue
         lines += [f"   {format_change(change)}" for change in child.changes]
-        lines += [f"   {line}" for line in child_lines(child)]
+        lines += [f"   {line}" for line in format_rerun(child)]
         label = f"apply fix {number}{' again' if child.before else ''}"
         also = "" if answers else YES
         key, effect = _KEYS[number - 1], clean_text(remedy.effect)
@@ -70,20 +70,20 @@ def reproduce_dialog(run: RunDir, findings: Sequence[Finding] = ()) -> Confirm[b
 
 def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) -> Question[bool]:
     from engine.launch.lineage import must_fail
-    from engine.launch.twin import twin_of
+    from engine.launch.repro import plan_repro
 
     try:
-        twin = twin_of(run)
+        repro = plan_repro(run)
     except UsageError as error:
         return Question(title, f"{run.id} cannot be reproduced at small scale: {error}")
-    rows = "the run's own rows" if twin.rows is None else f"the rows of step {twin.rows.step}"
+    rows = "the run's own rows" if repro.rows is None else f"the rows of step {repro.rows.step}"
     lines = [f"Launches a small run on {rows} with the same seed, reward and judge."]
     consequence = "a failure points to infrastructure"
-    if twin.edited:
-        lines += ["", clean_text(twin.edited)]
-    if causes := twin.causes(findings):
+    if repro.edited:
+        lines += ["", clean_text(repro.edited)]
+    if causes := repro.causes(findings):
         lines += ["", clean_text(must_fail(causes)), "Apply its fix instead (a)."]
         consequence = "it will fail regardless of infrastructure"
-    lines += ["", "Reduced:", *(f"  {format_change(change)}" for change in twin.shrunk)]
+    lines += ["", "Reduced:", *(f"  {format_change(change)}" for change in repro.reduced)]
     answer = Answer(YES, "launch the small run", True, consequence)
     return Question(title, "\n".join(lines), (answer,))

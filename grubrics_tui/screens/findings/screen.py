@@ -202,10 +202,10 @@ class FindingsScreen(CockpitScreen):
 
     @work(thread=True, group="deeds", exit_on_error=False)
     def _reproduce(self, run: RunDir) -> None:
-        from engine.launch.twin import launch_twin
+        from engine.launch.repro import launch_repro, plan_repro
 
         try:
-            small = launch_twin(run)
+            small = launch_repro(plan_repro(run))
         except (UsageError, OSError) as error:
             self.app.post_message(Tell(str(error), failed=True))
         else:

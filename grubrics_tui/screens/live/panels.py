@@ -27,7 +27,7 @@ from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 
 if TYPE_CHECKING:
-    from engine.formats.foreign_run import ForeignRun
+    from engine.formats.external_run import ExternalRun
 
 _INDENT = 4
 """Cells: a panel is narrow, and verl prints its configuration far to the right."""
@@ -97,13 +97,13 @@ PANELS: Mapping[str, type[Panel]] = {
 """Every panel by its name. ``engine.runs.kinds`` lists the panels of each kind of run."""
 
 
-def external_layout(run: ForeignRun) -> Layout:
+def external_layout(run: ExternalRun) -> Layout:
     """The panels that an external log has metrics for; all of them before its first step."""
     names = [name for name in run.kind.panels if _has_metrics_for(run, PANELS[name])]
     return first_layout(run.kind.name, names)
 
 
-def _has_metrics_for(run: ForeignRun, panel: type[Panel]) -> bool:
+def _has_metrics_for(run: ExternalRun, panel: type[Panel]) -> bool:
     if panel is LogPanel:
         return run.console is not None
     if not run.metrics:

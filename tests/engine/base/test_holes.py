@@ -14,7 +14,7 @@ from engine.base.tail import Tail
 from engine.checkpoints.disposal import bytes_of
 from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.text.findings import read_log
-from engine.formats.foreign_run import read_steps
+from engine.formats.external_run import read_steps
 from engine.history.newest import newest_names, newest_value
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows

@@ -12,10 +12,10 @@ import pytest
 from engine.base import plugins
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.log_doctor import LogDoctor, source_of_foreign
+from engine.doctor.log_doctor import LogDoctor, source_of_external
 from engine.formats import detect
 from engine.formats.detect import FORMATS, load_formats
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.formats.format import LineFormat, Parser, Sample
 from engine.formats.names import Numbering, number
 from engine.formats.series import load_steps
@@ -157,7 +157,7 @@ def test_every_format_has_a_log_here_whose_loss_breaks() -> None:
 @pytest.mark.parametrize("key", BROKEN)
 def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> None:
     path = BROKEN[key](tmp_path / "night.log")
-    run = open_foreign(path)
+    run = open_external(path)
     assert run.format.key == key
     watch = run.watch(columns=True)
     watched = Columns()
@@ -165,7 +165,7 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
     assert batch is not None
     watched.merge(batch)
     printed = columns(load_steps(str(path), tmp_path))
-    doctor = LogDoctor(source_of_foreign(run))
+    doctor = LogDoctor(source_of_external(run))
     doctor.look()
     seen = doctor.columns
     assert seen is not None
@@ -180,14 +180,14 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
 @pytest.mark.parametrize("key", BROKEN)
 def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key: str) -> None:
     path = BROKEN[key](tmp_path / "night.log")
-    live = LogDoctor(source_of_foreign(open_foreign(path))).look()
+    live = LogDoctor(source_of_external(open_external(path))).look()
     assert "loss_nan" in alarms(live)
     assert alarms(diagnose_file(path)) == alarms(live)
 
 
 def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:
     path = bars(tmp_path / "night.log")
-    watch = open_foreign(path).watch()
+    watch = open_external(path).watch()
     assert len(watch.poll().steps) == STEPS
     with path.open("a") as log:
         log.write("1|61|Loss: 0.5:  9%|##  |\r1|62|Loss:")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.log_doctor import LogDoctor, source_of, source_of_foreign
-from engine.formats.foreign_run import open_foreign
+from engine.doctor.log_doctor import LogDoctor, source_of, source_of_external
+from engine.formats.external_run import open_external
 from tests.engine.doctor.metrics.curves import alarms, healthy
 from tests.engine.formats.samples import history, trainer_state, verl_line, wandb_log
 
@@ -46,7 +46,7 @@ RECORDS = b"".join(
 
 
 def following(path: Path) -> LogDoctor:
-    return LogDoctor(source_of_foreign(open_foreign(path)))
+    return LogDoctor(source_of_external(open_external(path)))
 
 
 @pytest.mark.long

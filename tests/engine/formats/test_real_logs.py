@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.formats.series import load_steps, series
 from tests.paths import SHARED
 
@@ -34,7 +34,7 @@ SOURCES = [
 def test_every_source_is_known_and_read_whole(
     name: str, key: str, kind: str, count: int | None, metric: str
 ) -> None:
-    run = open_foreign(LOGS / name)
+    run = open_external(LOGS / name)
     assert (run.format.key, run.kind.name) == (key, kind)
     steps = load_steps(str(LOGS / name), LOGS)
     assert count is None or len(steps) == count

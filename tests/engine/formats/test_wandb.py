@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.formats.detect import detect
-from engine.formats.foreign_run import open_foreign, read_steps
+from engine.formats.external_run import open_external, read_steps
 from engine.formats.wandb import WandbLog, WandbRun, fields, integer, text
 from tests.engine.formats.samples import history, message, wandb_log
 
@@ -132,7 +132,7 @@ def test_a_run_that_the_sdk_wrote_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     env = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     subprocess.run([sys.executable, "-c", SDK], cwd=tmp_path, env=env, check=True, timeout=400)
-    run = open_foreign(tmp_path / "wandb")
+    run = open_external(tmp_path / "wandb")
     assert (run.format.key, run.kind.name) == ("wandb", "grpo")
     assert run.id.startswith("offline-run-")
     steps = list(read_steps(tmp_path / "wandb"))

@@ -13,8 +13,8 @@ from engine.doctor.metrics import read_context
 from engine.findings.finding import Change
 from engine.history.columns import Columns
 from engine.launch.launcher import LaunchPlan, manifest, plan
+from engine.launch.repro import plan_repro
 from engine.launch.rerun import plan_rerun
-from engine.launch.twin import twin_of
 from engine.preflight.check import Subject
 from engine.preflight.values import check, value_findings
 from engine.recipe.frozen import in_file, pinned_recipe
@@ -62,10 +62,10 @@ def test_a_run_goes_back_to_its_file(sick: RunDir) -> None:
     assert cures(sick) == [2e-4]
 
 
-def test_its_twin_and_the_twin_of_that_go_back_there_too(sick: RunDir) -> None:
-    twin = kept(twin_of(sick, {}).plan)
-    second = kept(twin_of(twin, {}).plan)
-    assert (cures(twin), cures(second)) == ([2e-4], [2e-4])
+def test_its_repro_and_the_repro_of_that_go_back_there_too(sick: RunDir) -> None:
+    repro = kept(plan_repro(sick, {}).plan)
+    second = kept(plan_repro(repro, {}).plan)
+    assert (cures(repro), cures(second)) == ([2e-4], [2e-4])
 
 
 def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
@@ -73,14 +73,14 @@ def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -
     assert cures(remedy) == [2e-4]
 
 
-def test_a_twin_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> None:
-    twin = kept(twin_of(sick, {}).plan)
+def test_a_repro_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> None:
+    repro = kept(plan_repro(sick, {}).plan)
     shutil.rmtree(sick.path)
-    assert cures(twin) == [2e-4]
+    assert cures(repro) == [2e-4]
 
 
-def test_the_checklist_offers_a_twin_the_same(sick: RunDir) -> None:
-    recipe = twin_of(sick, {}).recipe
+def test_the_checklist_offers_a_repro_the_same(sick: RunDir) -> None:
+    recipe = plan_repro(sick, {}).recipe
     assert check(Subject(recipe, {}, Path("runs"))).fix == f"{RATE}=0.0002"
 
 

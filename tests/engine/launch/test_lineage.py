@@ -37,8 +37,8 @@ def make(
     return run
 
 
-def told(run: RunDir) -> str:
-    return Lineage(run).told(*RunFollower(run).look())
+def described(run: RunDir) -> str:
+    return Lineage(run).describe(*RunFollower(run).look())
 
 
 def child(root: Path, console: str = "", relation: str = "remedy", **more: object) -> RunDir:
@@ -47,43 +47,43 @@ def child(root: Path, console: str = "", relation: str = "remedy", **more: objec
     return make(root, "child", console, parent=parent, **more)  # type: ignore[arg-type]
 
 
-def test_a_run_of_its_own_has_no_kin(tmp_path: Path) -> None:
-    assert told(make(tmp_path, "alone", OOM)) == ""
+def test_a_run_without_a_parent_has_no_sentence(tmp_path: Path) -> None:
+    assert described(make(tmp_path, "alone", OOM)) == ""
 
 
 def test_a_remedy_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
     run = child(tmp_path, state="finished", step=20)
-    assert told(run) == "remedy of sick: it helped: cuda_oom_training is gone at step 20"
+    assert described(run) == "fix of sick: it helped: cuda_oom_training is gone at step 20"
 
 
 def test_it_names_what_came_in_its_place(tmp_path: Path) -> None:
-    said = told(child(tmp_path, KEY, step=20))
-    assert said.endswith("is gone at step 20, but now there is judge_auth")
+    text = described(child(tmp_path, KEY, step=20))
+    assert text.endswith("is gone at step 20, but now there is judge_auth")
 
 
 def test_a_remedy_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
-    assert "it did not help: cuda_oom_training occurred again" in told(child(tmp_path, SICK))
+    assert "it did not help: cuda_oom_training occurred again" in described(child(tmp_path, SICK))
 
 
 def test_before_the_step_of_the_trouble_nothing_is_known(tmp_path: Path) -> None:
-    said = told(child(tmp_path, step=3))
-    assert said == "remedy of sick: it is too early to say (step 3; cuda_oom_training came at 7)"
+    text = described(child(tmp_path, step=3))
+    assert text == "fix of sick: it is too early to say (step 3; cuda_oom_training came at 7)"
 
 
-def test_a_twin_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: Path) -> None:
-    said = told(child(tmp_path, SICK, "reproduction"))
-    assert said.startswith("twin of sick: ") and "infrastructure" in said
+def test_a_repro_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: Path) -> None:
+    text = described(child(tmp_path, SICK, "reproduction"))
+    assert text.startswith("repro of sick: ") and "infrastructure" in text
 
 
 def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = child(tmp_path)
     lineage, looked = Lineage(run), RunFollower(run).look()
     shutil.rmtree(tmp_path / "sick")
-    assert lineage.told(*looked) == "remedy of sick, which no longer exists"
-    assert told(run) == "remedy of sick, which no longer exists"
+    assert lineage.describe(*looked) == "fix of sick, which no longer exists"
+    assert described(run) == "fix of sick, which no longer exists"
 
 
 @pytest.mark.parametrize("name", ["../sick", "child", "no such", "a" * 300])
 def test_a_parent_that_cannot_be_one_is_not_looked_for(tmp_path: Path, name: str) -> None:
     run = make(tmp_path, "child", "", parent={"run": name, "relation": "remedy"})
-    assert told(run).endswith("which no longer exists")
+    assert described(run).endswith("which no longer exists")

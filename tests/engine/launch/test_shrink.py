@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.launch.twin import Size, shrunk
+from engine.launch.shrink import Size, shrink_recipe
 from engine.preflight.checklist import run_checks
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe, load_recipe
@@ -27,7 +27,7 @@ SIZE = Size(steps=5, batch=2, folder="checkpoints/small", name="small")
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with a tiny world's model and the production recipes, on a machine without GPU."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("engine.launch.twin.gpus", list)
+    monkeypatch.setattr("engine.launch.shrink.gpus", list)
     made = make_project(tmp_path)
     for path in CONFIGS.glob("*.yaml"):
         shutil.copy(path, tmp_path / "configs")
@@ -37,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def small(name: str, *overrides: str) -> Recipe:
-    return shrunk(load_recipe(name, overrides, {}), SIZE, {})[0]
+    return shrink_recipe(load_recipe(name, overrides, {}), SIZE, {})[0]
 
 
 @pytest.mark.parametrize("name", ["verl_grpo", "verl_grpo_debug", "grpo_tiny"])
@@ -71,7 +71,7 @@ def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
 def test_nothing_guards_a_small_run_and_that_is_shown(project: Project, name: str) -> None:
     guard = ("guard.stop_on=[critical]", "guard.command=[notify]", "guard.webhook_variable=WEBHOOK")
     data = ("data.train_file=data/sft/train.jsonl",) if name == "sft_healthbench" else ()
-    found, changes = shrunk(load_recipe(name, (*guard, *data), {}), SIZE, {})
+    found, changes = shrink_recipe(load_recipe(name, (*guard, *data), {}), SIZE, {})
     cleared = {change.key: change.after for change in changes if change.key.startswith("guard.")}
     assert cleared == {"guard.stop_on": [], "guard.command": [], "guard.webhook_variable": None}
     assert found.get("guard.stop_on") == []
@@ -98,12 +98,14 @@ def test_sft_is_shrunk_too(project: Project) -> None:
 
 def test_every_change_has_a_reason_and_a_value_before(project: Project) -> None:
     recipe = load_recipe("verl_grpo", (), {})
-    for change in shrunk(recipe, SIZE, {})[1]:
+    for change in shrink_recipe(recipe, SIZE, {})[1]:
         assert change.why and change.before == recipe.get(change.key) != change.after
 
 
 def test_a_value_that_the_cpu_brings_along_is_no_change(project: Project) -> None:
-    changed = {change.key for change in shrunk(load_recipe("grpo_tiny", (), {}), SIZE, {})[1]}
+    changed = {
+        change.key for change in shrink_recipe(load_recipe("grpo_tiny", (), {}), SIZE, {})[1]
+    }
     assert not changed & {"actor_rollout_ref.rollout.name", "trainer.n_gpus_per_node"}
 
 

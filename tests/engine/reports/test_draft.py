@@ -38,7 +38,7 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
 
 def test_a_run_that_cures_another_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path, parent={"run": "grpo-hot", "relation": "remedy"})
-    assert draft_entry(run).config == "- remedy of grpo-hot\n- configs/grpo_tiny.yaml"
+    assert draft_entry(run).config == "- fix of grpo-hot\n- configs/grpo_tiny.yaml"
 
 
 def test_a_quick_judge_is_told_in_milliseconds(tmp_path: Path) -> None:

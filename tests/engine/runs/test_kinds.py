@@ -15,7 +15,7 @@ from engine.findings import remedy_builders
 from engine.findings.run_context import MetricContext
 from engine.history.rollouts import require_step
 from engine.launch.resume import _overrides as resume_overrides
-from engine.launch.twin import _SIZES
+from engine.launch.shrink import _SIZES
 from engine.preflight.checklist import run_checks
 from engine.preflight.values import value_findings
 from engine.recipe.frozen import pinned_argv

@@ -10,7 +10,7 @@ import pytest
 
 from grubrics_tui.cli import main
 from grubrics_tui.commands.shared.command import commands
-from tests.grubrics_tui.hostile_world import FOLDER, foreign_logs, make_hostile_world
+from tests.grubrics_tui.hostile_world import FOLDER, external_logs, make_hostile_world
 from tests.grubrics_tui.world import standing_clock
 from tests.hostile_text import ALL, HOSTILE, MARKUP, harmful
 
@@ -128,7 +128,7 @@ def test_what_is_no_command_is_told_as_text(words: list[str], world: None, shell
 
 
 def test_what_another_trainer_wrote_is_printed_as_text(world: None, shell: Shell) -> None:
-    for kind, path in foreign_logs().items():
+    for kind, path in external_logs().items():
         for options in ([], ["--json"]):
             shell.run("watch", str(path), "--as", kind, *options)
             shell.run("series", str(path), *options)

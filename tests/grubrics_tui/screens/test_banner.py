@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.findings.finding import Finding, Severity
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.history.columns import Columns
 from engine.runs.state import RunState
 from grubrics_tui.model import run_doctor
@@ -31,7 +31,7 @@ Call = Callable[..., tuple[int, str]]
 async def test_a_log_from_elsewhere_has_its_banner_and_its_flags(
     exploding: Path, runs: Path, quick: list[bool], size: tuple[int, int]
 ) -> None:
-    async with running(runs, size, watched=open_foreign(exploding)) as driver:
+    async with running(runs, size, watched=open_external(exploding)) as driver:
         await driver.shows("GPU out of memory in training", "and 1 more", "f findings")
         history = driver.app.screen.history  # type: ignore[attr-defined]
         [flagged] = [flags for flags in history.flags() if flags.kind is FINDING]
@@ -44,7 +44,7 @@ async def test_trouble_in_a_log_from_elsewhere_is_told_as_it_comes(
     log = tmp_path / "night.log"
     log.write_bytes(verl_line(1, 0.5))
     loaded = Loaded(Settings(bell=True), {})
-    async with running(runs, watched=open_foreign(log), loaded=loaded) as driver:
+    async with running(runs, watched=open_external(log), loaded=loaded) as driver:
         await driver.until(lambda: driver.app.screen._was_diagnosed)  # type: ignore[attr-defined]
         assert not driver.app.screen.query_one(Banner).display
         with log.open("ab") as handle:
@@ -57,7 +57,7 @@ async def test_opening_a_log_with_old_trouble_rings_nothing(
     exploding: Path, runs: Path, quick: list[bool]
 ) -> None:
     loaded = Loaded(Settings(bell=True), {})
-    async with running(runs, watched=open_foreign(exploding), loaded=loaded) as driver:
+    async with running(runs, watched=open_external(exploding), loaded=loaded) as driver:
         await driver.shows(TITLE, "f findings")
     assert quick == []
 

@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
@@ -112,7 +112,7 @@ async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> N
     run = SampleRun.create(runs, "gone")
     foreign = tmp_path / "night.log"
     foreign.write_text("step:1 - critic/score/mean:0.5\n")
-    opened = open_foreign(foreign)
+    opened = open_external(foreign)
     foreign.unlink()
     async with running(runs) as driver:
         await findings(driver, opened, "Diagnosis failed", "night.log")
@@ -124,7 +124,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
 ) -> None:
     log = tmp_path / "night.log"
     log.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM + b"\n")
-    async with running(runs, watched=open_foreign(log)) as driver:
+    async with running(runs, watched=open_external(log)) as driver:
         await driver.shows("foreign")
         await driver.press("f")
         screen = await driver.shows(TITLE, "night.log line 2", "l log line")
@@ -166,7 +166,7 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     assert child["config"][key]["value"] == 1
 
 
-async def test_y_takes_the_first_remedy_as_it_takes_the_twin(curable: RunDir, runs: Path) -> None:
+async def test_y_takes_the_first_remedy_as_it_takes_the_repro(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a fix")
         await driver.press("a")
@@ -204,7 +204,7 @@ async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
     assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
 
 
-async def test_the_twin_is_shown_before_it_is_launched(curable: RunDir, runs: Path) -> None:
+async def test_the_repro_is_shown_before_it_is_launched(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         await driver.press("t")
@@ -212,10 +212,10 @@ async def test_the_twin_is_shown_before_it_is_launched(curable: RunDir, runs: Pa
         await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the small run")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-twin")
+        await driver.shows("grpo-sick-repro")
 
 
-async def test_a_run_without_its_recipe_says_why_there_is_no_twin(
+async def test_a_run_without_its_recipe_says_why_there_is_no_repro(
     sick: SampleRun, runs: Path
 ) -> None:
     manifest = {k: v for k, v in sick.run.read_manifest().items() if k != "cwd"}
@@ -233,7 +233,7 @@ async def test_a_question_whose_thread_dies_says_of_what(
     def broken(run: RunDir) -> None:
         raise LookupError("no such rule")
 
-    monkeypatch.setattr("engine.launch.twin.twin_of", broken)
+    monkeypatch.setattr("engine.launch.repro.plan_repro", broken)
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         await driver.press("t")
@@ -276,7 +276,7 @@ async def test_without_unicode_it_is_told_in_ascii(
 async def test_the_screen_says_of_a_log_what_diagnose_says(
     exploding: Path, runs: Path, quick: list[bool], call: Call
 ) -> None:
-    async with running(runs, watched=open_foreign(exploding)) as driver:
+    async with running(runs, watched=open_external(exploding)) as driver:
         await driver.shows(TITLE, "f findings")
         seen = driver.app.screen.history.findings  # type: ignore[attr-defined]
         await driver.press("f")
@@ -334,14 +334,14 @@ async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
         assert ("j k scroll" in screen) == (size == SMALL)
 
 
-async def test_a_twin_that_keeps_the_cause_is_said_to_fail_too(curable: RunDir, runs: Path) -> None:
+async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(
+    curable: RunDir, runs: Path
+) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         length = recipe_of(curable).get("data.max_response_length")
         await driver.app.push_screen(reproduce_dialog(curable, [_too_long(length)]))
-        await driver.shows(
-            f"It keeps data.max_response_length={length}", "Apply its fix instead (a)"
-        )
+        await driver.shows(f"data.max_response_length={length}", "Apply its fix instead (a)")
 
 
 def _too_long(length: int) -> Finding:

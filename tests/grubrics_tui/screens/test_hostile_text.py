@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.segment import Segment
 from textual.widget import Widget
 
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import Tell
 from grubrics_tui.settings.layout import default_panels
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled
-from tests.grubrics_tui.hostile_world import foreign_logs, make_hostile_world
+from tests.grubrics_tui.hostile_world import external_logs, make_hostile_world
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.world import RUNS, World, standing_clock
 from tests.hostile_text import ALL, harmful, without_colours
@@ -125,7 +125,7 @@ async def test_a_log_is_searched_and_filtered_for_it(world: World) -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_what_another_trainer_wrote_is_text(kind: str, world: World) -> None:
-    async with running(RUNS, watched=open_foreign(foreign_logs()[kind], kind)) as driver:
+    async with running(RUNS, watched=open_external(external_logs()[kind], kind)) as driver:
         await driver.until(lambda: isinstance(driver.app.screen, LiveScreen))
         await settled(driver)
         assert_inert(driver)

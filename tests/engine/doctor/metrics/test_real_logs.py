@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.doctor.metrics import metric_findings
-from engine.formats.foreign_run import read_steps
+from engine.formats.external_run import read_steps
 from engine.history.columns import Columns
 from engine.history.train_log import history
 from tests.engine.doctor.metrics.curves import alarms, find

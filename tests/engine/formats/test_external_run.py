@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.formats.series import load_steps, names, series
 from engine.runs.kinds import GRPO, SFT
 from engine.runs.state import describe, state_from_json
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_new_steps_come_once_and_a_torn_line_waits(log: Path) -> None:
-    watch = open_foreign(log).watch()
+    watch = open_external(log).watch()
     first = watch.poll()
     assert [s.step for s in first.steps] == [1]
     assert first.console == [b"start", line(1).strip().encode()]
@@ -46,14 +46,14 @@ def test_new_steps_come_once_and_a_torn_line_waits(log: Path) -> None:
 
 
 def test_a_truncated_log_is_read_again(log: Path) -> None:
-    watch = open_foreign(log).watch()
+    watch = open_external(log).watch()
     watch.poll()
     write(log, line(1).strip())
     assert [(s.step, s.attempt) for s in watch.poll().steps] == [(1, 1)]
 
 
 def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None:
-    watch = open_foreign(log).watch()
+    watch = open_external(log).watch()
     watch.poll()
     log.rename(log.with_suffix(".1"))
     append(log.with_suffix(".1"), line(2))
@@ -65,7 +65,7 @@ def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None
 def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: Path) -> None:
     text = "".join(line(n) + "x" * 100 + "\n" for n in range(40_000))
     log = write(tmp_path / "long.log", text.rstrip("\n"))
-    watch = open_foreign(log).watch(columns=True)
+    watch = open_external(log).watch(columns=True)
     update = watch.poll()
     assert update.read_share < 1
     assert update.state.step == 39_999
@@ -82,11 +82,11 @@ def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: 
 
 
 def test_silence_is_never_running(log: Path) -> None:
-    watch = open_foreign(log).watch()
+    watch = open_external(log).watch()
     assert describe(watch.poll().state) == "foreign: growing"
     past = time.time() - 301
     os.utime(log, (past, past))
-    state = open_foreign(log).watch().poll().state
+    state = open_external(log).watch().poll().state
     assert describe(state) == "foreign: quiet for 5 min"
     assert not state.has_ended
     log.unlink()
@@ -95,7 +95,7 @@ def test_silence_is_never_running(log: Path) -> None:
 
 def test_a_file_from_the_future_is_not_quiet_for_a_negative_time(log: Path) -> None:
     os.utime(log, (time.time() + 9e6,) * 2)
-    assert describe(open_foreign(log).watch().poll().state) == "foreign: growing"
+    assert describe(open_external(log).watch().poll().state) == "foreign: growing"
 
 
 def test_no_supervisor_can_write_a_foreign_state() -> None:
@@ -103,8 +103,8 @@ def test_no_supervisor_can_write_a_foreign_state() -> None:
 
 
 def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:
-    assert open_foreign(log).kind == GRPO
-    assert open_foreign(write(tmp_path / "sft.log", *DICTS)).kind == SFT
+    assert open_external(log).kind == GRPO
+    assert open_external(write(tmp_path / "sft.log", *DICTS)).kind == SFT
 
 
 def test_series_of_a_foreign_log_by_canonical_name_alias_and_sibling(tmp_path: Path) -> None:

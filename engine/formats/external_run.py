@@ -27,7 +27,7 @@ _QUIET_S = 60.0
 
 
 @dataclass(frozen=True)
-class ForeignRun:
+class ExternalRun:
     """Files that another program's run writes. They are only read."""
 
     given: Path
@@ -50,15 +50,15 @@ class ForeignRun:
         """The file whose lines a person may read."""
         return self.format.console_of(self.path)
 
-    def watch(self, *, columns: bool = False) -> ForeignWatch:
-        return ForeignWatch(self, columns=columns)
+    def watch(self, *, columns: bool = False) -> ExternalWatch:
+        return ExternalWatch(self, columns=columns)
 
 
-def open_foreign(path: Path, as_format: str | None = None) -> ForeignRun:
+def open_external(path: Path, as_format: str | None = None) -> ExternalRun:
     """The run in a file or folder; UsageError when nothing known is in it."""
     log = detect(path, as_format)
     names = frozenset(_first_metrics(log))
-    return ForeignRun(path, log.path, log.format, kind_of(names), names)
+    return ExternalRun(path, log.path, log.format, kind_of(names), names)
 
 
 def read_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
@@ -82,13 +82,13 @@ def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
         raise UsageError(f"{path}: holds no step yet; looked for {format_names(as_format)}")
 
 
-class ForeignWatch:
+class ExternalWatch:
     """Polls the source as ``RunWatch`` polls a run directory.
 
     Nothing shows whether the run is still running: its state says only whether the log grows.
     """
 
-    def __init__(self, run: ForeignRun, *, columns: bool = False) -> None:
+    def __init__(self, run: ExternalRun, *, columns: bool = False) -> None:
         self.run = run
         self._columns = columns
         self._reader = run.format.open(run.path)

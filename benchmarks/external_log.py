@@ -1,6 +1,6 @@
 """How quickly a long verl console log becomes charts, beside what ``grep -c`` needs to read it.
 
-``python benchmarks/foreign_log.py [MEGABYTES]`` writes a log of that size (250) to a temporary
+``python benchmarks/external_log.py [MEGABYTES]`` writes a log of that size (250) to a temporary
 folder and prints: seconds until its last step is known, seconds and MB/s until every step is in
 the columns that charts are drawn from, the longest single look (what a screen's thread is busy
 with between two messages), and the memory that the reading process grew by.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from engine.history.columns import Columns
 
 MB = 1_000_000
@@ -54,7 +54,7 @@ def measure(path: Path, steps: int) -> None:
     process = psutil.Process()
     before, begin = process.memory_info().rss, time.perf_counter()
     worked = sum(process.cpu_times()[:2])
-    watch, columns = open_foreign(path).watch(columns=True), Columns()
+    watch, columns = open_external(path).watch(columns=True), Columns()
     longest, first, share, known = 0.0, 0.0, 0.0, 0
     while share < 1.0 or known < steps:
         look = time.perf_counter()

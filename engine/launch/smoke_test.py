@@ -16,19 +16,19 @@ from engine.history import metrics
 from engine.history.train_log import Step
 from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
-from engine.launch.twin import Size, shrunk
+from engine.launch.shrink import Size, shrink_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 
 STEPS, BATCH = 10, 2
-FOLDER = Path("checkpoints/pipeline-check")
+FOLDER = Path("checkpoints/smoke-test")
 POLICY_LOSS = "actor/pg_loss"
 _EXPLODED = 10.0
 """A loss is out of hand at so many times its beginning, and at least at one."""
 
 
 @dataclass(frozen=True)
-class Tick:
+class SmokeCheck:
     """One question, its answer, and the numbers behind it."""
 
     id: str
@@ -50,14 +50,14 @@ def small_run(
     """The plan of the ten steps and what was changed for it. Nothing is written."""
     recipe = load_recipe(config, ())
     if recipe.kind != GRPO:
-        raise UsageError(f"{recipe.path}: the pipeline check is for GRPO, not {recipe.kind.title}")
-    name = free_name(runs, "pipeline-check")
+        raise UsageError(f"{recipe.path}: the smoke test is for GRPO, not {recipe.kind.title}")
+    name = free_name(runs, "smoke-test")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
-    small, changes = shrunk(recipe, size, os.environ if env is None else env)
+    small, changes = shrink_recipe(recipe, size, os.environ if env is None else env)
     return plan(small, name, runs), changes
 
 
-def ticks(steps: Sequence[Step], *, judged: bool = True) -> tuple[Tick, ...]:
+def check_steps(steps: Sequence[Step], *, judged: bool = True) -> tuple[SmokeCheck, ...]:
     """The four answers, from the steps of the run.
 
     ``judged`` says that a judge scores, and not a function of the recipe's own, which is asked in
@@ -67,48 +67,48 @@ def ticks(steps: Sequence[Step], *, judged: bool = True) -> tuple[Tick, ...]:
     return (_reward(steps), _spread(steps), _loss(steps), scored)
 
 
-def _reward(steps: Sequence[Step]) -> Tick:
+def _reward(steps: Sequence[Step]) -> SmokeCheck:
     values = _values(steps, metrics.REWARD_MEAN)
     known = [value for value in values if value is not None]
     text = f"{len(known)} of {len(values)} steps have a number"
     if known:
         text += f", {min(known):+.3f} to {max(known):+.3f}"
-    return Tick("reward/mean is a number", bool(known) and len(known) == len(values), text)
+    return SmokeCheck("reward/mean is a number", bool(known) and len(known) == len(values), text)
 
 
-def _spread(steps: Sequence[Step]) -> Tick:
+def _spread(steps: Sequence[Step]) -> SmokeCheck:
     """Rollouts of one prompt must differ in reward, in most steps: else there is no advantage."""
     known = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
     above = sum(value > 0 for value in known)
     text = f"{above} of {len(steps)} steps have a spread"
     if known:
         text += f", median {median(known):.3f}"
-    return Tick("reward/std is above 0", above * 2 > len(steps), text)
+    return SmokeCheck("reward/std is above 0", above * 2 > len(steps), text)
 
 
-def _loss(steps: Sequence[Step]) -> Tick:
+def _loss(steps: Sequence[Step]) -> SmokeCheck:
     values = _values(steps, POLICY_LOSS)
     known = [abs(value) for value in values if value is not None]
     if not known or len(known) < len(values):
         text = f"{len(known)} of {len(values)} steps have a number"
-        return Tick("policy loss does not explode", False, text)
+        return SmokeCheck("policy loss does not explode", False, text)
     limit = max(1.0, _EXPLODED * median(known[:3]))
     text = f"largest {max(known):.3g}, allowed {limit:.3g}"
-    return Tick("policy loss does not explode", max(known) <= limit, text)
+    return SmokeCheck("policy loss does not explode", max(known) <= limit, text)
 
 
-def _parsing(steps: Sequence[Step]) -> Tick:
+def _parsing(steps: Sequence[Step]) -> SmokeCheck:
     failures = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_PARSE_FAILURES))
     calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
     text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
-    return Tick("every judge reply is read", failures == 0 and calls > 0, text)
+    return SmokeCheck("every judge reply is read", failures == 0 and calls > 0, text)
 
 
-def _scoring(steps: Sequence[Step]) -> Tick:
+def _scoring(steps: Sequence[Step]) -> SmokeCheck:
     shares = [share for share in _values(steps, metrics.FAILED_SHARE) if share is not None]
     failed = sum(share > 0 for share in shares)
     text = f"in {failed} of {len(shares)} steps it failed for some rollout"
-    return Tick(
+    return SmokeCheck(
         "the recipe's reward function scores every rollout", bool(shares) and not failed, text
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.history.train_log import Step
-from engine.launch.pipeline_check import ticks
+from engine.launch.smoke_test import check_steps
 
 FINE: Mapping[str, float | None] = {
     "reward/mean": 0.2,
@@ -20,7 +20,7 @@ def answers(*changes: Mapping[str, float | None]) -> dict[str, bool]:
     """Ten steps; the last ones are changed."""
     every: list[Mapping[str, float | None]] = [*[{}] * (10 - len(changes)), *changes]
     steps = [Step(n, 1, 0.0, {**FINE, **change}) for n, change in enumerate(every, 1)]
-    return {tick.id: tick.passed for tick in ticks(steps)}
+    return {check.id: check.passed for check in check_steps(steps)}
 
 
 def missing(*changes: Mapping[str, float | None]) -> list[str]:
@@ -55,17 +55,17 @@ def test_one_unread_reply_costs_the_fourth() -> None:
 def test_a_reward_function_of_the_recipes_own_has_no_judge_and_must_score_everything() -> None:
     def fourth(failed_share: float) -> bool:
         own = {**FINE, "judge/calls": 0.0, "reward/failed_share": failed_share}
-        return ticks([Step(1, 1, 0.0, own)], judged=False)[3].passed
+        return check_steps([Step(1, 1, 0.0, own)], judged=False)[3].passed
 
     assert fourth(0.0)
     assert not fourth(0.25)
 
 
-def test_without_a_step_there_is_no_tick() -> None:
-    assert not any(tick.passed for tick in ticks([]))
+def test_without_a_step_there_is_no_passed_check() -> None:
+    assert not any(check.passed for check in check_steps([]))
 
 
 def test_the_numbers_are_told() -> None:
-    told = {tick.id: tick.text for tick in ticks([Step(1, 1, 0.0, FINE)])}
+    told = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
     assert told["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
     assert told["every judge reply is read"] == "0 of 8 judge replies could not be read"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.formats.foreign_run import open_foreign
+from engine.formats.external_run import open_external
 from grubrics_tui.cli import app
 from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -54,7 +54,7 @@ def state_file(tmp_path: Path) -> Path:
 async def test_a_foreign_log_is_shown_as_growing_with_the_numbers_of_its_lines(
     log: Path, runs: Path, size: tuple[int, int]
 ) -> None:
-    async with running(runs, size, watched=open_foreign(log)) as driver:
+    async with running(runs, size, watched=open_external(log)) as driver:
         await driver.shows("foreign: growing", "night.log", "step 10/40", "reward 1.250")
         with log.open("a") as handle:
             handle.write(line(11))
@@ -62,7 +62,7 @@ async def test_a_foreign_log_is_shown_as_growing_with_the_numbers_of_its_lines(
 
 
 async def test_panels_without_numbers_are_not_shown(log: Path, runs: Path) -> None:
-    async with running(runs, watched=open_foreign(log)) as driver:
+    async with running(runs, watched=open_external(log)) as driver:
         await driver.shows("1 reward", "2 step time", "3 policy", "4 log", "TaskRunner 1")
         screen = await driver.shows("verl console log")
         assert "judge" not in screen
@@ -73,14 +73,14 @@ async def test_panels_without_numbers_are_not_shown(log: Path, runs: Path) -> No
 async def test_a_quiet_log_says_so_and_promises_no_end(log: Path, runs: Path) -> None:
     past = time.time() - 301
     os.utime(log, (past, past))
-    async with running(runs, watched=open_foreign(log)) as driver:
+    async with running(runs, watched=open_external(log)) as driver:
         screen = await driver.shows("foreign: quiet for 5 min", "step 10/40")
         assert "ETA" not in screen
         assert "running" not in screen
 
 
 async def test_nothing_of_a_foreign_run_can_be_stopped_or_judged(log: Path, runs: Path) -> None:
-    async with running(runs, watched=open_foreign(log)) as driver:
+    async with running(runs, watched=open_external(log)) as driver:
         screen = await driver.shows("step 10/40")
         for word in ("s stop", "v summary", "e entry"):
             assert word not in screen
@@ -91,7 +91,7 @@ async def test_nothing_of_a_foreign_run_can_be_stopped_or_judged(log: Path, runs
 async def test_a_trainers_folder_has_no_log_and_shows_its_loss(
     state_file: Path, runs: Path
 ) -> None:
-    async with running(runs, watched=open_foreign(state_file)) as driver:
+    async with running(runs, watched=open_external(state_file)) as driver:
         screen = await driver.shows("1 loss", "2 optimizer", "step 2/20", "loss 0.5000")
         assert "log" not in screen.split("optimizer")[1].splitlines()[0]
         await driver.press("j", "k", "end", "z", "tab", "escape")
@@ -101,7 +101,7 @@ async def test_a_trainers_folder_has_no_log_and_shows_its_loss(
 async def test_hostile_names_and_paths_are_inert(tmp_path: Path, runs: Path) -> None:
     path = tmp_path / "[red]x[@click=app.quit]\x1b[2J.log"
     path.write_text(line(1) + "step:2 - [bold]a\x1b]0;x\x07/\u202eb:1 - critic/score/mean:1\n")
-    async with running(runs, watched=open_foreign(path)) as driver:
+    async with running(runs, watched=open_external(path)) as driver:
         screen = await driver.shows("step 2")
         assert "\x1b" not in screen
 
@@ -109,7 +109,7 @@ async def test_hostile_names_and_paths_are_inert(tmp_path: Path, runs: Path) -> 
 def test_before_its_first_step_a_run_may_get_any_panel(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("(TaskRunner pid=1) hello\n")
-    assert "judge" in external_layout(open_foreign(path)).names
+    assert "judge" in external_layout(open_external(path)).names
 
 
 def answer(*argv: str) -> tuple[int, list[str]]:

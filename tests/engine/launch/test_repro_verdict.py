@@ -1,4 +1,4 @@
-"""A twin that fails accuses the infrastructure, one that passes the production configuration."""
+"""A small run that fails accuses the infrastructure; one that passes, the production config."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ def test_the_same_class_of_finding_is_infrastructure() -> None:
     assert "the judge" in given.text
 
 
-def test_a_twin_that_passes_is_the_production_configuration() -> None:
+def test_a_repro_that_passes_is_the_production_configuration() -> None:
     given = verdict(FAILED, found("cuda_oom_training"), DONE, [])
     assert given.outcome == "production config"
     assert "cuda_oom_training" in given.text
 
 
-def test_a_twin_that_fails_otherwise_is_infrastructure_that_comes_first() -> None:
+def test_a_repro_that_fails_otherwise_is_infrastructure_that_comes_first() -> None:
     given = verdict(FAILED, found("cuda_oom_training"), FAILED, found("data_missing_or_schema"))
     assert (given.outcome, given.others) == ("infrastructure", ("data_missing_or_schema",))
     assert "another way" in given.text
 
 
-def test_a_twin_that_fails_alone_does_not_accuse_its_run() -> None:
+def test_a_repro_that_fails_alone_does_not_accuse_its_run() -> None:
     given = verdict(DONE, [], FAILED, found("data_missing_or_schema"))
     assert given.outcome == "infrastructure"
-    assert "a run that shows nothing wrong" in given.text and "fails too" not in given.text
+    assert "the run has no alerts" in given.text
 
 
-def test_a_twin_that_fails_without_a_finding_is_infrastructure() -> None:
+def test_a_repro_that_fails_without_a_finding_is_infrastructure() -> None:
     assert verdict(FAILED, [], FAILED, []).outcome == "infrastructure"
 
 
@@ -59,7 +59,7 @@ def test_a_finding_that_is_only_worth_knowing_accuses_nobody() -> None:
 
 
 @pytest.mark.parametrize("state", [STOPPED, RunState("lost"), RunState("running")])
-def test_a_twin_that_did_not_run_to_its_end_says_nothing(state: RunState) -> None:
+def test_a_repro_that_did_not_run_to_its_end_says_nothing(state: RunState) -> None:
     given = verdict(FAILED, [], state, found("judge_auth"))
     assert (given.outcome, given.exit_code) == ("undecided", 3)
 
@@ -79,10 +79,10 @@ def too_fast(rate: float = 3.0) -> Finding:
     )  # fmt: skip
 
 
-def test_a_value_of_the_recipe_that_the_twin_keeps_is_no_infrastructure() -> None:
+def test_a_value_of_the_recipe_that_the_repro_keeps_is_no_infrastructure() -> None:
     given = verdict(DONE, [too_fast()], DONE, [too_fast(), *found("reward_zero_or_flat")])
     assert (given.outcome, given.exit_code) == ("kept value", 1)
-    assert "training.learning_rate=3.0" in given.text and "apply the remedy" in given.text
+    assert "training.learning_rate=3.0" in given.text and "Apply its fix" in given.text
 
 
 def test_a_value_counts_as_well_where_it_is_told_below_its_consequence() -> None:
@@ -112,7 +112,7 @@ def test_what_stands_before_the_value_is_the_cause() -> None:
 def test_an_outage_that_has_passed_is_no_fault_of_the_configuration(id: str) -> None:
     given = verdict(FAILED, found(id, "reward_zero_or_flat"), DONE, [])
     assert (given.outcome, given.exit_code) == ("passed", 0)
-    assert "configuration is not to blame" in given.text and id.split(".")[0] in given.text
+    assert "config is not to blame" in given.text and id.split(".")[0] in given.text
 
 
 @pytest.mark.parametrize("id", ["judge_content_filter", "loss_nan", "context_length_exceeded"])

@@ -1,4 +1,4 @@
-"""The twin of a run trains the rows in question, under a name and in a folder of its own."""
+"""The repro of a run trains the rows in question, under a name and in a folder of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.launcher import manifest, plan
-from engine.launch.twin import launch_planned, prepare, rows_of, twin_of
+from engine.launch.repro import launch_repro, plan_repro, prepare, rows_of
 from engine.preflight.checklist import require_launchable
 from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
@@ -75,72 +75,72 @@ def test_where_nothing_failed_they_are_those_of_the_first_step(project: Project)
 
 def test_the_rows_may_be_those_of_another_step(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2", "timeout"))
-    assert twin_of(run, {}, step=1).rows == rows_of(run, 1)
+    assert plan_repro(run, {}, step=1).rows == rows_of(run, 1)
     with pytest.raises(UsageError, match="step 7 has no recorded rewards; 2 has"):
-        twin_of(run, {}, step=7)
+        plan_repro(run, {}, step=7)
 
 
 def test_a_run_without_rewards_has_the_rows_of_its_file(project: Project) -> None:
-    twin = twin_of(launched(project), {})
-    assert twin.rows is None
-    assert twin.recipe.get("data.train_files") == "data/train.parquet"
+    repro = plan_repro(launched(project), {})
+    assert repro.rows is None
+    assert repro.recipe.get("data.train_files") == "data/train.parquet"
 
 
-def test_planning_a_twin_writes_nothing(project: Project) -> None:
+def test_planning_a_repro_writes_nothing(project: Project) -> None:
     run = launched(project, record(1, "q1"))
     before = sorted(project.root.rglob("*"))
-    twin_of(run, {})
+    plan_repro(run, {})
     assert sorted(project.root.rglob("*")) == before
 
 
-def test_a_prepared_twin_trains_exactly_these_rows_and_can_be_launched(project: Project) -> None:
-    twin = twin_of(launched(project, record(1, "q1"), record(1, "q5")), {})
-    planned = prepare(twin)
-    assert twin.file is not None and planned.total_steps == 5
-    names = [row["extra_info"]["question_id"] for row in read_rows(twin.file)]
+def test_a_prepared_repro_trains_exactly_these_rows_and_can_be_launched(project: Project) -> None:
+    repro = plan_repro(launched(project, record(1, "q1"), record(1, "q5")), {})
+    planned = prepare(repro)
+    assert repro.file is not None and planned.total_steps == 5
+    names = [row["extra_info"]["question_id"] for row in read_rows(repro.file)]
     assert names == ["q1", "q5"]
-    assert twin.recipe.get("data.train_batch_size") == 2
-    require_launchable(twin.recipe, project.root / "runs", env={})
+    assert repro.recipe.get("data.train_batch_size") == 2
+    require_launchable(repro.recipe, project.root / "runs", env={})
 
 
-def test_a_twin_that_is_refused_leaves_nothing_behind(project: Project) -> None:
-    twin = twin_of(launched(project, record(1, "q1")), {})
+def test_a_repro_that_is_refused_leaves_nothing_behind(project: Project) -> None:
+    repro = plan_repro(launched(project, record(1, "q1")), {})
     (project.root / "models/base/config.json").unlink()
     with pytest.raises(UsageError):
-        launch_planned(twin)
-    assert twin.file is not None and not twin.file.parent.exists()
-    assert not twin.plan.directory.exists()
+        launch_repro(repro)
+    assert repro.file is not None and not repro.file.parent.exists()
+    assert not repro.plan.directory.exists()
 
 
-def test_the_twin_names_its_parent_and_has_its_own_name_and_folder(project: Project) -> None:
+def test_the_repro_names_its_parent_and_has_its_own_name_and_folder(project: Project) -> None:
     run = launched(project)
-    twin = twin_of(run, {})
-    written = manifest(twin.plan)
+    repro = plan_repro(run, {})
+    written = manifest(repro.plan)
     assert written["parent"] == {"run": "sick", "relation": "reproduction"}
     assert written["recipe"] == "grpo"
     assert (written["id"], written["checkpoint_dir"]) == (
-        "sick-twin",
-        "checkpoints/twins/sick-twin",
+        "sick-repro",
+        "checkpoints/repro/sick-repro",
     )
-    (project.root / "runs/sick-twin").mkdir()
-    assert twin_of(run, {}).plan.run_id == "sick-twin-2"
+    (project.root / "runs/sick-repro").mkdir()
+    assert plan_repro(run, {}).plan.run_id == "sick-repro-2"
 
 
-def test_a_twin_says_which_files_were_edited_since_the_run(project: Project) -> None:
+def test_a_repro_says_which_files_were_edited_since_the_run(project: Project) -> None:
     run = launched(project)
-    assert twin_of(run, {}).edited is None
+    assert plan_repro(run, {}).edited is None
     (project.root / "data/train.parquet").write_bytes(b"other")
-    assert (twin_of(run, {}).edited or "").startswith("data/train.parquet: not what run 'sick'")
+    assert (plan_repro(run, {}).edited or "").startswith("data/train.parquet: not what run 'sick'")
 
 
 def test_what_is_shown_as_kept_did_not_change(project: Project) -> None:
-    twin = twin_of(launched(project), {})
-    assert {"grubrics.seed", "judge.provider", "reward_config.lambda_len"} <= set(twin.kept)
-    assert not set(twin.kept) & {change.key for change in twin.shrunk}
+    repro = plan_repro(launched(project), {})
+    assert {"grubrics.seed", "judge.provider", "reward_config.lambda_len"} <= set(repro.unchanged)
+    assert not set(repro.unchanged) & {change.key for change in repro.reduced}
 
 
-def test_only_what_has_an_effect_is_shown_as_kept(project: Project) -> None:
-    kept = twin_of(launched(project), {}).kept
+def test_only_keys_with_an_effect_are_shown_as_unchanged(project: Project) -> None:
+    kept = plan_repro(launched(project), {}).unchanged
     assert kept["judge.provider"] == "offline"
     without_effect = {"judge.model", "judge.timeout_s", "reward.custom_reward_function.name"}
     assert not without_effect & set(kept)
@@ -152,24 +152,24 @@ def test_a_run_of_another_folder_is_reproduced_there(
     run = launched(project)
     monkeypatch.chdir(tmp_path.parent)
     with pytest.raises(UsageError, match="run this command there"):
-        twin_of(run, {})
+        plan_repro(run, {})
 
 
-def test_a_run_without_its_recipe_has_no_twin(project: Project) -> None:
+def test_a_run_without_its_recipe_has_no_repro(project: Project) -> None:
     run = launched(project)
     run.recipe.unlink()
     with pytest.raises(UsageError, match="is missing"):
-        twin_of(run, {})
+        plan_repro(run, {})
 
 
-def test_a_twin_knows_which_named_causes_it_keeps(project: Project) -> None:
-    twin = twin_of(launched(project), {})
+def test_a_repro_knows_which_named_causes_it_keeps(project: Project) -> None:
+    repro = plan_repro(launched(project), {})
     kept, small = "data.max_response_length", "trainer.total_training_steps"
-    original = {one.key: one.before for one in twin.shrunk}
-    named = [cause(kept, twin.recipe.get(kept)), cause(small, original[small])]
-    assert twin.causes(named) == {kept: twin.recipe.get(kept)}
+    original = {one.key: one.before for one in repro.reduced}
+    named = [cause(kept, repro.recipe.get(kept)), cause(small, original[small])]
+    assert repro.causes(named) == {kept: repro.recipe.get(kept)}
     quiet = [replace(one, severity=Severity.INFO) for one in named]
-    assert twin.causes(quiet) == {}
+    assert repro.causes(quiet) == {}
 
 
 def cause(key: str, value: Any) -> Finding:

@@ -1,0 +1,159 @@
+"""Shrink a config until it trains in minutes: small model, few rollouts, few steps, one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import missing_parts, parameter_count
+from engine.findings.finding import Change
+from engine.host.environment import gpus
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
+from engine.recipe.compose import on_cpu
+from engine.recipe.places import is_hub_name, local_folder, lora_rank, model_name
+from engine.recipe.recipe import Recipe
+from engine.recipe.unread import is_never_read
+from engine.runs.kinds import ByKind
+
+HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+SMALL_ON_GPU, SMALL_ON_CPU = 1_000_000_000, 50_000_000
+"""A model with at most this many parameters is not replaced."""
+FEW_ROLLOUTS, LOW_RANK = 4, 8
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_MODEL = "actor_rollout_ref.model"
+_OFF = ("0", "", "false", "no", "off")
+_ONE_PROCESS = "one process"
+
+Values = Iterator[tuple[str, Any, str]]
+"""Key, value and the reason in one phrase."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size and folder of the small run. ``rows`` is the file to train on, if not the run's own."""
+
+    steps: int
+    batch: int
+    folder: str
+    name: str
+    rows: str | None = None
+
+
+def shrink_recipe(
+    recipe: Recipe, size: Size, env: Mapping[str, str]
+) -> tuple[Recipe, tuple[Change, ...]]:
+    """Return the small recipe and every value that differs, each with its reason.
+
+    UsageError if there is no small model, or no valid small recipe.
+    """
+    has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
+    cpu_values = {} if has_gpu else on_cpu(recipe)
+    wanted = {
+        key: Change("config", key, value, recipe.get(key), why)
+        for key, value, why in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_no_guard())
+        if recipe.get(key) != value
+        # The CPU platform sets these values itself if the recipe leaves them open.
+        and (key not in cpu_values or recipe.is_chosen(key))
+    }
+    changes = complete(recipe, list(wanted.values()))
+    if isinstance(changes, Refusal):
+        raise UsageError(f"{recipe.path}: cannot be scaled down: {changes.reason}")
+    return with_overrides(recipe, as_overrides(changes)), changes
+
+
+def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
+    model = small_model(recipe, env, has_gpu)
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield recipe.kind.model_key, model, "small"
+    yield f"{_ROLLOUT}.name", "hf", "one engine less that can be broken"
+    yield "data.train_batch_size", size.batch, "few prompts"
+    yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
+    yield "trainer.total_training_steps", size.steps, "few steps"
+    yield "trainer.total_epochs", size.steps, "never ends the run before its steps"
+    yield from _adapters(recipe)
+    yield "trainer.n_gpus_per_node", 1, _ONE_PROCESS
+    yield "trainer.nnodes", 1, _ONE_PROCESS
+    yield f"{_ROLLOUT}.tensor_model_parallel_size", 1, _ONE_PROCESS
+    yield f"{_ACTOR}.ulysses_sequence_parallel_size", 1, _ONE_PROCESS
+    if model != model_name(recipe):
+        yield "data.filter_overlong_prompts", False, "another tokenizer: cut, do not drop"
+        yield "data.truncation", "left", "another tokenizer: cut, do not drop"
+        yield f"{_ROLLOUT}.max_model_len", None, "as long as the small model takes"
+    if size.rows is not None:
+        yield "data.train_files", size.rows, "only the rows in question"
+    yield "trainer.default_local_dir", size.folder, "its own folder"
+    yield "trainer.experiment_name", size.name, "its own name"
+    yield "trainer.logger", ["console"], "keeps the tracker clean"
+    yield "trainer.resume_mode", "disable", "from the beginning"
+    yield "trainer.val_before_train", False, "training only"
+    yield "trainer.test_freq", -1, "training only"
+    yield "trainer.save_freq", size.steps, "saves once, at the end"
+    yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
+    if not has_gpu:
+        yield from _on_cpu(recipe)
+
+
+def _adapters(recipe: Recipe) -> Values:
+    for key in (f"{_MODEL}.lora_rank", f"{_MODEL}.lora.rank", "lora.r"):
+        if lora_rank(recipe) and recipe.get(key):
+            yield key, min(LOW_RANK, int(recipe.get(key))), "small"
+
+
+def _no_guard() -> Values:
+    """A small run is launched to show its problem: the guard neither stops it nor notifies."""
+    for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None)):
+        yield f"guard.{key}", value, "runs to its end, and notifies nobody"
+
+
+def _on_cpu(recipe: Recipe) -> Values:
+    """The values of the CPU platform, for keys that the recipe sets itself."""
+    per_process = ("trainer.n_gpus_per_node", "ray_kwargs.")
+    for key, value in on_cpu(recipe).items():
+        if not key.startswith(per_process) and not is_never_read(key):
+            yield key, value, "the CPU platform"
+    yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
+
+
+def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
+    yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
+    yield recipe.kind.model_key, small_model(recipe, env, has_gpu), "small"
+    yield "training.max_steps", size.steps, "few steps"
+    yield "training.per_device_train_batch_size", size.batch, "few conversations"
+    yield "training.gradient_accumulation_steps", 1, "few conversations"
+    yield "training.n_gpus", 1, _ONE_PROCESS
+    yield from _adapters(recipe)
+    yield "training.output_dir", size.folder, "its own folder"
+    yield "training.save_steps", -1, "saves once, at the end"
+    yield "training.resume_from", None, "from the beginning"
+    yield "logging.run_name", size.name, "its own name"
+    yield "logging.report_to", ["console", "file"], "keeps the tracker clean"
+    if not has_gpu:
+        yield "training.bf16", False, "the CPU platform"
+
+
+def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
+    """The recipe's own model if it is small, else 0.5B from the hub, else the tiny demo's model."""
+    name = model_name(recipe)
+    folder = local_folder(name, env)
+    if folder is not None and not missing_parts(folder):
+        count = parameter_count(folder)
+        if count is not None and count <= (SMALL_ON_GPU if has_gpu else SMALL_ON_CPU):
+            return name
+    offline = env.get("HF_HUB_OFFLINE", "0").lower() not in _OFF
+    if has_gpu and (local_folder(HUB_MODEL, env) or (is_hub_name(name) and not offline)):
+        return HUB_MODEL
+    tiny = TINY_WORLD / "model"
+    if not tiny.is_dir() or missing_parts(tiny):
+        raise UsageError(f"{tiny}: no small model found. Create it: {MAKE_TINY_WORLD}")
+    return str(Path(tiny))
+
+
+_SIZES: ByKind[Callable[[Recipe, Size, Mapping[str, str], bool], Values]] = ByKind(
+    "reproduce", grpo=_grpo, sft=_sft
+)
