@@ -28,8 +28,8 @@ from grubrics_tui.settings.actions import (
     remapped,
 )
 from grubrics_tui.settings.ascii_text import AsciiFilter
-from grubrics_tui.settings.settings import Loaded
-from grubrics_tui.settings.themes import DARK, THEMES
+from grubrics_tui.settings.settings import Loaded, themes_of
+from grubrics_tui.settings.themes import DARK
 from grubrics_tui.text.terminal_text import clean_text
 
 _FAULT_S = 20.0
@@ -81,8 +81,9 @@ class Frame(App[None]):
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
         self._shown_severities: set[SeverityLevel] = set()
-        for theme in THEMES:
-            self.register_theme(theme)
+        self._themes = themes_of(self.settings)
+        for theme in self._themes:
+            self.register_theme(theme.for_textual)
         self.theme = self.settings.theme
         self.set_keymap(keymap(self.settings.keys))
 
@@ -95,7 +96,7 @@ class Frame(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The project's colors, for Textual themes that do not define them."""
-        return DARK.variables
+        return DARK.for_textual.variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self._ascii_filters]
@@ -164,7 +165,7 @@ class Frame(App[None]):
         return all(one.check_action(name, parameters) is True for one in (screen, self))
 
     def action_next_theme(self) -> None:
-        names = [theme.name for theme in THEMES]
+        names = [theme.name for theme in self._themes]
         here = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(here + 1) % len(names)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
+import textwrap
+from dataclasses import asdict
 from typing import Any
 
 import typer
@@ -17,61 +19,48 @@ def settings(as_json: JsonOption = False) -> None:
 
     Exits with 1 if the settings file has an error.
     """
+    from grubrics_tui.settings.actions import ACTIONS, remapped
     from grubrics_tui.settings.layout import layout_path
-    from grubrics_tui.settings.settings import docs, load_settings, settings_path
+    from grubrics_tui.settings.settings import JudgePrice, docs, load_settings, settings_path
+    from grubrics_tui.settings.themes import ROLES
 
     loaded = load_settings()
-    explained = docs()
-    values = {
-        name: {"value": _plain(getattr(loaded.settings, name)), "origin": origin, "doc": doc}
-        for (name, origin), doc in zip(loaded.origins.items(), explained.values(), strict=True)
-    }
+    descriptions = docs()
+    values = {}
+    for name, origin in loaded.origins.items():
+        setting = getattr(loaded.settings, name)
+        plain = asdict(setting) if isinstance(setting, JudgePrice) else setting
+        values[name] = {"value": plain, "origin": origin, "doc": descriptions[name]}
     value = {
         "path": str(settings_path()),
         "exists": settings_path().exists(),
         "layout": str(layout_path()),
         "settings": values,
-        "actions": _actions(loaded.settings.keys or {}),
+        "actions": {
+            action.name.removeprefix("app."): remapped(action, loaded.settings.keys or {}).key
+            for action in ACTIONS
+        },
+        "colors": list(ROLES),
         "faults": list(loaded.faults),
     }
     answer(value, _format(value), as_json)
     raise typer.Exit(1 if loaded.faults else 0)
 
 
-def _actions(keys: Any) -> dict[str, str]:
-    """Return the action names that ``keys`` accepts, with their keys."""
-    from grubrics_tui.settings.actions import ACTIONS, remapped
-
-    return {action.name.removeprefix("app."): remapped(action, keys).key for action in ACTIONS}
-
-
 def _format(value: dict[str, Any]) -> str:
     lines = [f"warning: {fault}" for fault in value["faults"]]
-    lines += [
-        value["path"]
-        + ("" if value["exists"] else "  (does not exist; all settings have their default)"),
-        "",
-    ]
+    missing = "" if value["exists"] else "  (does not exist; all settings have their default)"
+    lines += [f"{value['path']}{missing}", ""]
     for name, setting in value["settings"].items():
-        lines += [f"{name}: {_yaml(setting['value'])}  ({setting['origin']})"]
-        lines += [f"    {setting['doc']}"]
+        shown = setting["value"]
+        text = shown if isinstance(shown, str) else json.dumps(shown)
+        lines += [f"{name}: {text}  ({setting['origin']})", f"    {setting['doc']}"]
     lines += ["", "Actions for `keys`, with their present keys:"]
     lines += [f"    {name:<20} {keys}" for name, keys in value["actions"].items()]
+    colors = textwrap.wrap(", ".join(value["colors"]), 96, break_on_hyphens=False)
+    lines += ["", "Colors for `themes`:", *(f"    {line}" for line in colors)]
     lines += ["", f"Panel layout: {value['layout']}"]
     return "\n".join(lines)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return value
-
-
-def _yaml(value: Any) -> str:
-    import json
-
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 COMMAND = Command(settings, Task.KEEP)

@@ -14,8 +14,16 @@ from engine.base.errors import nearest
 from engine.base.jsonl import line
 from engine.runs.kinds import KINDS, find_kind, kind_names
 from grubrics_tui.settings.actions import key_conflicts
+from grubrics_tui.settings.themes import (
+    DARK,
+    THEMES,
+    Theme,
+    current_name,
+    theme_problems,
+    unknown_theme,
+    user_theme,
+)
 
-ThemeName = Literal["grubrics-dark", "grubrics-light", "grubrics-colour-blind"]
 PanelName = Annotated[str, Len(1, 500)]
 Origin = Literal["default", "file", "cli"]
 Price = Annotated[float, Interval(ge=0, le=100_000)]
@@ -35,9 +43,14 @@ class JudgePrice:
 class Settings:
     """Every setting with its default. Types are checked where the file is read."""
 
-    theme: Annotated[ThemeName, doc("Color theme; ctrl+t changes it until you quit.")] = (
-        "grubrics-dark"
-    )
+    theme: Annotated[str, doc("Color theme; ctrl+t changes it until you quit.")] = DARK.name
+    themes: Annotated[
+        Mapping[str, Mapping[str, Any]] | None,
+        doc(
+            "Your color themes: colors over those of a base, e.g. {dusk: {base: grubrics-light,"
+            " primary: '#8a3ffc'}}; `settings` lists the colors."
+        ),
+    ] = None
     ascii: Annotated[
         bool | None,
         doc("true: ASCII only; false: Unicode; null: detect from the terminal encoding."),
@@ -86,7 +99,13 @@ class Loaded:
 
 def panels_for(settings: Settings, kind: str) -> tuple[str, ...]:
     """Return the panels in the settings for a kind of run; empty for the default ones."""
-    return {str(one): names for one, names in (settings.panels or {}).items()}.get(kind, ())
+    return {str(name): panels for name, panels in (settings.panels or {}).items()}.get(kind, ())
+
+
+def themes_of(settings: Settings) -> tuple[Theme, ...]:
+    """Return the built-in themes and those of the settings."""
+    declared = (settings.themes or {}).items()
+    return (*THEMES, *(user_theme(name, declaration) for name, declaration in declared))
 
 
 def settings_path(env: Mapping[str, str] = os.environ) -> Path:
@@ -105,30 +124,47 @@ def docs() -> dict[str, str]:
 def load_settings(path: Path | None = None, *, read_only: bool = False) -> Loaded:
     """Return the settings of the file over the defaults.
 
-    Each error is one line in ``faults``. The key, or the entry of ``keys`` or ``panels``, keeps its
-    default: a viewer must not refuse to open because of a color. ``read_only`` is the option of the
-    command line.
+    Each error is one line in ``faults``. The key, or the entry of ``keys``, ``panels`` or
+    ``themes``, keeps its default: a viewer must not refuse to open because of a color.
+    ``read_only`` is the option of the command line.
     """
     path = path or settings_path()
-    given, faults = _read(path)
+    raw, faults = _read_file(path)
     values: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in raw.items():
         try:
-            values[key], wrong = _usable(key, value)
-            faults += [f"{path}: {key}: {reason} (ignored)" for reason in wrong]
+            values[key], problems = _check_entries(key, value)
+            faults += [f"{path}: {key}: {problem} (ignored)" for problem in problems]
         except ValueError as error:
-            default = getattr(Settings, str(key), None)
-            then = f" ({_format_value(default)} is used)" if hasattr(Settings, str(key)) else ""
-            faults.append(f"{path}: {_name(key)}: {error}{then}")
+            faults.append(f"{path}: {_one_line(key)}: {error}{_default_used(key)}")
+    if "theme" in values and (problem := _theme_problem(values)):
+        name = values.pop("theme")
+        declared = raw.get("themes")
+        if not isinstance(declared, dict) or name not in declared:  # Else it was reported above.
+            faults.append(f"{path}: theme: {problem}{_default_used('theme')}")
     origins: dict[str, Origin] = {
-        one.name: "file" if one.name in values else "default" for one in fields(Settings)
+        field.name: "file" if field.name in values else "default" for field in fields(Settings)
     }
     if read_only:
         values["read_only"], origins["read_only"] = True, "cli"
     return Loaded(Settings(**values), origins, tuple(faults))
 
 
-def _read(path: Path) -> tuple[dict[Any, Any], list[str]]:
+def _default_used(key: Any) -> str:
+    if not hasattr(Settings, str(key)):
+        return ""
+    return f" ({_format_value(getattr(Settings, str(key)))} is used)"
+
+
+def _theme_problem(values: dict[str, Any]) -> str:
+    """Return why there is no such theme; replace a former name."""
+    values["theme"] = current_name(values["theme"])
+    known = [*(theme.name for theme in THEMES), *(values.get("themes") or {})]
+    return unknown_theme(values["theme"], known)
+
+
+def _read_file(path: Path) -> tuple[dict[Any, Any], list[str]]:
+    """Return the entries of the file, or why it cannot be used."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -138,63 +174,66 @@ def _read(path: Path) -> tuple[dict[Any, Any], list[str]]:
     import yaml
 
     try:
-        found = yaml.safe_load(text)
+        content = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        where = getattr(error, "problem_mark", None)
-        place = f", line {where.line + 1}" if where else ""
-        return {}, [f"{path}{place}: invalid YAML; using the defaults"]
-    if found is None:
+        mark = getattr(error, "problem_mark", None)
+        line_number = f", line {mark.line + 1}" if mark else ""
+        return {}, [f"{path}{line_number}: invalid YAML; using the defaults"]
+    if content is None:
         return {}, []
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return {}, [f"{path}: must contain key: value pairs; using the defaults"]
-    return found, []
+    return content, []
 
 
 class _EntryError(ValueError):
     """One entry of a mapping is wrong; the others may be right."""
 
-    def __init__(self, entry: Any, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, entry: Any, problem: str) -> None:
+        super().__init__(problem)
         self.entry = entry
 
 
-def _usable(key: Any, value: Any) -> tuple[Any, list[str]]:
-    """The value in its type without the entries that are wrong, and what is wrong with those."""
-    wrong: list[str] = []
+def _check_entries(key: Any, value: Any) -> tuple[Any, list[str]]:
+    """Return the value in its type without its invalid entries, and the problems of those."""
+    problems: list[str] = []
     while True:
         try:
-            return _checked(key, value), wrong
+            return _check_value(key, value), problems
         except _EntryError as error:
-            wrong.append(str(error))
-            value = {entry: one for entry, one in value.items() if entry != error.entry} or None
+            problems.append(str(error))
+            value = {name: item for name, item in value.items() if name != error.entry} or None
 
 
-def _checked(key: Any, value: Any) -> Any:
-    """The value in its type; ValueError with one line that says what is wrong and what is right."""
+def _check_value(key: Any, value: Any) -> Any:
+    """Return the value in its type. ValueError with one line: what is wrong, what is valid."""
     known = docs()
     if key not in known:
         close = nearest(str(key), known)
         hint = f"did you mean {close}?" if close else f"known: {', '.join(known)}"
         raise ValueError(f"unknown setting; {hint}")
-    # Half of what the screen takes to start: only where somebody has a settings file.
+    # Importing pydantic takes half of the TUI's start-up time; most users have no settings file.
     from pydantic import TypeAdapter, ValidationError
 
     kind = get_type_hints(Settings, include_extras=True)[key]
     try:
-        found = TypeAdapter(kind).validate_python(value)
+        checked = TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        first = _first(error.errors())
+        # A misspelled key is also reported as a missing one, which is less helpful.
+        first: Any = min(error.errors(), key=lambda details: details["type"] == "missing")
         entry = first["loc"][0] if first["loc"] else None
-        if key in _PROBLEMS and isinstance(value, dict) and entry in value:
-            raise _EntryError(entry, _reason(first)) from None
-        raise ValueError(_reason(first)) from None
-    for entry, reason in _PROBLEMS.get(key, lambda _: iter(()))(found or {}):
-        raise _EntryError(entry, reason)
-    return found
+        if key in _ENTRY_PROBLEMS and isinstance(value, dict) and entry in value:
+            raise _EntryError(entry, _format_error(first)) from None
+        raise ValueError(_format_error(first)) from None
+    if checked and key in _ENTRY_PROBLEMS:
+        for entry, problem in _ENTRY_PROBLEMS[key](checked):
+            raise _EntryError(entry, problem)
+    return checked
 
 
 def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Unknown kinds, and names that look like a misspelt panel: metrics mostly hold a slash."""
+    """Yield unknown kinds, and names that look like a misspelled panel: without a slash, which most
+    metrics have."""
     for kind, names in panels.items():
         if (known_kind := find_kind(kind)) is None:
             close = nearest(kind, KINDS)
@@ -207,30 +246,23 @@ def _panel_problems(panels: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str
                 yield kind, f"{kind}: {_format_value(name)} is not a panel; did you mean {close}?"
 
 
-_PROBLEMS: Mapping[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+_ENTRY_PROBLEMS: Mapping[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "keys": key_conflicts,
     "panels": _panel_problems,
+    "themes": theme_problems,
 }
+"""Settings whose entries are checked, and ignored if invalid, one by one."""
 
 
-def _first(errors: Any) -> Any:
-    """The first thing that is wrong. A misspelt key is also a missing one, which says less."""
-    return min(errors, key=lambda error: error["type"] == "missing")
-
-
-def _reason(error: Any) -> str:
-    """What is wrong, with the value at fault and the nearest right one."""
-    place = ".".join(str(part) for part in error["loc"] if part != "[key]")
+def _format_error(error: Any) -> str:
+    """Format an error of pydantic: place, value, what it must be, nearest valid value."""
+    path = ".".join(str(part) for part in error["loc"] if part != "[key]")
     message = error["msg"].removeprefix("Input ").replace("should be", "must be")
-    options = _options(error.get("ctx", {}).get("expected", ""))
-    close = nearest(str(error["input"]), options)
+    expected = error.get("ctx", {}).get("expected", "").replace(" or ", ",").split(",")
+    close = nearest(str(error["input"]), [option.strip("' ") for option in expected if option])
     hint = f"; did you mean {close}?" if close else ""
-    where = f"{_name(place)}: " if place else ""
-    return f"{where}{_format_value(error['input'])} {message}{hint}"
-
-
-def _options(expected: str) -> Iterator[str]:
-    yield from (part.strip("' ") for part in expected.replace(" or ", ",").split(",") if part)
+    prefix = f"{_one_line(path)}: " if path else ""
+    return f"{prefix}{_format_value(error['input'])} {message}{hint}"
 
 
 def _format_value(value: Any) -> str:
@@ -238,5 +270,5 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def _name(key: Any) -> str:
+def _one_line(key: Any) -> str:
     return line(str(key)) or "?"

@@ -103,8 +103,9 @@ def _merged(changes: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _names(app: App[None]) -> dict[str, str]:
-    """What the themes call a colour: their own names count more than Textual's."""
-    own = ("background", "foreground", "primary", "success", "error", "warning", *DARK.variables)
+    """Names of colors in the themes: their own names count more than Textual's."""
+    roles = ("background", "foreground", "primary", "success", "error", "warning")
+    own = (*roles, *DARK.for_textual.variables)
     names = [*app.theme_variables, *reversed(own)]
     return {app.theme_variables[name].lower(): name for name in names}
 

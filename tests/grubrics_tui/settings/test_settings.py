@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -14,14 +14,15 @@ from grubrics_tui.cli import app
 from grubrics_tui.settings.settings import (
     Loaded,
     Settings,
-    ThemeName,
     docs,
     load_settings,
     settings_path,
+    themes_of,
 )
-from grubrics_tui.settings.themes import THEMES
+from grubrics_tui.settings.themes import ROLES, THEMES
 from tests.grubrics_tui.pilots import LARGE, running
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.waits
 
@@ -114,8 +115,65 @@ def test_one_wrong_value_does_not_cost_the_others() -> None:
     assert len(loaded.faults) == 1
 
 
-def test_every_theme_can_be_chosen_and_every_setting_is_explained() -> None:
-    assert set(get_args(ThemeName)) == {theme.name for theme in THEMES}
+@pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
+def test_every_theme_can_be_chosen(theme: str) -> None:
+    written(f"theme: {theme}\n")
+    assert load_settings() == Loaded(Settings(theme=theme), load_settings().origins)
+
+
+def test_every_theme_has_every_color() -> None:
+    assert all(tuple(theme.colors) == ROLES for theme in THEMES)
+
+
+def test_the_former_name_of_a_theme_works() -> None:
+    written("theme: grubrics-colour-blind\n")
+    loaded = load_settings()
+    assert (loaded.settings.theme, loaded.faults) == ("grubrics-color-blind", ())
+
+
+def test_a_theme_of_the_settings_changes_colors_of_its_base() -> None:
+    written("theme: dusk\nthemes: {dusk: {base: grubrics-light, series-1: '#8a3ffc'}}\n")
+    loaded = load_settings()
+    assert (loaded.settings.theme, loaded.faults) == ("dusk", ())
+    theme = themes_of(loaded.settings)[-1]
+    light = next(theme for theme in THEMES if theme.name == "grubrics-light")
+    assert theme.dark == light.dark
+    assert theme.colors == {**light.colors, "series-1": "#8a3ffc"}
+    assert theme.for_textual.variables["band-1"] != light.for_textual.variables["band-1"]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "problem"),
+    [
+        ("{primry: '#8a3ffc'}", "dusk: primry: unknown color; did you mean primary?"),
+        ("{primary: purple}", "dusk: primary: purple must be a color in quotes, e.g. '#6cb6d9'"),
+        ("{primary: #8a3ffc\n}", "dusk: primary: null must be a color in quotes, e.g. '#6cb6d9'"),
+        ("{base: grubrics-lihgt}", "did you mean grubrics-light?"),
+        ("purple", "dusk: purple must be a valid dictionary"),
+        ("{1: '#8a3ffc'}", "dusk.1: 1 must be a valid string"),
+    ],
+)
+def test_an_invalid_theme_is_one_line_and_does_not_cost_the_others(
+    declaration: str, problem: str
+) -> None:
+    path = written(f"theme: dusk\nthemes:\n  noon: {{error: '#aa0000'}}\n  dusk: {declaration}\n")
+    loaded = load_settings()
+    assert loaded.settings.theme == Settings.theme
+    assert [theme.name for theme in themes_of(loaded.settings)][3:] == ["noon"]
+    (fault,) = loaded.faults
+    assert fault.startswith(f"{path}: themes: ")
+    assert problem in fault
+
+
+@pytest.mark.parametrize("name", ["grubrics-light", "grubrics-colour-blind", "[red]"])
+def test_a_theme_needs_a_new_plain_name(name: str) -> None:
+    written(json.dumps({"themes": {name: {"error": "#aa0000"}}}))
+    loaded = load_settings()
+    assert themes_of(loaded.settings) == THEMES
+    assert len(loaded.faults) == 1
+
+
+def test_every_setting_is_described() -> None:
     assert all(docs()[name] for name in Settings.__dataclass_fields__)
 
 
@@ -144,6 +202,30 @@ async def test_a_wrong_setting_is_said_on_the_screen(run: SampleRun, runs: Path)
     loaded = Loaded(Settings(), {}, ("settings.yaml: theme: [red]x[/] must be one of",))
     async with running(runs, LARGE, loaded=loaded) as driver:
         await driver.shows("settings.yaml: theme: [red]x[/] must be one of")
+
+
+async def test_the_example_of_themes_and_keys_in_the_docs_works(run: SampleRun, runs: Path) -> None:
+    page = (ROOT / "docs/cockpit.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(theme: .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    loaded = load_settings(written(example))
+    assert loaded.faults == ()
+    assert themes_of(loaded.settings)[-1].colors["series-1"] == "#8a3ffc"
+    async with running(runs, LARGE, loaded=loaded) as driver:
+        await driver.shows("step 12/40", "S stop")
+        assert driver.app.theme == "dusk"
+
+
+async def test_a_theme_of_the_settings_is_shown_and_ctrl_t_reaches_it(
+    run: SampleRun, runs: Path
+) -> None:
+    loaded = Loaded(Settings(theme="dusk", themes={"dusk": {"background": "#102030"}}), {})
+    async with running(runs, LARGE, loaded=loaded) as driver:
+        await driver.shows("step 12/40")
+        assert driver.app.theme_variables["background"] == "#102030"
+        await driver.press("ctrl+t")
+        assert driver.app.theme == "grubrics-dark"
+        await driver.press("ctrl+t", "ctrl+t", "ctrl+t")
+        assert driver.app.theme == "dusk"
 
 
 async def test_a_remapped_key_acts_and_stands_in_footer_and_help(

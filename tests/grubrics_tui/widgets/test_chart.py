@@ -67,7 +67,7 @@ class Charts(ChartScreen):
 class Frame(App[None]):
     def __init__(self) -> None:
         super().__init__()
-        self.register_theme(DARK)
+        self.register_theme(DARK.for_textual)
         self.theme = DARK.name
 
 
