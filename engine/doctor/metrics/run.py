@@ -1,4 +1,4 @@
-"""The view of a run that metric rules get: its series by name, and what else is known of it."""
+"""What metric rules get of a run: its series by name, its context, and how to cite them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALSO = {
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One metric's values by ascending step; ``steps`` and ``values`` are of one length."""
+    """The values of one metric by ascending step; ``steps`` and ``values`` have equal lengths."""
 
     name: str
     steps: Floats
@@ -34,23 +34,23 @@ class Series:
     def __len__(self) -> int:
         return self.values.size
 
-    def known(self) -> Series:
-        """Without the steps whose value was NaN, infinite or null."""
+    def finite(self) -> Series:
+        """Return the series without values that were NaN, infinite or null."""
         keep = ~np.isnan(self.values)
         return self if keep.all() else Series(self.name, self.steps[keep], self.values[keep])
 
-    def step(self, place: int) -> int:
-        return int(self.steps[place])
+    def step(self, index: int) -> int:
+        return int(self.steps[index])
 
     def since(self, step: float) -> Series:
-        """From ``step`` on."""
-        place = int(np.searchsorted(self.steps, step))
-        return Series(self.name, self.steps[place:], self.values[place:])
+        """Return the values from ``step`` on."""
+        index = int(np.searchsorted(self.steps, step))
+        return Series(self.name, self.steps[index:], self.values[index:])
 
     def until(self, step: float) -> Series:
-        """Before ``step``."""
-        place = int(np.searchsorted(self.steps, step))
-        return Series(self.name, self.steps[:place], self.values[:place])
+        """Return the values before ``step``."""
+        index = int(np.searchsorted(self.steps, step))
+        return Series(self.name, self.steps[:index], self.values[:index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,11 @@ class Run:
 
     @property
     def records(self) -> int:
-        """How many steps have any metric."""
+        """The number of steps with any metric."""
         return int(np.sum(self.columns.times.steps >= self.begin))
 
     def raw(self, name: str) -> Series:
-        """The metric, or its equivalent in another trainer's log; NaN where it was null."""
+        """Return the metric or its equivalent in another trainer's log; NaN where it was null."""
         for alias in (name, *metrics.SIBLINGS.get(name, ()), *_ALSO.get(name, ())):
             series = self._column(alias)
             if len(series):
@@ -76,96 +76,96 @@ class Run:
         return Series(name, np.empty(0), np.empty(0))
 
     def named(self, name: str) -> Series:
-        """The metric of exactly that name, without its NaNs."""
-        return self._column(name).known()
+        """Return the metric of exactly that name, without its NaNs."""
+        return self._column(name).finite()
 
     def _column(self, name: str) -> Series:
         column = self.columns.get(name)
         return Series(name, column.steps, column.values).since(self.begin)
 
     def series(self, name: str) -> Series:
-        """``raw`` without its NaNs."""
-        return self.raw(name).known()
+        """Return ``raw`` without its NaNs."""
+        return self.raw(name).finite()
 
     def first(self, *names: str) -> Series:
-        """The first of several metrics that has values."""
-        every = (self.series(name) for name in names)
+        """Return the first of several metrics that has values."""
+        candidates = (self.series(name) for name in names)
         empty = Series(names[0], np.empty(0), np.empty(0))
-        return next((series for series in every if len(series)), empty)
+        return next((series for series in candidates if len(series)), empty)
 
     def case(self, onset: int | None = None) -> Case:
-        """The case of a finding that began at this step."""
+        """Return the case of a finding that began at this step."""
         return Case(self.context, onset)
 
     def evidence(self, text: str, step: int | None = None, **values: float | int | str) -> Evidence:
-        """A piece of evidence from the metrics."""
+        """Return evidence from the metrics file."""
         return Evidence(text, self.context.path, None, step, values)
 
     def change(self, series: Series, onset: int, word: str) -> Evidence:
-        """The level of a series before and since a step."""
+        """Return the levels before and since a step as evidence; ``word`` is the verb."""
         before, after = series.until(onset).values, series.since(onset).values
-        was = float(np.median(before[-20:])) if before.size else float("nan")
-        now = float(np.median(after[-3:])) if after.size else float("nan")
-        start = f"{series.name} {word} " if word else f"{series.name} "
-        text = f"{start}from {figure(was)} to {figure(now)} since step {onset}"
-        earlier = f"{min(before.size, 20)} steps before, " if before.size else ""
-        if not before.size:
-            text = f"{series.name} is {figure(now)} since its first step {onset}"
+        old = float(np.median(before[-20:])) if before.size else float("nan")
+        new = float(np.median(after[-3:])) if after.size else float("nan")
+        text = f"{series.name} is {figure(new)} since its first step {onset}"
+        earlier = ""
+        if before.size:
+            text = f"{series.name} {word} from {figure(old)} to {figure(new)} since step {onset}"
+            earlier = f"{min(before.size, 20)} steps before, "
         if max(before.size, after.size) > 1:
             text += f" (medians: {earlier}the last {min(after.size, 3)})"
-        return self.evidence(text, onset, before=was, after=now)
+        return self.evidence(text, onset, before=old, after=new)
 
 
-def find_onset(series: Series, sick: Mask, sound: Mask, need: int = 2) -> int | None:
-    """The step at which a lasting fault began: the first after the last sound value.
+def find_onset(series: Series, bad: Mask, healthy: Mask, need: int = 2) -> int | None:
+    """Return the step at which a lasting fault began: the one after the last healthy value.
 
-    None unless the last ``need`` values are ``sick``.
+    None unless the last ``need`` values are bad.
     """
-    place = tail_start(sick, need)
-    if place is None:
+    index = tail_start(bad, need)
+    if index is None:
         return None
-    healthy = np.flatnonzero(sound[:place])
-    return series.step(int(healthy[-1]) + 1 if healthy.size else place)
+    earlier = np.flatnonzero(healthy[:index])
+    return series.step(int(earlier[-1]) + 1 if earlier.size else index)
 
 
 def cut_share(run: Run) -> Series:
-    """The share of responses that were cut at the length limit.
+    """Return the share of responses that were truncated at the length limit.
 
-    verl's ratio counts the responses that are as long as the longest of their batch: it is the
-    share that was cut only where the longest is as long as the limit. Where the limit is unknown,
-    the longest response of all is taken for it.
+    verl's ratio counts the responses that are as long as the longest of their batch, so it is the
+    truncated share only if the longest one reaches the limit. If the limit is unknown, it is taken
+    to be the longest response of the run.
     """
     share, longest = run.series("response_length/clip_ratio"), run.series("response_length/max")
     limit = run.context.get(fixes.RESPONSE)
     if not len(share) or not len(longest):
         return share
     cap = float(limit) if isinstance(limit, int | float) else float(longest.values.max())
-    known = dict(zip(longest.steps.tolist(), longest.values.tolist(), strict=True))
-    is_cut = np.array([known.get(step, cap) >= cap for step in share.steps.tolist()], dtype=bool)
+    lengths = dict(zip(longest.steps.tolist(), longest.values.tolist(), strict=True))
+    is_cut = np.array([lengths.get(step, cap) >= cap for step in share.steps.tolist()], dtype=bool)
     return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
 
 
 def learning_rate(run: Run) -> Series:
-    """The learning rate of every step, whoever logged it."""
+    """Return the learning rate that verl or HF's Trainer logged."""
     return run.first("actor/lr", "train/lr")
 
 
 def prints_small_numbers(run: Run, *names: str) -> bool:
-    """Whether any value of these metrics (default: of all) has more than three decimals.
+    """Return whether any value of these metrics (default: all) has more than three decimals.
 
-    False without data too: then a value of 0 may be a small one that the log rounded, as 2e-6
-    reads 0.000 in verl's console. Rules on exact zeros ask this first.
+    If not, or without data, a 0 may be a small value that the log rounded: verl's console prints
+    2e-6 as 0.000. Rules on exact zeros check this first.
     """
-    every = [run.series(name).values[:50] for name in names or run.columns.names]
-    values = np.concatenate([*every, np.empty(0)])
+    samples = [run.series(name).values[:50] for name in names or run.columns.names]
+    values = np.concatenate([*samples, np.empty(0)])
     return bool(values.size) and not is_rounded(values)
 
 
 def figure(value: float) -> str:
-    """A number with three significant digits."""
+    """Format a number with three significant digits."""
     if value != value:
         return "unknown"
-    # Three digits of 999.5 and more would read 1e+03.
+    # From 999.5 on, three digits would read 1e+03.
     return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 

@@ -1,6 +1,6 @@
-"""Shapes of a series: what it was like at first, since when it is otherwise, where it jumped.
+"""Statistics of a series: its levels, its noise, stretches of a condition, drops and falls.
 
-Every function takes values in the order of their steps and no NaN unless it says so.
+All functions take values in the order of their steps, without NaN.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ Mask = NDArray[np.bool_]
 
 
 def early_level(values: Floats) -> float:
-    """What the series was like at first: the median of its first fifth, 2 to 20 values."""
+    """Return the initial level: the median of the first fifth, 2 to 20 values."""
     return float(np.median(values[: min(20, max(2, values.size // 5))]))
 
 
 def healthy_levels(values: Floats) -> tuple[float, float, float]:
-    """What a series was like while it was well, in case its early level is already that of a
-    sickness: its early level, that of its first three values (the first one's where they climb),
-    and the lowest that it kept for five values."""
+    """Return three estimates of the healthy level, since the early level may be unhealthy already.
+
+    They are the early level, the level of the first three values (their first one if they climb),
+    and the lowest level that lasted for five values.
+    """
     start = values[:3]
     first = start[0] if np.all(np.diff(start) > 0) else np.median(start)
     windows = np.lib.stride_tricks.sliding_window_view(values, min(5, values.size))
@@ -30,12 +32,12 @@ def healthy_levels(values: Floats) -> tuple[float, float, float]:
 
 
 def late_level(values: Floats, width: int = 3) -> float:
-    """What it is like now: the median of its last ``width`` values."""
+    """Return the current level: the median of the last ``width`` values."""
     return float(np.median(values[-width:]))
 
 
 def smooth(values: Floats) -> Floats:
-    """The median of each value and its two neighbours: a lone outlier leaves no trace."""
+    """Return the running median over three values, which removes single outliers."""
     if values.size < 3:
         return values
     inner = np.median(np.stack([values[:-2], values[1:-1], values[2:]]), axis=0)
@@ -43,17 +45,17 @@ def smooth(values: Floats) -> Floats:
 
 
 def noise(values: Floats) -> float:
-    """The size of the jitter of neighbours, which neither trends nor single jumps move."""
+    """Return the standard deviation of the jitter; trends and single jumps do not affect it."""
     return 1.4826 * float(np.median(np.abs(np.diff(values)))) / float(np.sqrt(2))
 
 
 def is_rounded(values: Floats) -> bool:
-    """Whether no value has more than three decimals, as in a log that prints no more."""
+    """Return whether no value has more than three decimals, as in a log that prints no more."""
     return bool(np.all(np.abs(values - np.round(values, 3)) < 1e-9))
 
 
 def tail_start(mask: Mask, need: int) -> int | None:
-    """Where the run of True begins that reaches the end, when it is ``need`` long; else None."""
+    """Return where the True values at the end begin; None if there are fewer than ``need``."""
     if mask.size < need or not mask[-need:].all():
         return None
     misses = np.flatnonzero(~mask)
@@ -61,7 +63,7 @@ def tail_start(mask: Mask, need: int) -> int | None:
 
 
 def longest_stretch(mask: Mask) -> tuple[int, int]:
-    """The first and the last place plus one of the longest run of True; (0, 0) without any."""
+    """Return start and end (exclusive) of the longest stretch of True; (0, 0) without any."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     if not edges.size:
         return 0, 0
@@ -74,43 +76,43 @@ def longest_stretch(mask: Mask) -> tuple[int, int]:
 class Drop:
     """A sudden step down. ``contrast`` is its height in standard deviations of the noise."""
 
-    place: int
+    index: int
     before: float
     after: float
     contrast: float
 
 
 def find_drop(values: Floats, width: int = 5) -> Drop | None:
-    """The steepest way down between two neighbouring windows, when the series never comes back.
+    """Return the largest drop between two adjacent windows, if the series never recovers.
 
-    The noise is the median absolute difference of neighbours, over sqrt(2): neither trends nor the
-    drop itself move it. A series that hardly ever moves is measured by its spread as well. For a
-    random walk a contrast of 9 is the most to expect. None where nothing lasts.
+    The noise is the median absolute difference of neighbors over sqrt(2), which neither trends nor
+    the drop itself affect. For a series that hardly moves, a share of its standard deviation counts
+    instead. A random walk has a contrast of at most about 9.
     """
     count = values.size
     if count < width + 3:
         return None
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    places = np.arange(3, count - width + 1)
-    starts = np.maximum(places - width, 0)
-    before = (sums[places] - sums[starts]) / (places - starts)
-    after = (sums[places + width] - sums[places]) / width
+    splits = np.arange(3, count - width + 1)
+    starts = np.maximum(splits - width, 0)
+    before = (sums[splits] - sums[starts]) / (splits - starts)
+    after = (sums[splits + width] - sums[splits]) / width
     best = int(np.argmax(before - after))
-    place, high = int(places[best]), float(before[best])
-    low = float(np.median(values[place:]))
-    if low >= high or smooth(values[place:]).max() > (high + low) / 2:
+    split, high = int(splits[best]), float(before[best])
+    low = float(np.median(values[split:]))
+    if low >= high or smooth(values[split:]).max() > (high + low) / 2:
         return None
-    if float(np.median(values[int(starts[best]) : place])) <= (high + low) / 2:
-        return None  # One value is no level.
-    spread = 0.2 * float(values[:place].std())
+    if float(np.median(values[int(starts[best]) : split])) <= (high + low) / 2:
+        return None  # A single high value raised the mean: it is not a level.
+    spread = 0.2 * float(values[:split].std())
     jitter = max(noise(values), spread, 1e-6 * max(abs(high), abs(low)))
-    return Drop(place, high, low, (high - low) / jitter)
+    return Drop(split, high, low, (high - low) / jitter)
 
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The deepest way down from a peak, in block means. ``excess`` is its depth over what a
-    random walk with the same steps falls: about 1 is chance."""
+    """The deepest fall from a peak, in block means. ``excess`` is its depth relative to the fall of
+    a random walk with the same steps: about 1 is chance."""
 
     peak: int
     bottom: int
@@ -120,12 +122,12 @@ class Fall:
 
 
 def find_fall(values: Floats, blocks: int = 24) -> Fall | None:
-    """The deepest fall to the level at which the series now lies; None where it is too short.
+    """Return the fall from the peak to the current level; None if the series is too short.
 
-    A Brownian walk of unit steps over T steps falls by 1.25 sqrt(T) on average (Magdon-Ismail et
-    al., "On the maximum drawdown of a Brownian motion", 2004), and hardly ever by 3 sqrt(T). The
-    size of a step is the median of the absolute differences, which the fall itself hardly moves;
-    half their mean where most are nothing, as in a series that stands still between two spikes.
+    A Brownian motion of T unit steps falls by 1.25 sqrt(T) on average (Magdon-Ismail et al., "On
+    the maximum drawdown of a Brownian motion", 2004), and hardly ever by 3 sqrt(T). The step size
+    is the median of the absolute differences, which the fall itself hardly affects, or half their
+    mean if that is larger, as for a series that is constant between two spikes.
     """
     width = max(1, values.size // blocks)
     count = values.size // width
@@ -145,9 +147,9 @@ def find_fall(values: Floats, blocks: int = 24) -> Fall | None:
 
 
 def find_decline(values: Floats, blocks: int = 12) -> Fall | None:
-    """The fall of a series of few distinct values, such as single right or wrong answers.
+    """Return the fall of a series of few distinct values, such as single right or wrong answers.
 
-    Its noise is that of a coin, so neighbours say little and block means much: ``excess`` is the
+    Such a series is as noisy as coin tosses, so only block means are compared: ``excess`` is the
     depth over 4 standard errors of a difference of block means. None for other series.
     """
     width = values.size // blocks

@@ -262,7 +262,7 @@ def _reward_lost(run: Run) -> float:
     """
     reward = run.series(metrics.REWARD_MEAN)
     found = find_drop(reward.values)
-    return float("inf") if found is None or found.contrast < _CONTRAST else reward.step(found.place)
+    return float("inf") if found is None or found.contrast < _CONTRAST else reward.step(found.index)
 
 
 def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:

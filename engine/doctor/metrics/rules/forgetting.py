@@ -108,7 +108,7 @@ def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
         return None
     if not _matters(run, reward, found.before - found.after):
         return None
-    return reward.step(found.place), found.before, found.after
+    return reward.step(found.index), found.before, found.after
 
 
 def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:

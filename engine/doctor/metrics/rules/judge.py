@@ -18,6 +18,7 @@ from engine.history import metrics
 _STEPS = 5
 _SLOWER = 3.0
 _SLOW_S = 2.0
+_SHORTEST_S = 0.001
 _FAILED = 0.05
 _HALF = 0.5
 _TIMEOUTS = 0.2
@@ -111,7 +112,7 @@ def _latency(run: Run) -> Iterator[Finding]:
     yield SLOWER.finding(
         run.case(onset),
         run.change(latency, onset, "rose"),
-        factor=f"{now / first:.1f}",
+        factor=f"{now / max(first, _SHORTEST_S):.1f}",
         first=seconds(first),
         now=seconds(now),
         onset=onset,

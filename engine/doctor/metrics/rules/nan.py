@@ -196,7 +196,7 @@ def _losses(run: Run) -> Iterator[Finding]:
         yield NO_LABEL.finding(case, seen, metric=metric, count=count, onset=onset, why=NO_LABELS)
     else:
         seen = run.evidence(f"{metric} is not a number", onset, steps=count)
-        before = _level_before(witness.until(onset).known())
+        before = _level_before(witness.until(onset).finite())
         case = run.case(onset)
         yield NAN_LOSS.finding(case, seen, metric=metric, count=count, onset=onset, before=before)
 

@@ -114,6 +114,20 @@ def test_saving_that_takes_a_large_share() -> None:
     assert ids == ["slow_step.saving"]
 
 
+@pytest.mark.parametrize(("step", "share"), [(0.0, "100%"), (150.0, "50%"), (100.0, "60%")])
+def test_saving_may_take_as_long_as_the_logged_step(step: float, share: str) -> None:
+    saves = np.full(40, 150.0)
+    curves = {"timing_s/step": np.full(40, step), "timing_s/save_checkpoint": saves}
+    finding = find(metric_findings(columns(curves)), "slow_step.saving")
+    assert finding.title == f"Checkpointing takes {share} of the time"
+
+
+def test_a_latency_that_was_0_at_first_can_rise() -> None:
+    latency = np.concatenate([np.zeros(20), np.full(10, 9.0)])
+    (finding,) = metric_findings(columns({"judge_api_latency_s": latency}))
+    assert (finding.id, finding.onset_step) == ("judge_timeout_or_connection.slower", 21)
+
+
 def test_a_limit_of_time_that_nobody_knows_is_said_in_words() -> None:
     latency = np.concatenate([np.full(20, 1.0), np.full(10, 9.0)])
     (unknown,) = metric_findings(columns({"judge_api_latency_s": latency}))
