@@ -23,8 +23,7 @@ FOLDERS = (
 FILES = (
     "engine/base/jsonl.py",
     "engine/base/locks.py",
-    "engine/base/tail.py",
-    "engine/base/growing.py",
+    "engine/base/follow.py",
     "engine/own_reward/code_fingerprints.py",
     "engine/launch/launcher.py",
     "engine/launch/resume.py",

@@ -1,21 +1,19 @@
-"""Follows the console log of a run, look by look. Memory is bounded."""
+"""Diagnose the console log of a run as it grows. Memory is bounded."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.base import files
-from engine.base.holes import after_hole, chunks
+from engine.base.follow import RESTARTS, FileFollower
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
 from engine.findings.finding import Finding
 
-_READ = 4 * 1024 * 1024
+_CHUNK = 4 * 1024 * 1024
 
 Stopped = Callable[[], bool]
-"""Asked between two parts of a long log: whether nobody waits for the answer any more."""
+"""Called between two parts of a long log: whether nobody waits for the result any more."""
 
 
 def never() -> bool:
@@ -23,37 +21,26 @@ def never() -> bool:
 
 
 class ConsoleDiagnosis:
-    """Follows one console log. A file that was cut or replaced is read anew."""
+    """Follows one console log. A truncated or replaced file is read from its start."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._reader, self._read = LogReader(), 0
-        self._node: int | None = None
+        self._follower = FileFollower(path)
+        self._reader = LogReader()
 
     def look(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
-        """What the log tells so far; ``ended`` says that its last line is whole."""
-        reader = self.read(ended=ended, stopped=stopped)
-        return [] if reader is None else findings(reader, str(self.path), ended=ended)
+        """The findings so far; ``ended`` means that the last line is complete.
 
-    def read(self, *, ended: bool, stopped: Stopped = never) -> LogReader | None:
-        """Read what is new; None for a file that is not there."""
-        try:
-            handle = files.open_regular(self.path)
-        except OSError:
-            return None
-        with handle:
-            end = handle.seek(0, os.SEEK_END)
-            self._begin_anew_unless_same(handle.fileno(), end)
-            for offset, data in chunks(handle.fileno(), self._read, _READ):
-                if stopped():
-                    break
-                self._reader.feed(data)
-                self._read = offset + len(data)
-            else:
-                self._read = after_hole(handle.fileno(), self._read)
-        return self._reader.ended() if ended and self._read >= end else self._reader
-
-    def _begin_anew_unless_same(self, descriptor: int, end: int) -> None:
-        node = os.fstat(descriptor).st_ino
-        if self._node != node or end < self._read:
-            self._reader, self._read, self._node = LogReader(), 0, node
+        A missing file has none.
+        """
+        if self._follower.poll() in RESTARTS:
+            self._reader = LogReader()
+        file = self._follower.file
+        if file is None or self._follower.is_deleted:
+            return []
+        for data in file.chunks(_CHUNK):
+            if stopped():
+                break
+            self._reader.feed(data)
+        reader = self._reader.ended() if ended and not file.behind() else self._reader
+        return findings(reader, str(self.path), ended=ended)

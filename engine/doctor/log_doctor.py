@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
+from engine.base.follow import RESTARTS, FileFollower
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.merge import merge_findings
@@ -158,7 +159,7 @@ class _Numbers:
 
     def __init__(self, log: Detected) -> None:
         self._log = log
-        self._seen = (0, 0)
+        self._follower = FileFollower(log.path)
         self._begin()
 
     def _begin(self) -> None:
@@ -177,23 +178,19 @@ class _Numbers:
 
     def read(self, *, ended: bool, stopped: Stopped) -> None:
         """Read what is new; with ``ended`` a last line without an end too."""
-        self._begin_again_unless_same()
+        # Steps of a truncated or replaced file are void, and so is the state of its reader.
+        if self._follower.poll() in RESTARTS:
+            self._begin()
         while not stopped():
             news = self._reader.poll(_AT_ONCE)
             self._history = _with_steps(self._history, news.steps)
             if news.read_share >= 1 and not news.steps:
                 break
+        if (file := self._follower.file) is not None:
+            file.read_to(file.size())
         rest = self._reader.rest() if ended else []
         frozen = self._history.frozen() if self._history is not None and rest else self._history
         self.columns = _with_steps(frozen, rest)
-
-    def _begin_again_unless_same(self) -> None:
-        """A file that was cut or replaced says nothing that it said before."""
-        now = self._log.path.stat()
-        node, size = self._seen
-        if node and (now.st_ino != node or now.st_size < size):
-            self._begin()
-        self._seen = (now.st_ino, now.st_size)
 
 
 def _with_steps(columns: Columns | None, steps: list[Step]) -> Columns | None:

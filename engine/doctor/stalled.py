@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.tail import last_lines
+from engine.base.follow import last_lines
 from engine.findings.finding import Change, Evidence, Finding, Remedy
 from engine.findings.symptom import Case, Symptom
 from engine.runs.rundir import RunDir

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.base.tail import Tail, last_lines, near_end
+from engine.base.follow import Tail, last_lines, near_end
 from engine.history.train_log import Step
 
 CONSOLE_LINES = 2000

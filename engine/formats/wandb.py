@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl
+from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.follow import RESTARTS, FileFollower
 from engine.base.holes import after_hole
 from engine.formats.format import CONSOLE_LINES, About, Format, News, Reader, Sample
 from engine.formats.names import HfNames, Numbering, clean_name, find_setting, with_rewards
@@ -37,59 +38,65 @@ class WandbLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = len(HEADER) + 1
+        self._follower = FileFollower(path)
         self._parts: list[bytes] = []
-        self._size = 0
 
     def records(self, at_most: int) -> list[bytes]:
-        """The new whole records, reading about ``at_most`` bytes."""
+        """The new complete records, reading about ``at_most`` bytes."""
+        change = self._follower.poll()
+        file = self._follower.file
+        if file is None:
+            return []
+        offset = file.offset
+        if change in RESTARTS:
+            offset, self._parts = len(HEADER) + 1, []
         try:
-            descriptor = files.open_descriptor(self._path)
+            if (data_start := after_hole(file.descriptor, offset)) > offset:
+                offset, self._parts = data_start // _BLOCK * _BLOCK, []
+            data = os.pread(file.descriptor, max(_BLOCK, at_most), offset)
         except OSError:
             return []
-        try:
-            self._size = os.fstat(descriptor).st_size
-            if self._size < self._offset:
-                self._offset, self._parts = len(HEADER) + 1, []
-            if (found := after_hole(descriptor, self._offset)) > self._offset:
-                self._offset, self._parts = found // _BLOCK * _BLOCK, []
-            data = os.pread(descriptor, max(_BLOCK, at_most), self._offset)
-        except OSError:
-            return []
-        finally:
-            os.close(descriptor)
-        return list(self._split(data))
+        records, size = self._split(data, offset)
+        file.read_to(offset + size)
+        return records
 
     @property
     def read_share(self) -> float:
         """How much of the log has been read; 1 when only a torn record can be left."""
-        behind = self._size - self._offset
-        return 1.0 if behind < _BLOCK else 1 - behind / self._size
+        file = self._follower.file
+        behind = 0 if file is None else file.behind()
+        return 1.0 if file is None or behind < _BLOCK else 1 - behind / file.size()
 
-    def _split(self, data: bytes) -> Iterator[bytes]:
-        place = 0
-        while place < len(data):
-            room = _BLOCK - (self._offset + place) % _BLOCK
+    def _split(self, data: bytes, offset: int) -> tuple[list[bytes], int]:
+        """The records that ``data``, which begins at ``offset``, completes; the bytes they take."""
+        records: list[bytes] = []
+        start = 0
+        while start < len(data):
+            room = _BLOCK - (offset + start) % _BLOCK
             if room < _PIECE.size:
-                place += room
+                start += room
                 continue
-            if len(data) - place < _PIECE.size:
+            if len(data) - start < _PIECE.size:
                 break
-            checksum, length, kind = _PIECE.unpack_from(data, place)
-            end = place + _PIECE.size + length
-            if length + _PIECE.size <= room and end > len(data):
+            checksum, length, kind = _PIECE.unpack_from(data, start)
+            end = start + _PIECE.size + length
+            fits = length + _PIECE.size <= room
+            if fits and end > len(data):
                 break
-            body = data[place + _PIECE.size : end]
-            whole = length + _PIECE.size <= room and _fits(checksum, kind, body)
-            if not whole and len(data) - place < room:
-                break  # The writer may still be at it.
-            place = end if whole else place + room
-            if not whole:
+            body = data[start + _PIECE.size : end]
+            is_valid = (
+                fits
+                and _WHOLE <= kind <= _LAST
+                and zlib.crc32(body, zlib.crc32(bytes([kind]))) == checksum
+            )
+            if not is_valid and len(data) - start < room:
+                break  # The writer may not have finished it.
+            start = end if is_valid else start + room
+            if not is_valid:
                 self._parts = []  # A damaged piece takes its record with it.
             elif (record := self._join(kind, body)) is not None:
-                yield record
-        self._offset += min(place, len(data))
+                records.append(record)
+        return records, min(start, len(data))
 
     def _join(self, kind: int, body: bytes) -> bytes | None:
         if kind in (_WHOLE, _FIRST):
@@ -162,10 +169,6 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place
     raise ValueError("a torn protobuf number")
-
-
-def _fits(checksum: int, kind: int, body: bytes) -> bool:
-    return _WHOLE <= kind <= _LAST and zlib.crc32(body, zlib.crc32(bytes([kind]))) == checksum
 
 
 # The numbers of the fields in wandb_internal.proto, which may gain fields but not change them.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.base import jsonl
-from engine.base.tail import Tail, near_end
+from engine.base.follow import Tail, near_end
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState, observe, observed_state

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base import files, jsonl
-from engine.base.growing import GrowingRecords
+from engine.base.follow import RESTARTS, Cancelled, FileFollower
 
 Split = Literal["train", "val"]
 Key = tuple[str, int | None]
@@ -64,11 +64,21 @@ class Verdict:
     place: Place
 
 
-class RewardRecords(GrowingRecords):
-    """Byte ranges by split and step. A growing file is read on from where the last look ended."""
+class RewardRecords:
+    """Byte ranges by split and step; ``poll`` reads only what was appended since the last call."""
 
-    def _forget(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._follower = FileFollower(path)
         self._ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
+
+    def poll(self, cancelled: Cancelled = bool) -> None:
+        """Read the new complete lines."""
+        if self._follower.poll() in RESTARTS:
+            self._ranges.clear()
+        if self._follower.file is not None:
+            for offset, line in self._follower.file.lines(cancelled):
+                self._add(line, offset)
 
     def steps(self, split: Split) -> set[int]:
         return {step for kind, step in self._ranges if kind == split}

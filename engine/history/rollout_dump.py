@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
-from engine.base.growing import Cancelled
+from engine.base.follow import Cancelled
 from engine.base.holes import numbered_lines
 from engine.history.reward_records import Place, parts_of
 

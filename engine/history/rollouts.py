@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.growing import Cancelled
+from engine.base.follow import Cancelled
 from engine.history.advantage import Estimator, is_flat, sample_std
 from engine.history.reward_records import (
     Failure,
@@ -254,7 +254,7 @@ class RolloutStore:
             known.get(source.records.path, source) for source in _sources(self.path)
         )
         for source in self._sources:
-            source.records.look(cancelled)
+            source.records.poll(cancelled)
 
     def _source_of(self, split: Split, step: int) -> tuple[_Source | None, Path | None]:
         """The attempt that a step is taken from, and its dump."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.tail import Tail
+from engine.base.follow import Tail
 from engine.history import metrics
 from engine.history.rewards import Record, reward_metrics, validation_metrics
 from engine.runs.rundir import Attempt

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.tail import last_lines
+from engine.base.follow import last_lines
 from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
 from engine.findings.finding import Finding

@@ -247,7 +247,7 @@ def pick_step(run: RunDir, asked: int | None = None) -> PickedStep | None:
     records = RewardRecords(attempts[-1].reward) if attempts else None
     if records is None:
         return None
-    records.look()
+    records.poll()
     steps = sorted(records.steps("train"))
     if not steps:
         return None

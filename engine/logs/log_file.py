@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import weakref
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from engine.base import files
+from engine.base.follow import RESTARTS, Change, FileFollower, OpenFile
 
 BLOCK = 256 * 1024
 LONGEST = 64 * BLOCK
@@ -37,24 +36,22 @@ class LogFile:
     so it is the same line from whichever of its bytes one asks.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, owner: OpenFile | None = None) -> None:
+        """``owner`` closes the descriptor when it is deleted, so it is kept as long as this."""
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
+        self._owner = owner
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._opened_by: LogFile | None = None
 
     @classmethod
     def open(cls, path: Path) -> LogFile:
-        """Raises OSError for what cannot be read at any place: no file, a pipe, a device."""
-        file = cls(files.open_descriptor(path))
-        weakref.finalize(file, os.close, file.descriptor)
-        return file
+        """Raises OSError for what cannot be read at any offset: no file, a pipe, a device."""
+        file = OpenFile(files.open_descriptor(path))
+        return cls(file.descriptor, file)
 
-    def twin(self) -> LogFile:
+    def copy(self) -> LogFile:
         """The same open file for another thread: they share no cache."""
-        other = LogFile(self.descriptor)
-        other._opened_by = self  # Whose end would close it.
-        return other
+        return LogFile(self.descriptor, self._owner)
 
     def grow(self, size: int) -> None:
         """The file has ``size`` bytes now."""
@@ -179,79 +176,36 @@ class Offsets:
         return first is not None and first < end
 
 
-News = Literal["", "opened", "grew", "truncated", "rotated", "deleted"]
-_FINGERPRINT = 64
-
-
 @dataclass(frozen=True)
-class Look:
-    """``file`` is another object than before when what was read of it no longer counts."""
+class LogUpdate:
+    """What one poll found. ``file`` is a new object when what was read of the last one is void."""
 
-    news: News
+    change: Change
     file: LogFile | None = None
     size: int = 0
 
 
-class LogFollow:
-    """Polls a file by name with ``stat`` and ``pread``: inotify misses other hosts' writes.
+class LogFollower:
+    """Polls a log file by name, as ``FileFollower`` does.
 
     A rotated log is left for the file that took its name. A deleted one stays readable, and its
-    writer may go on: it is followed until another file has its name.
+    writer may still append: it is followed until another file has its name.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._follower = FileFollower(path)
         self._file: LogFile | None = None
-        self._size = 0
-        self._last = b""
-        self._gone = False
 
-    def look(self) -> Look:
-        """What happened since the last look; cheap when nothing did."""
-        file = self._file
-        try:
-            now = self.path.stat()
-        except OSError:
-            return self._without_name()
-        if file is None:
-            return self._open("opened")
-        if not os.path.samestat(now, os.fstat(file.descriptor)):
-            return self._open("rotated")
-        self._gone = False
-        return self._grown(file)
-
-    def _without_name(self) -> Look:
-        if self._file is None:
-            return Look("")
-        if not self._gone:
-            self._gone = True
-            return Look("deleted", self._file, self._size)
-        return self._grown(self._file)
-
-    def _open(self, news: News) -> Look:
-        try:
-            file = LogFile.open(self.path)
-        except OSError:
-            return Look("")
-        self._file, self._gone = file, False
-        self._remember(file, file.size)
-        return Look(news, file, file.size)
-
-    def _grown(self, file: LogFile) -> Look:
-        size = os.fstat(file.descriptor).st_size
-        if size < self._size or (size > self._size and self._was_rewritten(file)):
-            return self._open("truncated")
-        if size == self._size:
-            return Look("", file, size)
-        self._remember(file, size)
-        return Look("grew", file, size)
-
-    def _was_rewritten(self, file: LogFile) -> bool:
-        """Whether what stood at the end is gone, though the file has grown longer since."""
-        start = self._size - len(self._last)
-        return os.pread(file.descriptor, len(self._last), start) != self._last
-
-    def _remember(self, file: LogFile, size: int) -> None:
-        self._size = size
-        start = max(0, size - _FINGERPRINT)
-        self._last = os.pread(file.descriptor, size - start, start)
+    def poll(self) -> LogUpdate:
+        """What happened since the last poll; cheap when nothing did."""
+        change = self._follower.poll()
+        source = self._follower.file
+        if source is None:
+            return LogUpdate("")
+        size = source.size()
+        if change in RESTARTS:
+            self._file = LogFile(source.descriptor, source)
+        if change:
+            source.read_to(size)
+        return LogUpdate(change, self._file, size)

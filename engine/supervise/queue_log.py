@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.tail import Tail
+from engine.base.follow import Tail
 from engine.runs.processes import boot_id
 from engine.runs.state import StateName
 from engine.runs.trust import is_neighbor

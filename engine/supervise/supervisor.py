@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.base.tail import Tail
+from engine.base.follow import Tail
 from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.checkpoints.step_folders import tracked_step

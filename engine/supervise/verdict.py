@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import jsonl
+from engine.base.follow import last_lines
 from engine.base.masking import mask_text
-from engine.base.tail import last_lines
 from engine.runs.rundir import Attempt
 from engine.runs.state import StateName
 

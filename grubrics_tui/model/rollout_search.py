@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.base.growing import Cancelled
+from engine.base.follow import Cancelled
 from engine.history.rollout_query import Filter, chosen
 from engine.history.rollouts import Answer, Group
 from grubrics_tui.text.terminal_text import clean_text

@@ -12,7 +12,7 @@ from textual import on, work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from engine.logs.log_file import LogFile, LogFollow, Look
+from engine.logs.log_file import LogFile, LogFollower, LogUpdate
 from engine.logs.log_query import Query
 from engine.logs.log_rows import ChosenLines, LogWindow, Rows
 from engine.logs.log_scan import Found, Job
@@ -37,10 +37,10 @@ class LogView(LogPicture):
     of its own and looks when it is told to: what changes together is then drawn together.
     """
 
-    class Looked(Message):
-        def __init__(self, path: Path, look: Look) -> None:
+    class Polled(Message):
+        def __init__(self, path: Path, update: LogUpdate) -> None:
             super().__init__()
-            self.path, self.look = path, look
+            self.path, self.update = path, update
 
     class Surveyed(Message):
         def __init__(self, of: LogFile, found: list[Found]) -> None:
@@ -72,7 +72,7 @@ class LogView(LogPicture):
         self._awaits_step: int | None = None
         self._surveying: LogScanThread | None = None
         self._is_paced = paced
-        self._follower: LogFollow | None = None
+        self._follower: LogFollower | None = None
         self._left_screen = threading.Event()
 
     # -- the file ---------------------------------------------------------------------------
@@ -100,46 +100,46 @@ class LogView(LogPicture):
 
     def look_now(self) -> None:
         """Poll now: the file of a ``paced`` view may have changed."""
-        if self._follower is not None and (look := self._follower.look()).news:
-            self._take(self.Looked(self._follower.path, look))
+        if self._follower is not None and (update := self._follower.poll()).change:
+            self._take(self.Polled(self._follower.path, update))
 
     def _follow(self, path: Path) -> None:
         if self._is_paced:
-            self._follower = LogFollow(path)
+            self._follower = LogFollower(path)
             self.look_now()
         else:
             self._look_on(path)
 
     @work(thread=True, exclusive=True, group="follow", exit_on_error=False)
     def _look_on(self, path: Path) -> None:
-        worker, follow = get_current_worker(), LogFollow(path)
+        worker, follower = get_current_worker(), LogFollower(path)
         pause = _LOOK_S
         while not worker.is_cancelled and not self._left_screen.is_set():
-            look = follow.look()
-            pause = _LOOK_S if look.news else min(_QUIET_LOOK_S, pause * 1.25)
-            if look.news:
-                self.post_message(self.Looked(path, look))
+            update = follower.poll()
+            pause = _LOOK_S if update.change else min(_QUIET_LOOK_S, pause * 1.25)
+            if update.change:
+                self.post_message(self.Polled(path, update))
             self._left_screen.wait(pause)
 
-    @on(Looked)
-    def _take(self, message: Looked) -> None:
-        look, file = message.look, message.look.file
+    @on(Polled)
+    def _take(self, message: Polled) -> None:
+        update, file = message.update, message.update.file
         if message.path != self.path or file is None:
             return
-        if look.news == "deleted":
+        if update.change == "deleted":
             self.notice = "the file was deleted; this is its last content"
         if file is not self.file:
-            self._show_file(file, look)
-        file.grow(max(look.size, 0))
+            self._show_file(file, update)
+        file.grow(update.size)
         assert self.window is not None
         self.window.size = file.size
         self.redraw()
 
-    def _show_file(self, file: LogFile, look: Look) -> None:
+    def _show_file(self, file: LogFile, update: LogUpdate) -> None:
         self.notice = {
             "truncated": "the file was truncated; reading it again",
-            "rotated": "the log was rotated; this is the new file",
-        }.get(look.news, "")
+            "replaced": "the log was rotated; this is the new file",
+        }.get(update.change, "")
         queries = self._kept or [hunt.query if hunt else None for hunt in self._hunts]
         self._kept = []
         self._stop_scans()

@@ -39,7 +39,7 @@ class RewardDiagnosis:
         known = context or MetricContext()
         if known.reward_range is None:
             known = replace(known, reward_range=reward_range(known.recipe))
-        self._file.look()
+        self._file.poll()
         records = RewardSteps(self._file.steps(), known, str(self._file.path))
         if not records.steps:
             return []

@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from engine.base import jsonl
-from engine.base.growing import GrowingRecords
+from engine.base.follow import RESTARTS, FileFollower
 from engine.doctor.rewards.rollout_record import Rollout, read_rollout
 from engine.findings.run_context import MetricContext
 
@@ -133,11 +134,21 @@ class RewardSteps:
     path: str
 
 
-class RewardFile(GrowingRecords):
-    """The counts by step of one ``reward.jsonl``."""
+class RewardFile:
+    """The counts by step of one ``reward.jsonl``; ``poll`` reads only what was appended."""
 
-    def _forget(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._follower = FileFollower(path)
         self._steps: dict[int, StepCounts] = {}
+
+    def poll(self) -> None:
+        """Read the new complete lines."""
+        if self._follower.poll() in RESTARTS:
+            self._steps.clear()
+        if self._follower.file is not None:
+            for offset, line in self._follower.file.lines():
+                self._add(line, offset)
 
     def steps(self) -> list[StepCounts]:
         """The newest steps, oldest first."""

@@ -179,7 +179,7 @@ class LogScreen(CockpitScreen):
     @work(thread=True, exclusive=True, group="time", exit_on_error=False)
     def _look_for_time(self, asked: Asked, file: LogFile) -> None:
         worker = get_current_worker()
-        times = LogTimes(file.twin(), lambda: worker.is_cancelled)
+        times = LogTimes(file.copy(), lambda: worker.is_cancelled)
         oldest = times.oldest()
         newest = times.newest() if oldest else None
         found = None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base import files, jsonl
-from engine.base.tail import Tail
+from engine.base.follow import Tail
 from engine.checkpoints.disposal import bytes_of
 from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.text.findings import read_log
@@ -57,7 +57,7 @@ def sparse(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 def recorded(path: Path) -> int:
     records = RewardRecords(path)
-    records.look()
+    records.poll()
     return len(records.steps("train"))
 
 

@@ -234,9 +234,9 @@ def test_fields_of_a_wrong_kind_are_missing_ones(attempt: Path) -> None:
 def test_the_index_of_a_growing_file_reads_only_what_is_new(attempt: Path) -> None:
     write_records(attempt, [record("g", 0, 0.5, 1)])
     records = RewardRecords(attempt / "reward.jsonl")
-    records.look()
+    records.poll()
     write_records(attempt, [record("g", 1, 0.6, 1), record("h", 0, 0.7, 2)])
-    records.look()
+    records.poll()
     assert records.steps("train") == {1, 2}
     assert set(records.at("train", 1)) == {("g", 0), ("g", 1)}
 
@@ -244,10 +244,10 @@ def test_the_index_of_a_growing_file_reads_only_what_is_new(attempt: Path) -> No
 def test_a_file_that_was_written_anew_is_read_anew(attempt: Path) -> None:
     write_records(attempt, [record("g", n, 0.5, 1) for n in range(3)])
     records = RewardRecords(attempt / "reward.jsonl")
-    records.look()
+    records.poll()
     line = json.dumps({**record("new", 0, 0.5, 7), "later": True, "v": "x"})
     (attempt / "reward.jsonl").write_text(line + "\n")
-    records.look()
+    records.poll()
     assert records.steps("train") == {7}
 
 

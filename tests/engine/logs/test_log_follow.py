@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.logs.log_file import LogFollow
+from engine.logs.log_file import LogFollower
 
 
 @pytest.fixture
@@ -17,55 +17,55 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_opened_when_it_is_there(tmp_path: Path) -> None:
-    follow = LogFollow(tmp_path / "console.log")
-    assert follow.look().news == ""
+    follow = LogFollower(tmp_path / "console.log")
+    assert follow.poll().change == ""
     (tmp_path / "console.log").write_bytes(b"one\n")
-    look = follow.look()
-    assert (look.news, look.size) == ("opened", 4)
-    assert follow.look().news == ""
+    update = follow.poll()
+    assert (update.change, update.size) == ("opened", 4)
+    assert follow.poll().change == ""
 
 
 def test_growth_is_told_with_the_new_size(log: Path) -> None:
-    follow = LogFollow(log)
-    before = follow.look().file
+    follow = LogFollower(log)
+    before = follow.poll().file
     with log.open("ab") as file:
         file.write(b"three\n")
-    look = follow.look()
-    assert (look.news, look.size) == ("grew", 14) and look.file is before
+    update = follow.poll()
+    assert (update.change, update.size) == ("grew", 14) and update.file is before
 
 
 @pytest.mark.parametrize("text", [b"", b"new\n", b"quite another text, longer than before\n"])
 def test_a_truncated_file_is_another_file_even_if_it_has_grown_since(
     log: Path, text: bytes
 ) -> None:
-    follow = LogFollow(log)
-    before = follow.look().file
+    follow = LogFollower(log)
+    before = follow.poll().file
     with log.open("r+b") as file:
         file.truncate(0)
         file.write(text)
-    look = follow.look()
-    assert look.news == "truncated" and look.file is not before and look.size == len(text)
+    update = follow.poll()
+    assert update.change == "truncated" and update.file is not before and update.size == len(text)
 
 
 def test_a_rotated_log_is_left_for_the_file_that_took_its_name(log: Path) -> None:
-    follow = LogFollow(log)
-    follow.look()
+    follow = LogFollower(log)
+    follow.poll()
     log.rename(log.with_suffix(".1"))
-    assert follow.look().news == "deleted"
+    assert follow.poll().change == "deleted"
     log.write_bytes(b"new\n")
-    look = follow.look()
-    assert (look.news, look.size) == ("rotated", 4)
+    update = follow.poll()
+    assert (update.change, update.size) == ("replaced", 4)
 
 
 def test_a_deleted_file_stays_readable_and_is_followed(log: Path) -> None:
-    follow = LogFollow(log)
-    follow.look()
+    follow = LogFollower(log)
+    follow.poll()
     with log.open("ab") as writer:
         log.unlink()
-        look = follow.look()
-        assert look.news == "deleted" and look.file is not None
-        assert look.file.read(0, 8) == b"one\ntwo\n"
+        update = follow.poll()
+        assert update.change == "deleted" and update.file is not None
+        assert update.file.read(0, 8) == b"one\ntwo\n"
         writer.write(b"three\n")
         writer.flush()
-        assert follow.look().news == "grew"
-    assert follow.look().news == ""
+        assert follow.poll().change == "grew"
+    assert follow.poll().change == ""

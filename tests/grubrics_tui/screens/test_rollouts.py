@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import jsonl
-from engine.base.growing import Cancelled
+from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollouts import RolloutStore, StepRollouts
 from engine.runs.trust import vouch

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.base.tail import Tail
+from engine.base.follow import Tail
 from engine.history.live import RunWatch
 from engine.history.train_log import StepJoiner
 from engine.runs.processes import alive, identify
