@@ -1,4 +1,4 @@
-"""Merges the findings of the console with those of metrics and records: root cause first."""
+"""Merges the findings of the console with those of metrics and reward records: root cause first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.findings.finding import Finding, Severity
 
 _NAMES_A_CAUSE = 0.4
-"""Above this confidence, the cause of death outranks metric findings."""
+"""From this confidence on, a console finding comes before findings in the metrics."""
 _CANCELLED = "job_cancelled_or_interrupted"
 _BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
 _OF_ONE_ROLLOUT = "NoRewardError: "
@@ -18,107 +18,101 @@ _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 
 
 def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
-    """The findings of console and metrics, root cause first, each fault once.
+    """Return the findings of the console (``text``) and of metrics and records (``numbers``).
 
-    A job that is cancelled from outside may be sick as well: metric findings that make the whole
-    run worthless come before the cancellation.
+    The root cause comes first, and each fault is listed once. A cancelled job may be unhealthy as
+    well: critical findings in the metrics come before the cancellation.
     """
-    if text and any(_explains(one, text[0]) for one in numbers):
-        return _ended_in(text[0], merge_findings(text[1:], numbers))
-    families = {one.family for one in text}
-    same = tuple(one for one in numbers if one.family in families)
-    others = [one for one in numbers if one.family not in families]
-    told = _with_records(text, same) or [*_with(text[:1], same), *text[1:]]
-    if told and (told[0].confidence >= _NAMES_A_CAUSE or not _alarms(others)):
-        told, rest = _folded(told, others)
-        if told[0].family == _CANCELLED:
-            lost = [one for one in rest if one.severity is Severity.CRITICAL]
-            told, rest = [*lost, *told], [one for one in rest if one not in lost]
-        return alarms_first([*told, *rest])
-    return alarms_first([*others, *told])
+    if text and _find_explanation(text[0], numbers) is not None:
+        findings = merge_findings(text[1:], numbers)
+        index = _find_explanation(text[0], findings) or 0
+        findings[index] = findings[index].with_consequences([text[0]])
+        return findings
+    categories = {finding.family for finding in text}
+    same = [finding for finding in numbers if finding.family in categories]
+    others = [finding for finding in numbers if finding.family not in categories]
+    console = _merge_same(text, same)
+    if not console:
+        return alarms_first(others)
+    has_alerts = any(finding.severity.is_alarm for finding in others)
+    if console[0].confidence < _NAMES_A_CAUSE and has_alerts:
+        return alarms_first([*others, *console])
+    roots, rest = _fold_consequences(console, others)
+    if roots[0].family == _CANCELLED:
+        critical = [finding for finding in rest if finding.severity is Severity.CRITICAL]
+        rest = [finding for finding in rest if finding not in critical]
+        roots = [*critical, *roots]
+    return alarms_first([*roots, *rest])
+
+
+def alarms_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings of severity ``info`` to the end, and keep the order otherwise."""
+    return sorted(findings, key=lambda finding: not finding.severity.is_alarm)
 
 
 def grade_by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
-    """The console findings of a run with the severity that its ``reward.jsonl`` shows.
+    """Give console findings about single rollouts the severity that ``reward.jsonl`` shows.
 
-    Each ``NoRewardError`` is about one rollout; only the records have their number. Without a
+    Each ``NoRewardError`` is about one rollout; only the records show how many there are. Without a
     finding of that category in the records it is a warning.
     """
-    recorded = {one.family: one.severity for one in reversed(numbers) if _is_recorded(one)}
-    return [
-        replace(one, severity=_milder(one.severity, recorded.get(one.family, Severity.WARNING)))
-        if one.evidence and _OF_ONE_ROLLOUT in one.evidence[0].text
-        else one
-        for one in text
-    ]
+    recorded = {
+        finding.family: finding.severity for finding in reversed(numbers) if _is_recorded(finding)
+    }
+
+    def grade(finding: Finding) -> Finding:
+        if not finding.evidence or _OF_ONE_ROLLOUT not in finding.evidence[0].text:
+            return finding
+        severities = finding.severity, recorded.get(finding.family, Severity.WARNING)
+        return replace(finding, severity=max(severities, key=lambda severity: severity.rank))
+
+    return [grade(finding) for finding in text]
 
 
-def _milder(*severities: Severity) -> Severity:
-    return max(severities, key=lambda severity: severity.rank)
+def _find_explanation(end: Finding, findings: Sequence[Finding]) -> int | None:
+    """Return the index of the finding for which a person stopped the run, or of NaN values that
+    ended it."""
+    quote = end.evidence[0].text if end.evidence else ""
+    is_by_hand = end.family == _CANCELLED and _BY_HAND.search(quote) is not None
+    is_by_nan = end.family != _CANCELLED and _NOT_A_NUMBER.search(quote) is not None
+    for index, finding in enumerate(findings):
+        is_grave = finding.severity in (Severity.CRITICAL, Severity.ERROR)
+        if is_grave and (is_by_hand or (is_by_nan and finding.family == "loss_nan")):
+            return index
+    return None
 
 
-def _folded(
-    told: Sequence[Finding], others: Sequence[Finding]
+def _merge_same(text: Sequence[Finding], same: Sequence[Finding]) -> list[Finding]:
+    """Return the console findings with those of the same categories below the first one.
+
+    The console repeats a reward's error. Its record has the error class, the texts and the fix, so
+    it takes the first place.
+    """
+    if not text:
+        return []
+    recorded = next((finding for finding in same if _is_recorded(finding)), None)
+    if recorded is None or recorded.family != text[0].family:
+        return [text[0].with_consequences(same), *text[1:]]
+    others = [finding for finding in same if finding is not recorded]
+    return [recorded.with_consequences([text[0], *others]), *text[1:]]
+
+
+def _is_recorded(finding: Finding) -> bool:
+    return any(Path(evidence.path or "").name == "reward.jsonl" for evidence in finding.evidence)
+
+
+def _fold_consequences(
+    console: Sequence[Finding], others: Sequence[Finding]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The console findings with their consequences in the metrics below them; and the rest."""
+    """Return the console findings with their consequences in the metrics, and the others."""
     if not others:
-        return list(told), []
-    # numpy: a log without numbers is diagnosed without it.
+        return list(console), []
+    # Imports numpy, which the diagnosis of a log without numbers does not need.
     from engine.doctor.metrics.root_cause import may_follow
 
     roots, rest = [], list(others)
-    for root in told:
-        below = tuple(one for one in rest if may_follow(one, root))
-        roots += _with([root], below)
-        rest = [one for one in rest if one not in below]
+    for root in console:
+        consequences = [finding for finding in rest if may_follow(finding, root)]
+        rest = [finding for finding in rest if finding not in consequences]
+        roots.append(root.with_consequences(consequences))
     return roots, rest
-
-
-def _ended_in(end: Finding, found: Sequence[Finding]) -> list[Finding]:
-    """The end of a run, as a consequence of the first finding that explains it."""
-    place = next((place for place, one in enumerate(found) if _explains(one, end)), 0)
-    return [*found[:place], *_with(found[place : place + 1], (end,)), *found[place + 1 :]]
-
-
-def _explains(sick: Finding, end: Finding) -> bool:
-    """Whether a person stopped an unhealthy run, or NaN values ended it."""
-    if sick.severity not in (Severity.CRITICAL, Severity.ERROR) or not end.evidence:
-        return False
-    said = end.evidence[0].text
-    if end.family == _CANCELLED:
-        return _BY_HAND.search(said) is not None
-    return sick.family == "loss_nan" and _NOT_A_NUMBER.search(said) is not None
-
-
-def alarms_first(found: Iterable[Finding]) -> list[Finding]:
-    """Remarks (info) come last; otherwise the order is kept."""
-    return sorted(found, key=lambda one: not one.severity.is_alarm)
-
-
-def _with_records(text: Sequence[Finding], same: Sequence[Finding]) -> list[Finding]:
-    """The console repeats a reward's error; its record has the class, the texts and the fix."""
-    recorded = [one for one in same if _is_recorded(one)]
-    if not text or not recorded or recorded[0].family != text[0].family:
-        return []
-    others = (text[0], *(one for one in same if one is not recorded[0]))
-    return [*_with(recorded[:1], others), *text[1:]]
-
-
-def _is_recorded(one: Finding) -> bool:
-    return any(Path(seen.path or "").name == "reward.jsonl" for seen in one.evidence)
-
-
-def _with(first: Sequence[Finding], folded: tuple[Finding, ...]) -> list[Finding]:
-    """A root cause is at least as severe as its consequences."""
-    return [
-        replace(one, severity=_worst((one, *folded)), followed_by=(*one.followed_by, *folded))
-        for one in first
-    ]
-
-
-def _worst(found: Iterable[Finding]) -> Severity:
-    return min((one.severity for one in found), key=lambda severity: severity.rank)
-
-
-def _alarms(found: Iterable[Finding]) -> bool:
-    return any(one.severity.is_alarm for one in found)

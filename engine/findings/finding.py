@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -11,10 +11,10 @@ from engine.base.masking import mask_text
 
 
 class Severity(StrEnum):
-    """The severity; findings are listed in the order of the members.
+    """How bad a finding is; findings are sorted in the order of the members.
 
-    ``critical`` ended the run or makes its result worthless, ``error`` will, ``warning`` may;
-    ``info`` is a remark and never an alert.
+    ``critical`` ended the run or makes its result worthless, ``error`` will, ``warning`` may.
+    ``info`` is no alert.
     """
 
     CRITICAL = "critical"
@@ -33,10 +33,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A proof of a finding, and where it was found.
+    """A proof of a finding, and its source.
 
     ``offset`` is the byte in ``path`` at which the line begins, ``step`` the training step, and
-    ``values`` are the numbers of the files.
+    ``values`` holds the numbers behind the text.
     """
 
     text: str
@@ -60,9 +60,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value to change. ``kind`` is ``config`` (a dotted recipe key), ``environment`` (a
-    variable) or ``command`` (something to type before the next launch, in ``after``). ``why`` is
-    one phrase, where the value only moves because another one does."""
+    """One value to change. ``kind`` is ``config`` (a dotted config key), ``environment`` (a
+    variable) or ``command`` (a command to run before the next launch, in ``after``). ``why`` is a
+    phrase for a value that changes only because another one does."""
 
     kind: str
     key: str
@@ -93,11 +93,11 @@ class Remedy:
 
     @property
     def is_launchable(self) -> bool:
-        """Whether a new run can be launched with it: it changes the config or the environment."""
+        """Whether a new run can use it: it changes the config or the environment."""
         return any(change.kind != "command" for change in self.changes)
 
     def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
-        """``number`` is the place among the ``choices``, as ``fix --number`` takes it."""
+        """``number`` is the position among the ``choices``, as ``fix --number`` takes it."""
         return {
             "title": self.title,
             "effect": self.effect,
@@ -108,12 +108,12 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, root first. ``id`` begins with a class name; a finer name may follow a dot.
+    """One diagnosed problem. ``id`` is its category, or the category, a dot and a finer name.
 
-    ``onset_step`` is the step at which it began, where a step is known. ``confidence`` lies in 0 to
-    1. ``not_checked`` names what could not be looked at, and why. ``followed_by`` holds what this
-    finding caused: consequences are not findings of their own. ``counted`` is what the steps count:
-    the records, in a log that numbers no steps.
+    ``onset_step`` is the step at which it began, if known. ``confidence`` is between 0 and 1.
+    ``not_checked`` says what could not be checked. ``followed_by`` holds the consequences, which
+    are not listed separately. ``counted`` is the unit of the onset: records, in a log that does not
+    number its steps.
     """
 
     id: str
@@ -130,22 +130,28 @@ class Finding:
     counted: Literal["step", "record"] = "step"
 
     def __post_init__(self) -> None:
-        """Findings quote logs, and go to files, chats and screens: no secret gets into one."""
+        """Mask secrets: findings quote logs, and are sent to files, chats and screens."""
         for name in ("title", "cause"):
             object.__setattr__(self, name, mask_text(getattr(self, name)))
 
     @property
     def onset(self) -> str:
-        """``step 34``, or nothing where no step is known."""
+        """The onset as text, such as ``step 34``; empty if unknown."""
         return "" if self.onset_step is None else f"{self.counted} {self.onset_step}"
 
     @property
     def family(self) -> str:
-        """The class of the finding: its id up to the first dot."""
+        """The category: the ID up to the first dot."""
         return self.id.split(".", 1)[0]
 
+    def with_consequences(self, findings: Iterable[Finding]) -> Finding:
+        """Fold findings below this one, which becomes at least as severe as they are."""
+        added = tuple(findings)
+        severity = min((self.severity, *(one.severity for one in added)), key=lambda one: one.rank)
+        return replace(self, severity=severity, followed_by=(*self.followed_by, *added))
+
     def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
-        """The finding and its consequences; a fix among the ``choices`` has its number."""
+        """Return the finding and its consequences; a fix among the ``choices`` has its number."""
         return {
             "id": self.id,
             "severity": str(self.severity),
@@ -162,10 +168,12 @@ class Finding:
 
 
 def launchable(findings: Iterable[Finding]) -> list[Remedy]:
-    """Remedies that a new run can be launched with, each once: its place here, counted from 1, is
-    the number by which a person chooses it, on the screen and in a command."""
-    found: list[Remedy] = []
-    for one in (remedy for finding in findings for remedy in finding.remedies):
-        if one.is_launchable and one not in found:
-            found.append(one)
-    return found
+    """Return the fixes that a new run can be launched with, each once.
+
+    The screen and the commands number them in this order, from 1.
+    """
+    fixes: list[Remedy] = []
+    for fix in (remedy for finding in findings for remedy in finding.remedies):
+        if fix.is_launchable and fix not in fixes:
+            fixes.append(fix)
+    return fixes

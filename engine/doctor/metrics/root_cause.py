@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from engine.findings.finding import Finding, Severity
+from engine.findings.finding import Finding
 
-# Possible causes of a finding, by the start of its id; the likeliest first.
 _CAUSES = {
     "loss_nan": ("reward_function_error.nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
     "loss_flat_no_learning": ("loss_flat_no_learning.rate_zero",),
@@ -34,8 +32,7 @@ _CAUSES = {
     "judge_timeout_or_connection.samples_failed": ("judge_",),
     "slow_step": ("judge_", "collapse_entropy_or_length.length_cap"),
 }
-# How many steps a cause of that kind may be dated later than its consequence: a level that jumps is
-# dated better than one that drifts. Between equals the order here decides.
+"""Possible causes of a finding, by the start of its ID, the likeliest first."""
 _HEAD_START = {
     "data_missing_or_schema": 1000,
     "reward_function_error": 10,
@@ -53,38 +50,42 @@ _HEAD_START = {
     "reward_zero_or_flat.all_wrong": 2,
     "reward_zero_or_flat.one_number": 3,
 }
-
-
-_WARNS_ONLY = frozenset({"kl_or_grad_blowup.policy_loss", "kl_or_grad_blowup.spikes"})
-"""Early signs: what follows is not folded below them."""
+"""How many steps later than its consequence a cause may be dated, by the start of its ID: a jump is
+dated more exactly than a drift. Of two equal ones, the first in this table is the cause."""
+_EXPLAINS_ONLY: Mapping[str, tuple[str, ...]] = {
+    "kl_or_grad_blowup.policy_loss": (),
+    "kl_or_grad_blowup.spikes": (),
+    "collapse_entropy_or_length.cap_from_start": ("reward_zero_or_flat",),
+}
+"""Early signs, and what was so from the start: they cause nothing else."""
 
 
 def fold_consequences(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, worst and earliest first, with consequences folded below their causes.
+    """Return the findings, worst and earliest first, with consequences folded below their causes.
 
     A root cause is at least as severe as its consequences.
     """
     ordered = sorted(findings, key=_rank)
-    below: dict[int, list[Finding]] = {}
-    for one in ordered:
-        root = _root(one, ordered)
-        if root is not one:
-            below.setdefault(id(root), []).append(one)
-    roots = [one for one in ordered if _cause(one, ordered) is None]
-    return sorted((_with(one, below.get(id(one), [])) for one in roots), key=_rank)
+    consequences: dict[int, list[Finding]] = {}
+    roots = []
+    for finding in ordered:
+        root = finding
+        while (cause := _find_cause(root, ordered)) is not None:
+            root = cause
+        if root is finding:
+            roots.append(finding)
+        else:
+            consequences.setdefault(id(root), []).append(finding)
+    folded = [root.with_consequences(consequences.get(id(root), ())) for root in roots]
+    return sorted(folded, key=_rank)
 
 
 def may_follow(finding: Finding, root: Finding) -> bool:
-    """Whether an alarm may be the consequence of ``root``, as far as their steps are known."""
+    """Return whether an alert may be a consequence of ``root``, as far as their steps are known."""
     steps = (root.onset_step, finding.onset_step)
     in_order = None in steps or _age(root)[0] <= _age(finding)[0]
-    alarms = root.severity.is_alarm and finding.severity.is_alarm
-    return alarms and in_order and root.id.startswith(_causes(finding.id))
-
-
-def _with(root: Finding, followers: list[Finding]) -> Finding:
-    worst = min((one.severity for one in (root, *followers)), key=lambda one: one.rank)
-    return replace(root, severity=worst, followed_by=(*root.followed_by, *followers))
+    are_alerts = root.severity.is_alarm and finding.severity.is_alarm
+    return are_alerts and in_order and root.id.startswith(_possible_causes(finding.id))
 
 
 def _rank(finding: Finding) -> tuple[int, float, str]:
@@ -92,33 +93,30 @@ def _rank(finding: Finding) -> tuple[int, float, str]:
     return finding.severity.rank, onset, finding.id
 
 
-def _root(finding: Finding, all_of_them: list[Finding]) -> Finding:
-    cause = _cause(finding, all_of_them)
-    return finding if cause is None else _root(cause, all_of_them)
-
-
-def _cause(finding: Finding, all_of_them: list[Finding]) -> Finding | None:
-    """The likeliest cause among the findings; never one that is itself no alarm."""
-    if finding.severity is Severity.INFO:
+def _find_cause(finding: Finding, findings: list[Finding]) -> Finding | None:
+    """Return the likeliest cause among the findings, which is always an alert."""
+    if not finding.severity.is_alarm:
         return None
-    for prefix in _causes(finding.id):
-        for one in all_of_them:
-            alarm = one.severity is not Severity.INFO and one.id not in _WARNS_ONLY
-            if alarm and one.id.startswith(prefix) and _age(one) < _age(finding):
-                return one
+    for prefix in _possible_causes(finding.id):
+        for cause in findings:
+            explains = _EXPLAINS_ONLY.get(cause.id)
+            if explains is not None and not finding.id.startswith(explains):
+                continue
+            is_alert = cause.severity.is_alarm
+            if is_alert and cause.id.startswith(prefix) and _age(cause) < _age(finding):
+                return cause
     return None
 
 
-def _causes(id: str) -> tuple[str, ...]:
-    """The entry with the longest key that the id begins with."""
-    known = [key for key in _CAUSES if id.startswith(key)]
-    return _CAUSES[max(known, key=len)] if known else ()
+def _possible_causes(id: str) -> tuple[str, ...]:
+    keys = [key for key in _CAUSES if id.startswith(key)]
+    return _CAUSES[max(keys, key=len)] if keys else ()
 
 
 def _age(finding: Finding) -> tuple[float, int, str]:
-    """A total order, so that no two findings can cause each other."""
+    """Return a key for a total order, so that no two findings can cause each other."""
     keys = [key for key in _HEAD_START if finding.id.startswith(key)]
     key = max(keys, key=len, default="")
-    place = list(_HEAD_START).index(key) if key else len(_HEAD_START)
+    index = list(_HEAD_START).index(key) if key else len(_HEAD_START)
     onset = float("-inf") if finding.onset_step is None else finding.onset_step
-    return onset - _HEAD_START.get(key, 0), place, finding.id
+    return onset - _HEAD_START.get(key, 0), index, finding.id

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
+from engine.findings.finding import Severity
 from tests.engine.doctor.metrics.curves import alarmed, columns, find
+
+
+@pytest.mark.parametrize("onset", [2, 11, 31, 39, 40])
+def test_a_nan_loss_in_a_run_at_its_length_limit_comes_first(onset: int) -> None:
+    loss = np.linspace(2.0, 1.0, 40)
+    loss[onset - 1 :] = np.nan
+    findings = metric_findings(columns({"tokens_out": np.full(40, 64.0), "train/loss": loss}))
+    assert (findings[0].id, findings[0].severity) == ("loss_nan", Severity.CRITICAL)
+    assert findings[0].onset_step == onset
 
 
 def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:

@@ -70,6 +70,15 @@ def test_what_comes_first_is_the_cause_of_what_comes_later() -> None:
     assert [one.id for one in fold_consequences([collapse, finding(IDS[3], 30)])] == [collapse.id]
 
 
+def test_a_length_limit_hit_from_the_start_hides_no_other_fault() -> None:
+    limit = finding("collapse_entropy_or_length.cap_from_start", 1, Severity.WARNING)
+    faults = [finding(id, 10) for id in ("loss_nan", "kl_or_grad_blowup.kl", IDS[6])]
+    for fault in faults:
+        assert fault.id in [one.id for one in fold_consequences([limit, fault])]
+    (root,) = fold_consequences([limit, finding("reward_zero_or_flat.zero", 10)])
+    assert root.id == limit.id
+
+
 def test_information_neither_causes_nor_follows() -> None:
     info = finding("kl_or_grad_blowup.gradient", 1, Severity.INFO)
     assert len(fold_consequences([info, finding("loss_nan", 5)])) == 2
