@@ -184,13 +184,13 @@ async def log_entry(visitor: Visitor) -> None:
 class Picture:
     visit: Callable[[Visitor], Awaitable[None]]
     size: tuple[int, int] = LARGE
-    colours: bool = True
+    colors: bool = True
 
 
 PICTURES = {
     "live": Picture(live),
     "live-80x24": Picture(live, SMALL),
-    "live-no-colour": Picture(live, colours=False),
+    "live-no-color": Picture(live, colors=False),
     "metrics": Picture(metrics),
     "help": Picture(help_),
     "runs": Picture(runs),
@@ -217,7 +217,7 @@ def standing_alone(svg: str) -> str:
 
 
 async def take(picture: Picture, runs: Runs) -> str:
-    if picture.colours:
+    if picture.colors:
         os.environ.pop("NO_COLOR", None)
     else:
         os.environ["NO_COLOR"] = "1"

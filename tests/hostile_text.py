@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-MARKUP = "[red]no colour[/red] [@click=app.quit]no click[/] $error [/]"
+MARKUP = "[red]no color[/red] [@click=app.quit]no click[/] $error [/]"
 """Must be shown as it stands."""
 
 HOSTILE: dict[str, str] = {
     "markup": MARKUP,
     "unclosed markup": "[bold [/nothing] [link=https://example.com]x",
-    "colour": "\x1b[31mred\x1b[0m",
+    "color": "\x1b[31mred\x1b[0m",
     "erases the screen": "\x1b[2J\x1b[1;1H",
     "sets the title": "\x1b]0;owned\x07",
     "writes the clipboard": "\x1b]52;c;b3duZWQ=\x07",
@@ -48,7 +48,7 @@ LINES: tuple[bytes, ...] = (
     INVALID_UTF8,
 )
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -58,6 +58,6 @@ def harmful(text: str, *, allowed: str = "") -> set[str]:
     return {f"U+{ord(char):04X}" for char in found.difference(allowed)}
 
 
-def without_colours(output: str) -> str:
-    """What is written to a terminal, without the colours that the program chose itself."""
-    return _COLOUR.sub("", output)
+def without_colors(output: str) -> str:
+    """What is written to a terminal, without the colors that the program chose itself."""
+    return _COLOR.sub("", output)

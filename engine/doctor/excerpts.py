@@ -257,7 +257,7 @@ _TELLING = re.compile(
     r"loss|norm|grad|reward|score/|entropy|kl|clipp|length|step|iter", re.IGNORECASE
 )
 _SIBLINGS = frozenset(name for names in metrics.SIBLINGS.values() for name in names)
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _EDGES = str.maketrans(dict.fromkeys("\u2502\u2503\u2551", "|"))
 """A table's lines, however they are drawn."""
 _ENDS = re.compile(r"\r\n|[\r\n]")
@@ -339,7 +339,7 @@ def read_excerpt(path: Path) -> Excerpt | None:
 
 
 def excerpt_of(text: str) -> Excerpt | None:
-    plain = _COLOURS.sub("", text).translate(_EDGES)
+    plain = _COLORS.sub("", text).translate(_EDGES)
     found = list(_records(unwrapped(_ENDS.split(plain))))
     if not found:
         return None

@@ -34,7 +34,7 @@ _STEP = re.compile(rb"(?:^|[\s\r\])>:|]|\x1b\[[0-9;]*m)step:(\d{1,15}) - (?=[^\s
 # ``name:np.float64(0.5)`` and ``name:tensor(0.5, device='cuda:0')``
 _WRAPPED = re.compile(rb":(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\(([^(),]{1,40})[^()]{0,80}\)")
 _NUMPY = (b":np.float64(", b":np.float32(", b":np.int64(", b":np.int32(")
-_COLOURS, _COLOUR_REACH = 4, 12
+_COLORS, _COLOR_REACH = 4, 12
 _REPEATED_REACH = 100
 _TOTAL = re.compile(rb"(?:Total training steps|'total_training_steps'): ([1-9]\d{0,14})")
 _BAR = re.compile(rb"Training Progress:[^|\r\n]{0,20}\|[^|\r\n]{0,200}\| *\d{1,15}/(\d{1,15}) \[")
@@ -158,12 +158,12 @@ class _Layout:
 
 
 def _trimmed(text: bytes) -> bytes:
-    """Without the colours that end at a line's end, and Ray's ``[repeated 2x across cluster]``."""
+    """Without the colors that end at a line's end, and Ray's ``[repeated 2x across cluster]``."""
     text = text.rstrip()
     if (place := text.rfind(b"[repeated ", -_REPEATED_REACH)) > 0:
         text = text[:place].rstrip()
-    for _ in range(_COLOURS):
-        if not text.endswith(b"m") or (place := text.rfind(b"\x1b[", -_COLOUR_REACH)) < 0:
+    for _ in range(_COLORS):
+        if not text.endswith(b"m") or (place := text.rfind(b"\x1b[", -_COLOR_REACH)) < 0:
             break
         text = text[:place].rstrip()
     return text

@@ -195,7 +195,7 @@ DRIVER = "driver"
 
 JUDGES = ("RewardLoopWorker", "RewardManager", "Judge")
 
-_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_COLORS = re.compile(rb"\x1b\[[0-9;]*m")
 _SOURCE = re.compile(
     rb"(?:\x1b\[[0-9;]*m)*\((?P<source>[\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?)\)"
     rb"(?:\x1b\[[0-9;]*m)* ?"
@@ -215,8 +215,8 @@ _BARS_REACH = 64 * 1024
 """Bytes within which a bar is redrawn over and over before a step's metrics follow it."""
 
 
-def without_colours(data: bytes) -> bytes:
-    return _COLOURS.sub(b"", data) if b"\x1b" in data else data
+def without_colors(data: bytes) -> bytes:
+    return _COLORS.sub(b"", data) if b"\x1b" in data else data
 
 
 def split_source(line: bytes) -> tuple[bytes, bytes]:
@@ -235,7 +235,7 @@ def bar_in(text: bytes) -> bytes | None:
 
     ``text`` is a line without its source.
     """
-    bar = _BAR.fullmatch(without_colours(text).rstrip(b"\r").rpartition(b"\r")[2])
+    bar = _BAR.fullmatch(without_colors(text).rstrip(b"\r").rpartition(b"\r")[2])
     return bar["name"] if bar else None
 
 
@@ -298,4 +298,4 @@ def _error_hints(data: bytes) -> Iterator[int]:
 def _says_error(data: bytes, start: int) -> bool:
     end = data.find(b"\n", start, start + _REACH)
     line = data[start : end if end >= 0 else start + _REACH]
-    return is_error(without_colours(line).decode("utf-8", errors="replace"))
+    return is_error(without_colors(line).decode("utf-8", errors="replace"))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.base.errors import UsageError
-from engine.logs.log_lines import DRIVER, without_colours
+from engine.logs.log_lines import DRIVER, without_colors
 
 _ANY_SOURCE = rb"\([\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?\)"
 
@@ -19,7 +19,7 @@ _WORTH_FINDING = 3
 class Query:
     """Lines that every one of ``patterns`` matches, written by ``source`` (empty: by anybody).
 
-    A pattern in small letters ignores case, as in vim and less. Colours are not part of a line.
+    A pattern in small letters ignores case, as in vim and less. Colors are not part of a line.
     """
 
     patterns: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Query:
 
     def search(self, data: bytes) -> list[int]:
         """The places of the matching lines in ``data``, which holds whole lines."""
-        text = without_colours(data)
+        text = without_colors(data)
         tests = [_Test(pattern, text) for pattern in self._bytes_patterns()]
         if not tests:
             return []

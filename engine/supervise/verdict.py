@@ -140,7 +140,7 @@ def find_failure_reason(attempt: Attempt, checkpoints: Path) -> str | None:
 
 
 def _plain(raw: bytes) -> str:
-    """A console line without colours and without Ray's ``(Actor pid=1)``."""
+    """A console line without colors and without Ray's ``(Actor pid=1)``."""
     return _WORKER_PREFIX.sub("", _CONTROL.sub("", raw.decode("utf-8", "replace"))).strip()
 
 

@@ -118,7 +118,7 @@ def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
     """Where ``steps`` stand on an x axis: as they are, seconds of training, unix seconds.
 
     A clock that was set back stands still meanwhile; a step that was not timed stands between its
-    neighbours.
+    neighbors.
     """
     if axis == "step" or clock is None or not has_times(clock):
         return steps

@@ -138,7 +138,7 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Line(Values):
-    """Values joined by a line in the colour ``ink``, which is one of ``series-1`` to ``series-8``.
+    """Values joined by a line in the color ``ink``, which is one of ``series-1`` to ``series-8``.
 
     ``source`` is the column that ``x`` and ``y`` come from, when they are one as it is: its
     smoothing then goes on from step to step instead of being worked out anew.

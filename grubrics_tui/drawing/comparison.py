@@ -103,7 +103,7 @@ def _no_effect(one: NoEffect) -> TableLine:
 
 
 def head(names: Sequence[str], inks: Sequence[str], keys: Sequence[str], grid: Grid) -> Row:
-    """The runs' names in their colours."""
+    """The runs' names in their colors."""
     row: Row = [Span(" " * grid.label)]
     for place in grid.places:
         key = f"{keys[place]} "

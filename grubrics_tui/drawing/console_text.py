@@ -1,7 +1,7 @@
-"""Raw console bytes as coloured text that a terminal cannot be made to obey.
+"""Raw console bytes as colored text that a terminal cannot be made to obey.
 
-Of all escape sequences only colours and bold are kept, as roles of the theme: so text is readable
-in every theme, and nothing can be written in the colour of the background.
+Of all escape sequences only colors and bold are kept, as roles of the theme: so text is readable
+in every theme, and nothing can be written in the color of the background.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from grubrics_tui.drawing.spans import Span
 from grubrics_tui.text.terminal_text import ERASE_LINE, ESCAPES
 
 _SGR = re.compile(r"(?:\x1b\[|\x9b)([\d;:]*)m")
-# Red, green, yellow, blue, magenta, cyan: the terminal's colours 1 to 6, as roles of the theme.
+# Red, green, yellow, blue, magenta, cyan: the terminal's colors 1 to 6, as roles of the theme.
 _INKS = ("error", "success", "warning", "primary", "series-2", "series-1")
 _HUES = (0, 120, 60, 240, 300, 180)
 
 
 @dataclass(frozen=True)
 class Pen:
-    """What colour sequences have asked for so far."""
+    """What color sequences have asked for so far."""
 
     ink: str = ""
     bold: bool = False
@@ -32,7 +32,7 @@ class Pen:
 
 @dataclass(frozen=True)
 class ConsoleText:
-    """One line as it is shown: who wrote it, and its text in runs of one colour."""
+    """One line as it is shown: who wrote it, and its text in runs of one color."""
 
     source: str
     spans: tuple[Span, ...]
@@ -60,7 +60,7 @@ def less_indented(line: ConsoleText, cells: int) -> ConsoleText:
 
 
 def plain_line(raw: bytes) -> str:
-    """The line without colours, its source in front: what a person copies."""
+    """The line without colors, its source in front: what a person copies."""
     line = console_text(raw)
     return f"({line.source}) {line.text}" if line.source else line.text
 
@@ -74,12 +74,12 @@ def _plain(text: str) -> list[Span]:
 
 
 def _spans(part: str) -> Iterator[Span]:
-    """The text between escape sequences in the colours that they ask for."""
+    """The text between escape sequences in the colors that they ask for."""
     pen, place = Pen(), 0
     for match in ESCAPES.finditer(part):
         yield Span(_visible(part[place : match.start()]), pen.ink, bold=pen.bold)
-        if colours := _SGR.fullmatch(match.group()):
-            pen = _after(pen, colours[1])
+        if colors := _SGR.fullmatch(match.group()):
+            pen = _after(pen, colors[1])
         place = match.end()
     yield Span(_visible(part[place:]), pen.ink, bold=pen.bold)
 
@@ -134,13 +134,13 @@ def _after(pen: Pen, codes: str) -> Pen:
     return pen
 
 
-def _named(colour: int) -> str:
+def _named(color: int) -> str:
     """Black, white and the default are all the theme's own: one of them would be invisible."""
-    return _INKS[colour - 1] if 1 <= colour <= 6 else ""
+    return _INKS[color - 1] if 1 <= color <= 6 else ""
 
 
 def _extended(numbers: list[int]) -> str:
-    """The role nearest to a colour of 256 or of millions; takes its numbers off the list."""
+    """The role nearest to a color of 256 or of millions; takes its numbers off the list."""
     kind = numbers.pop(0) if numbers else 0
     if kind == 2:
         rgb, numbers[:3] = numbers[:3], []
@@ -165,7 +165,7 @@ def _nearest(red: int, green: int, blue: int) -> str:
 
 
 def highlighted(spans: tuple[Span, ...], pattern: re.Pattern[str] | None) -> tuple[Span, ...]:
-    """The same text with every match on the colour of a mark."""
+    """The same text with every match on the color of a mark."""
     text = "".join(span.text for span in spans)
     found = [match.span() for match in pattern.finditer(text)] if pattern else []
     if not any(start < end for start, end in found):

@@ -17,7 +17,7 @@ LOOKS = {
     Severity.WARNING: ("!", "warning"),
     Severity.INFO: ("·", "quiet"),
 }
-"""Shape and colour of each severity."""
+"""Shape and color of each severity."""
 
 _INDENT = 4
 _LINE = "line"

@@ -16,15 +16,15 @@ _GAP = 2
 
 @dataclass(frozen=True)
 class Look:
-    """What the terminal can show. Without colour, or in ASCII, several lines are told apart by the
+    """What the terminal can show. Without color, or in ASCII, several lines are told apart by the
     characters they are drawn with."""
 
     ascii_only: bool = False
-    colourless: bool = False
+    colorless: bool = False
 
     def drawn_in_ascii(self, lines: int) -> bool:
-        """One line of braille needs no colour to be read; several do."""
-        return self.ascii_only or (self.colourless and lines > 1)
+        """One line of braille needs no color to be read; several do."""
+        return self.ascii_only or (self.colorless and lines > 1)
 
 
 def legend(plot: Plot, view: View, width: int, look: Look | None = None) -> list[Row]:

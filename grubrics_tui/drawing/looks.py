@@ -1,4 +1,4 @@
-"""How each state of a run and each answer of the checklist looks: a shape, a word and a colour."""
+"""How each state of a run and each answer of the checklist looks: a shape, a word and a color."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of coloured characters, kept as arrays so that whole areas are painted at once."""
+"""A picture of colored characters, kept as arrays so that whole areas are painted at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SPACE = ord(" ")
 
 
 class Picture:
-    """``height`` x ``width`` characters; row 0 is the top. Colours are roles, named by theme.
+    """``height`` x ``width`` characters; row 0 is the top. Colors are roles, named by theme.
 
-    ``char`` holds code points, ``ink`` and ``paper`` numbers of colours (see ``colour``).
+    ``char`` holds code points, ``ink`` and ``paper`` numbers of colors (see ``color``).
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -26,7 +26,7 @@ class Picture:
         self.paper = np.zeros((height, width), np.uint8)
         self._roles = [""]
 
-    def colour(self, role: str) -> int:
+    def color(self, role: str) -> int:
         """The number that stands for a role in ``ink`` and ``paper``."""
         if role not in self._roles:
             self._roles.append(role)
@@ -40,11 +40,11 @@ class Picture:
             return
         end = start + len(text)
         self.char[row, start:end] = [ord(char) for char in text]
-        self.ink[row, start:end] = self.colour(role)
+        self.ink[row, start:end] = self.color(role)
         self.paper[row, start:end] = 0
 
     def rows(self) -> list[Row]:
-        """The picture as runs of one colour."""
+        """The picture as runs of one color."""
         return [self._row(row) for row in range(self.height)]
 
     def _row(self, row: int) -> Row:

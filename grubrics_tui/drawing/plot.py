@@ -119,7 +119,7 @@ def _places(values: Floats, y: Range, size: int) -> Ints:
 
 
 def _join(columns: Columns, y: Range, low: Ints, high: Ints, height: int) -> None:
-    """Connect neighbouring columns by straight lines without holes, but never across a gap."""
+    """Connect neighboring columns by straight lines without holes, but never across a gap."""
     start, end = columns.last[:-1], columns.first[1:]
     whole = ~(np.isnan(start) | np.isnan(end))
     left, right = columns.at[:-1][whole], columns.at[1:][whole]
@@ -190,7 +190,7 @@ def _between(at: Ints, values: Floats, width: int) -> Floats:
 
 
 LINE_GLYPHS = "*+xo#@%&"
-"""What tells lines apart where there is no colour, or no braille."""
+"""What tells lines apart where there is no color, or no braille."""
 
 _EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
 _BRAILLE = 0x2800
@@ -375,19 +375,19 @@ def glyph_of(number: int) -> str:
 
 
 def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> None:
-    """Colour every column from the mean of ``low`` to the mean of ``high``, to an eighth."""
+    """Color every column from the mean of ``low`` to the mean of ``high``, to an eighth."""
     bottom, top = (body.frame.eighths(means(x, edge, body.x, body.width)) for edge in (low, high))
     base = (np.arange(body.height - 1, -1, -1) * 8)[:, None]
     start, end = np.clip(bottom - base, 0, 8), np.clip(top - base, 0, 8)
     covered = end > start
-    ink = body.picture.colour(role)
+    ink = body.picture.color(role)
     if body.ascii_only:
         body.char[covered], body.ink[covered] = ord(":"), ink
         return
     from_below, to_above = covered & (start == 0), covered & (start > 0) & (end == 8)
     body.char[from_below], body.ink[from_below] = _EIGHTHS[end[from_below]], ink
     body.char[to_above] = _EIGHTHS[start[to_above]]
-    body.ink[to_above], body.paper[to_above] = body.picture.colour("surface"), ink
+    body.ink[to_above], body.paper[to_above] = body.picture.color("surface"), ink
     thin = covered & ~from_below & ~to_above
     body.char[thin], body.ink[thin] = ord("━"), ink
 
@@ -399,7 +399,7 @@ def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None
         levels = np.arange(body.height - 1, -1, -1)[:, None]
         hit = (levels >= low) & (levels <= high)
         body.paper[hit] = 0
-        body.char[hit], body.ink[hit] = ord(glyph), body.picture.colour(role)
+        body.char[hit], body.ink[hit] = ord(glyph), body.picture.color(role)
         return
     # Two dots thick: one alone is hard to see.
     high = np.where(high >= low, np.minimum(high + 1, tall - 1), high)
@@ -407,11 +407,11 @@ def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None
     hit = bits > 0
     body.paper[hit] = _behind(body)[hit]
     body.char[hit] = bits[hit].astype(np.uint32) + _BRAILLE
-    body.ink[hit] = body.picture.colour(role)
+    body.ink[hit] = body.picture.color(role)
 
 
 def _behind(body: _Body) -> NDArray[np.uint8]:
-    """The colour that most of each cell has, kept as paper under a line."""
+    """The color that most of each cell has, kept as paper under a line."""
     filled = np.searchsorted(_EIGHTHS[1:], body.char, side="right")
     is_block = (body.char >= _EIGHTHS[1]) & (body.char <= _EIGHTHS[8])
     lower = is_block & (body.paper == 0) & (filled >= 4)
@@ -428,7 +428,7 @@ def _draw_marks(body: _Body, marks: Marks) -> None:
     rows = body.rows(y[known])
     body.paper[rows, columns] = _behind(body)[rows, columns]
     body.char[rows, columns] = ord(marks.ascii_glyph if body.ascii_only else marks.glyph)
-    body.ink[rows, columns] = body.picture.colour(marks.ink)
+    body.ink[rows, columns] = body.picture.color(marks.ink)
 
 
 def _draw_cursor(body: _Body, place: float) -> None:
@@ -438,7 +438,7 @@ def _draw_cursor(body: _Body, place: float) -> None:
     column = body.column(place)
     behind = _behind(body)[:, column]
     body.char[:, column] = ord("|" if body.ascii_only else "│")
-    body.ink[:, column], body.paper[:, column] = body.picture.colour("cursor"), behind
+    body.ink[:, column], body.paper[:, column] = body.picture.color("cursor"), behind
 
 
 def _draw_points(body: _Body, lines: tuple[Line, ...], place: float) -> None:
@@ -451,7 +451,7 @@ def _draw_points(body: _Body, lines: tuple[Line, ...], place: float) -> None:
         if value is not None and at is not None and body.column(at) == column:
             glyph = glyph_of(number) if body.ascii_only else "●"
             body.char[body.row(value), column] = ord(glyph)
-            body.ink[body.row(value), column] = body.picture.colour(line.ink)
+            body.ink[body.row(value), column] = body.picture.color(line.ink)
 
 
 def _has_events(plot: Plot, x: Range) -> bool:
@@ -475,7 +475,7 @@ def _draw_events(body: _Body, plot: Plot) -> None:
 def _stamp(body: _Body, places: Floats, glyph: str, role: str) -> None:
     columns = body.columns(places)
     body.picture.char[body.height, body.gutter + columns] = ord(glyph)
-    body.picture.ink[body.height, body.gutter + columns] = body.picture.colour(role)
+    body.picture.ink[body.height, body.gutter + columns] = body.picture.color(role)
 
 
 def _draw_x_axis(body: _Body, view: View) -> None:

@@ -75,7 +75,7 @@ class _Edge:
         self._cell = _Column(x, frame.x, frame.width)
         self._share = _Column(x, frame.x, BAND_COLUMNS)
         self._place = self._eighth(y)
-        self._is_free = self._cell.has_neighbour and self._is_inside(y)
+        self._is_free = self._cell.has_neighbor and self._is_inside(y)
 
     def holds(self, x: Floats, y: Floats) -> bool:
         return (
@@ -104,7 +104,7 @@ class _Column:
         number = int(np.searchsorted(edges, x[-1], side="right")) - 1 if x.size else 0
         self._end = float(edges[min(number + 1, count)])
         self.start = int(np.searchsorted(x, edges[number], side="left"))
-        self.has_neighbour = bool(
+        self.has_neighbor = bool(
             number == 0 or (self.start and x[self.start - 1] >= edges[number - 1])
         )
 

@@ -41,7 +41,7 @@ class Shown:
     formula: str = ""
     query: str = ""
     ascii_only: bool = False
-    colourless: bool = False
+    colorless: bool = False
 
 
 def answer_rows(shown: Shown, width: int) -> list[Row]:
@@ -95,7 +95,7 @@ def _text(shown: Shown, width: int) -> list[Row]:
     if not shown.text.strip():
         return [[Span("an empty answer", "quiet")]]
     if shown.pieces is not None and len(shown.text) <= MOST_CHARACTERS:
-        signs = shown.colourless or shown.ascii_only
+        signs = shown.colorless or shown.ascii_only
         return wrapped(diff_spans(shown.pieces, shown.query, signs), width)
     return wrapped(text_spans(_cut(shown.text), shown.query), width)
 

@@ -84,7 +84,7 @@ def list_head(width: int) -> Row:
 
 
 def mark_of(answer: Answer, group: Group, ascii_only: bool) -> tuple[str, str]:
-    """A sign and its colour: the winner, a failed answer, one that was not trained on."""
+    """A sign and its color: the winner, a failed answer, one that was not trained on."""
     if answer.failed:
         return ("x" if ascii_only else "✗"), "error"
     if group.wins(answer):
@@ -228,7 +228,7 @@ def text_spans(text: str, query: str = "") -> list[Span]:
 
 
 def diff_spans(pieces: Iterable[Piece], query: str = "", signs: bool = False) -> list[Span]:
-    """What differs, in colours, and with ``signs`` in wdiff's brackets as well."""
+    """What differs, in colors, and with ``signs`` in wdiff's brackets as well."""
     spans: list[Span] = []
     before = "same"
     for piece in pieces:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 @dataclass(frozen=True)
 class Span:
-    """Characters in one colour. ``ink`` and ``paper`` name theme variables; empty is inherited."""
+    """Characters in one color. ``ink`` and ``paper`` name theme variables; empty is inherited."""
 
     text: str
     ink: str = ""
@@ -33,7 +33,7 @@ def justify(left: Row, right: Row, width: int) -> Row:
 
 
 def plain(rows: Iterable[Row]) -> str:
-    """The picture without its colours."""
+    """The picture without its colors."""
     return "\n".join("".join(span.text for span in row).rstrip() for row in rows)
 
 

@@ -21,7 +21,7 @@ _AIR = 1.04
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of share: its name, colour and the letter that stands for it without colour."""
+    """One kind of share: its name, color and the letter that stands for it without color."""
 
     name: str
     ink: str
@@ -42,7 +42,7 @@ class Stacks:
         return Stacks(self.parts, self.x[first:last], self.sizes[first:last])
 
     def folded(self, room: int) -> Stacks:
-        """At most ``room`` columns: neighbours averaged when there are more."""
+        """At most ``room`` columns: neighbors averaged when there are more."""
         size = -(-self.x.size // max(1, room))
         if size <= 1:
             return self
@@ -98,7 +98,7 @@ def render(
 ) -> list[Row]:
     """The columns in ``height`` rows, each part above the one before it.
 
-    With ``letters`` a part is told by its letter instead of its colour.
+    With ``letters`` a part is told by its letter instead of its color.
     """
     return drawn(stacks, width, height, axis=axis, cursor=cursor, letters=letters)[0]
 
@@ -159,7 +159,7 @@ def _draw_columns(
     np.put_along_axis(others, first[:, :, None], 0, axis=2)
     second = np.where(others.max(axis=2) > 0, others.argmax(axis=2), first)
     lower, upper = np.minimum(first, second), np.maximum(first, second)
-    inks = np.array([picture.colour(part.ink) for part in stacks.parts], np.uint8)
+    inks = np.array([picture.color(part.ink) for part in stacks.parts], np.uint8)
     chars, papers = _blocks(share, filled, lower, upper)
     if letters:
         names = np.array([ord(part.letter) for part in stacks.parts], np.uint32)
@@ -201,7 +201,7 @@ def _draw_cursor(
     place = gutter + int(cells[cells.size // 2])
     free = np.isin(picture.char[:-1, place], [ord(" "), ord("┈")])
     picture.char[:-1, place][free] = ord("|" if letters else "│")
-    picture.ink[:-1, place][free] = picture.colour("cursor")
+    picture.ink[:-1, place][free] = picture.color("cursor")
     picture.write(picture.height - 1, place, "^" if letters else "▲", "cursor")
 
 
@@ -212,7 +212,7 @@ def _draw_x_axis(
     row, free = picture.height - 1, 0
     picture.write(row, 0, UNITS[axis].rjust(gutter - 1), "axis")
     span = float(np.ptp(stacks.x)) + 1
-    for place in _labelled(stacks.x, axis, max(2, column.size // 9), folded=folded):
+    for place in _labeled(stacks.x, axis, max(2, column.size // 9), folded=folded):
         index = int(np.searchsorted(stacks.x, place, side="right")) - 1
         cells = np.flatnonzero(column == index)
         text = format_place(place, axis, span)
@@ -222,7 +222,7 @@ def _draw_x_axis(
             free = start + len(text) + 2
 
 
-def _labelled(x: Floats, axis: XAxis, at_most: int, *, folded: bool) -> list[float]:
+def _labeled(x: Floats, axis: XAxis, at_most: int, *, folded: bool) -> list[float]:
     """Which places are written below: round steps, or evenly spread ones."""
     if axis == "step" and x.size > at_most:
         every = step_between(Range(float(x[0]), float(x[-1])), at_most)

@@ -63,7 +63,7 @@ def table(plot: Plot, cursor: float | None, width: int, height: int) -> list[Row
     return rows
 
 
-def neighbour(plot: Plot, cursor: float | None, rows: int) -> float | None:
+def neighbor(plot: Plot, cursor: float | None, rows: int) -> float | None:
     """The step that many rows below (above, when negative) the cursor; the newest without one."""
     columns = quantities(plot)
     if cursor is None:

@@ -1,4 +1,4 @@
-"""Breaking coloured text into rows of a given width."""
+"""Breaking colored text into rows of a given width."""
 
 from __future__ import annotations
 

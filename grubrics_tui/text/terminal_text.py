@@ -1,4 +1,4 @@
-"""Raw console bytes as text that cannot move a cursor, change a colour or hide what it says."""
+"""Raw console bytes as text that cannot move a cursor, change a color or hide what it says."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from grubrics_tui.drawing.plot import framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
 from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
-from grubrics_tui.drawing.table import neighbour, table
+from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.model.history import History
 from grubrics_tui.widgets.chart_base import ChartBase
 
@@ -139,7 +139,7 @@ class Chart(ChartBase):
         return float(np.rint(steps_at(place, self.clock, self.view.axis))[0])
 
     def _next_row(self, rows: int) -> float | None:
-        step = neighbour(self.plot, self._cursor_step(), rows)
+        step = neighbor(self.plot, self._cursor_step(), rows)
         if step is None or self.view.axis == "step":
             return step
         place = on_axis(

@@ -69,7 +69,7 @@ class ChartBase(SpanWidget):
 
     @property
     def _look(self) -> Look:
-        return Look(self.ascii_only, self.colourless)
+        return Look(self.ascii_only, self.colorless)
 
     def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:
         """The head, at most a third of the height, and the number of rows below it."""

@@ -53,7 +53,7 @@ class LogPicture(Widget):
         self._base = Style.null()
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _: self._recolour())
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._recolor())
 
     @property
     def following(self) -> bool:
@@ -92,7 +92,7 @@ class LogPicture(Widget):
     def on_resize(self) -> None:
         self.redraw()
 
-    def _recolour(self) -> None:
+    def _recolor(self) -> None:
         self._styles.clear()
         self.redraw()
 
@@ -168,10 +168,10 @@ class LogPicture(Widget):
     def _style(self, span: Span) -> Style:
         key = (span.ink, span.paper, span.bold)
         if key not in self._styles:
-            colours = self.app.theme_variables
+            colors = self.app.theme_variables
             self._styles[key] = self._base + Style(
-                color=colours.get(span.ink or "foreground"),
-                bgcolor=colours.get(span.paper),
+                color=colors.get(span.ink or "foreground"),
+                bgcolor=colors.get(span.paper),
                 bold=span.bold or None,
             )
         return self._styles[key]

@@ -17,7 +17,7 @@ def scrollbar(
     ascii_only: bool = False,
 ) -> list[Span]:
     """One character a line, by bytes of the file. ``places`` are named by their ink; the first
-    that lies in a line's part of the file colours it."""
+    that lies in a line's part of the file colors it."""
     size, cells = max(1, size), []
     for y in range(height):
         start = y * size // height

@@ -8,7 +8,7 @@ from grubrics_tui.text.terminal_text import blanked
 
 
 def inert(text: str | Content) -> Content:
-    """The text in the colours it has, without a character that a terminal would obey.
+    """The text in the colors it has, without a character that a terminal would obey.
 
     Never read as markup.
     """

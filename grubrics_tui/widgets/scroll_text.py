@@ -66,7 +66,7 @@ class ScrollText(ScrollView):
             self.refresh()
 
     def _style(self, span: Span) -> Style:
-        colours = self.app.theme_variables
+        colors = self.app.theme_variables
         return Style(
-            color=colours.get(span.ink), bgcolor=colours.get(span.paper), bold=span.bold or None
+            color=colors.get(span.ink), bgcolor=colors.get(span.paper), bold=span.bold or None
         )

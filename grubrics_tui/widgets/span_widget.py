@@ -74,7 +74,7 @@ class SpanWidget(CachedLines, Widget):
         self.app.theme_changed_signal.subscribe(self, self._theme_changed)
 
     def notify_style_update(self) -> None:
-        """The stylesheet gave this widget other colours."""
+        """The stylesheet gave this widget other colors."""
         super().notify_style_update()
         self._styles = None
 
@@ -104,8 +104,8 @@ class SpanWidget(CachedLines, Widget):
         return bool(getattr(self.app, "ascii_only", False))
 
     @property
-    def colourless(self) -> bool:
-        """Whether shapes have to say what colours would."""
+    def colorless(self) -> bool:
+        """Whether shapes have to say what colors would."""
         return self.ascii_only or self.app.no_color
 
     def _theme_changed(self, theme: Theme) -> None:
@@ -146,14 +146,14 @@ class SpanWidget(CachedLines, Widget):
 class _Styles(dict[tuple[str, str, bool], Style]):
     """The style of each kind of span in a picture, worked out once."""
 
-    def __init__(self, base: Style, colours: Mapping[str, str]) -> None:
+    def __init__(self, base: Style, colors: Mapping[str, str]) -> None:
         super().__init__()
-        self.base, self._colours = base, colours
+        self.base, self._colors = base, colors
 
     def __missing__(self, kind: tuple[str, str, bool]) -> Style:
         ink, paper, bold = kind
         style = Style(
-            color=self._colours.get(ink), bgcolor=self._colours.get(paper), bold=bold or None
+            color=self._colors.get(ink), bgcolor=self._colors.get(paper), bold=bold or None
         )
         self[kind] = self.base + style
         return self[kind]

@@ -1,7 +1,7 @@
 """A screen as text that a person can review in a diff: its cells, then where their looks change.
 
 Below the cells stands a line for each row that does not look plain throughout: from which column on
-which colour of the theme is used, a ``*`` for bold; after ``on`` a background and its last column.
+which color of the theme is used, a ``*`` for bold; after ``on`` a background and its last column.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def cells(app: App[None]) -> list[str]:
     return [row.rstrip() for row in rows]
 
 
-def snapshot(app: App[None], *, colours: bool) -> str:
-    """The cells, and with ``colours`` their looks."""
+def snapshot(app: App[None], *, colors: bool) -> str:
+    """The cells, and with ``colors`` their looks."""
     shown = cells(app)
-    if not colours:
+    if not colors:
         return "\n".join(shown) + "\n"
     return "\n".join([*shown, "", *_looks(app)]) + "\n"
 

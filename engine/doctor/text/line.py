@@ -28,7 +28,7 @@ class Line:
     """``offset`` is the byte at which it begins, ``number`` counts from 1.
 
     ``source`` names the process or rank that printed it, empty when the line does not tell;
-    ``text`` is without colours and without what loggers and launchers put before it.
+    ``text`` is without colors and without what loggers and launchers put before it.
     """
 
     offset: int
@@ -48,7 +48,7 @@ def read_line(raw: bytes, offset: int = 0, number: int = 1) -> Line:
 
 
 def plain(raw: bytes) -> str:
-    """Readable text: no colours, no NUL, invalid bytes replaced."""
+    """Readable text: no colors, no NUL, invalid bytes replaced."""
     text = raw.decode("utf-8", "replace")
     if "[" in text:
         text = _ANSI.sub("", text)

@@ -218,8 +218,8 @@ terminat terminated text token tokens training using valid validation wandb work
 COMMON = frozenset(_WORDS.split())
 """Words of healthy logs: to look at every line with one of them would be to read the log."""
 _CLASSES = frozenset("dDwWsSbBAZ")
-_COLOURED = re.compile(r"(?<=error)(?=: )|(?<=exception)(?=: )")
-"""Notebooks and consoles colour the name of an exception: escape codes follow it."""
+_COLORED = re.compile(r"(?<=error)(?=: )|(?<=exception)(?=: )")
+"""Notebooks and consoles color the name of an exception: escape codes follow it."""
 _GROUP = re.compile(r"\((?:\?P<\w+>|\?:)?(?!\?)")
 
 
@@ -282,7 +282,7 @@ def _pieces(pattern: str) -> Iterator[tuple[str, ...]]:
 
 
 def _texts(run: str) -> Iterator[tuple[str, ...]]:
-    return ((text,) for text in _COLOURED.split(run.lower()) if text)
+    return ((text,) for text in _COLORED.split(run.lower()) if text)
 
 
 def _of_group(group: str) -> tuple[str, ...]:

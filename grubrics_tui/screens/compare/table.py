@@ -114,7 +114,7 @@ class CompareTable(SpanWidget):
         assert self._comparison is not None
         if number == self._comparison.baseline:
             return "=" if self.ascii_only else "◆"
-        return glyph_of(number) if self.colourless else "━"
+        return glyph_of(number) if self.colorless else "━"
 
     def _grid(self, width: int) -> Grid:
         count = len(self._comparison.ids) if self._comparison else 0

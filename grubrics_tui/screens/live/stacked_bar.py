@@ -14,7 +14,7 @@ from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.redraw_cache import can_be_reused
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
-from grubrics_tui.drawing.table import neighbour, table
+from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.widgets.chart_base import ChartBase
 
@@ -70,7 +70,7 @@ class StackedBar(ChartBase):
         if not x.size:
             return None
         if self.view.table:
-            step = neighbour(self._plot(), self._step(cursor), cells)
+            step = neighbor(self._plot(), self._step(cursor), cells)
             return None if step is None else float(x[np.searchsorted(self.stacks.x, step)])
         if cursor is None:
             return float(x[-1 if cells < 0 else 0])
@@ -89,7 +89,7 @@ class StackedBar(ChartBase):
 
     def _picture_below(self, shown: Stacks, width: int, height: int) -> list[Row]:
         """The picture that was drawn last as long as it is right."""
-        view, letters = self.view, self.colourless
+        view, letters = self.view, self.colorless
         what = (view, width, height, letters, shown.parts, self._grows_since)
         if self._kept is not None and what == self._picture_of and self._kept.hold(shown):
             return self._body
@@ -127,7 +127,7 @@ class StackedBar(ChartBase):
             entries.append([Span(f"{name}{place}", "cursor", bold=True)])
         for part, size in zip(whole.parts, whole.sizes[index].tolist(), strict=True):
             if size > 0:
-                key = part.letter if self.colourless else "▪"
+                key = part.letter if self.colorless else "▪"
                 entries.append(entry(key, part.ink, part.name, _seconds(size)))
         return wrap(entries, width)
 

@@ -255,7 +255,7 @@ class AnswerBox(ScrollText):
             self.show(lambda width: [])
             return
         ascii_only = bool(getattr(self.app, "ascii_only", False))
-        drawn = replace(shown, ascii_only=ascii_only, colourless=self.app.no_color)
+        drawn = replace(shown, ascii_only=ascii_only, colorless=self.app.no_color)
         mark = mark_of(drawn.answer, drawn.group, ascii_only)[0].strip()
         self.border_title = f"rollout {drawn.answer.rollout} {mark}".rstrip() + position
         is_diff = drawn.pieces and rival is not None

@@ -174,8 +174,8 @@ class RunList(ScrollView, can_focus=True):
         return [lead, Span(f"{glyph} ", marks.color(info.id), bold=True)]
 
     def _segment(self, span: Span, base: Style) -> Segment:
-        colour = self.app.theme_variables.get(span.ink or "foreground")
-        return Segment(span.text, base + Style(color=colour, bold=span.bold or None))
+        color = self.app.theme_variables.get(span.ink or "foreground")
+        return Segment(span.text, base + Style(color=color, bold=span.bold or None))
 
 
 def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:

@@ -42,7 +42,7 @@ STYLES = {
     "ruled table": "| loss | grad_norm | kl |\n|---|---|---|\n| {0!r} | {1!r} | {2!r} |\n",
     "frame": "│   loss   │ {0!r} │\n│ grad_norm │ {1!r} │\n│ mean_kl │ {2!r} │\n",
     "brackets": "[step]    5 | [loss] {0:.17E} | [grad_norm] {1:.17E} | [kl] {2!r}\n",
-    "colours": "\x1b[32mloss:  {0!r} \x1b[33mgrad_norm:  {1!r} \x1b[34mkl:  {2!r}\x1b[0m\n",
+    "colors": "\x1b[32mloss:  {0!r} \x1b[33mgrad_norm:  {1!r} \x1b[34mkl:  {2!r}\x1b[0m\n",
 }
 
 

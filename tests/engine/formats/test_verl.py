@@ -30,7 +30,7 @@ def parsed(*lines: str | bytes) -> list[Step]:
         "[rank0]: ",
     ],
 )
-def test_a_step_is_found_behind_prefixes_colours_and_bars(lead: str) -> None:
+def test_a_step_is_found_behind_prefixes_colors_and_bars(lead: str) -> None:
     (step,) = parsed(verl_line(7, {"actor/pg_loss": 0.5}, lead))
     assert (step.step, step.attempt, step.metrics) == (7, 1, {"actor/pg_loss": 0.5})
 

@@ -36,7 +36,7 @@ def test_every_pattern_has_to_match() -> None:
     assert found("loss", "nan") == [2]
 
 
-def test_colours_are_no_part_of_a_line() -> None:
+def test_colors_are_no_part_of_a_line() -> None:
     assert found(r"pid=7\) step:1") == [0]
     assert found("^plain") == [1]
     assert found("5$") == [0]

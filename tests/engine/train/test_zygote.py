@@ -55,8 +55,8 @@ def wait_for_death(pid: int) -> None:
 def test_a_worker_has_its_own_arguments_environment_and_streams(
     running: Zygote, tmp_path: Path
 ) -> None:
-    code = "import os, sys; print(sys.argv[1:], os.environ['COLOUR']); print('e', file=sys.stderr)"
-    out, err = worker(running, [*script(tmp_path, code), "--x", "1"], COLOUR="red").communicate()
+    code = "import os, sys; print(sys.argv[1:], os.environ['COLOR']); print('e', file=sys.stderr)"
+    out, err = worker(running, [*script(tmp_path, code), "--x", "1"], COLOR="red").communicate()
     assert (out, err) == ("['--x', '1'] red\n", "e\n")
 
 

@@ -1,4 +1,4 @@
-"""What holds on every screen: keys, help, themes, a terminal without colour."""
+"""What holds on every screen: keys, help, themes, a terminal without color."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_every_theme_draws_the_live_screen(run: SampleRun, runs: Path) -> 
             await driver.shows("step 12/40", "std")
 
 
-async def test_without_colour_shapes_and_letters_say_what_colours_would(
+async def test_without_color_shapes_and_letters_say_what_colors_would(
     run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

@@ -16,7 +16,7 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.waits
 
 OWN = re.compile(rb"\x1b\[[0-9;?<>=$]*[a-zA-Z@]|\x1b\]22;[a-z-]*\x07")
-"""Cursor, colours, modes and the pointer's shape: the only sequences that the screen needs."""
+"""Cursor, colors, modes and the pointer's shape: the only sequences that the screen needs."""
 
 
 def test_only_the_programs_own_sequences_reach_the_terminal(

@@ -44,7 +44,7 @@ OTHERS = st.sampled_from(
 
 
 class Screen:
-    """A terminal: its cells with their colours, and where its cursor rests."""
+    """A terminal: its cells with their colors, and where its cursor rests."""
 
     def __init__(self) -> None:
         self._screen = pyte.Screen(WIDTH, HEIGHT)
@@ -78,7 +78,7 @@ def test_only_cells_that_change_are_sent() -> None:
     assert shown.sent(at(3, 5, "loss 0.42", RED) + REST) == at(3, 13) + "\x1b[0;31m2\x1b[0m" + REST
 
 
-def test_a_cell_of_another_colour_is_a_change() -> None:
+def test_a_cell_of_another_color_is_a_change() -> None:
     shown = TerminalDiff()
     shown.sent(at(1, 2, "a", RED) + REST)
     assert "a" in shown.sent(at(1, 2, "a", BOLD) + REST)

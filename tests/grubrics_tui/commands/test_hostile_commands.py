@@ -137,6 +137,6 @@ def test_what_another_trainer_wrote_is_printed_as_text(world: None, shell: Shell
 
 def test_markup_is_printed_as_it_stands(world: None, shell: Shell) -> None:
     assert MARKUP in shell.run("note", "grpo-day")
-    assert "[red]no colour[/red]" in shell.run("show", "grpo-day")
-    assert "[red]no colour[/red]" in shell.run("rollouts", "grpo-day")
+    assert "[red]no color[/red]" in shell.run("show", "grpo-day")
+    assert "[red]no color[/red]" in shell.run("rollouts", "grpo-day")
     assert MARKUP in shell.run("series", "grpo-day")

@@ -22,7 +22,7 @@ from grubrics_tui.drawing.chart_data import (
 from grubrics_tui.drawing.legend import Look, legend
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.spans import plain
-from grubrics_tui.drawing.table import neighbour, table
+from grubrics_tui.drawing.table import neighbor, table
 
 STEPS = np.arange(1.0, 6.0)
 SPREAD = Values(STEPS, np.full(5, 0.25), "std")
@@ -86,10 +86,10 @@ def test_a_narrow_legend_takes_more_rows_and_cuts_no_entry() -> None:
     assert said(View(), 22) == "━ mean 2  ■ std 0.25\n◆ val 0.75 at 2"
 
 
-def test_without_colour_the_legend_shows_the_characters_that_lines_are_drawn_with() -> None:
+def test_without_color_the_legend_shows_the_characters_that_lines_are_drawn_with() -> None:
     two = Plot((Line(STEPS, STEPS, "a"), Line(STEPS, STEPS, "b", ink="series-2")))
-    assert said(View(), look=Look(colourless=True), plot=two) == "* a 5  + b 5"
-    assert said(View(), look=Look(colourless=True)).startswith("━ mean")
+    assert said(View(), look=Look(colorless=True), plot=two) == "* a 5  + b 5"
+    assert said(View(), look=Look(colorless=True)).startswith("━ mean")
 
 
 def test_the_table_shows_the_same_numbers_with_the_newest_step_last() -> None:
@@ -122,9 +122,9 @@ def test_a_narrow_table_leaves_out_the_time_before_any_value() -> None:
 
 
 def test_the_cursor_walks_over_the_rows_of_all_columns() -> None:
-    assert neighbour(PLOT, None, -1) == 5.0
-    assert neighbour(PLOT, 5.0, -2) == 3.0
-    assert neighbour(PLOT, 2.0, -10) == 1.0
+    assert neighbor(PLOT, None, -1) == 5.0
+    assert neighbor(PLOT, 5.0, -2) == 3.0
+    assert neighbor(PLOT, 2.0, -10) == 1.0
 
 
 def test_a_flag_far_from_the_cursor_is_not_read_out() -> None:

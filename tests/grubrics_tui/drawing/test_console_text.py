@@ -1,4 +1,4 @@
-"""Console bytes on the screen: colours are kept, nothing else is obeyed."""
+"""Console bytes on the screen: colors are kept, nothing else is obeyed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def inks(raw: bytes) -> list[tuple[str, str]]:
     return [(span.text, span.ink) for span in console_text(raw).spans]
 
 
-def test_colours_become_roles_of_the_theme() -> None:
+def test_colors_become_roles_of_the_theme() -> None:
     assert inks(b"a \x1b[31mred\x1b[0m b") == [
         ("a ", "foreground"),
         ("red", "error"),
@@ -40,12 +40,12 @@ def test_colours_become_roles_of_the_theme() -> None:
         (b"38;2;999999;1;1", "foreground"),
     ],
 )
-def test_colours_of_256_and_of_millions_become_the_nearest_role(codes: bytes, ink: str) -> None:
+def test_colors_of_256_and_of_millions_become_the_nearest_role(codes: bytes, ink: str) -> None:
     assert inks(b"\x1b[" + codes + b"mtext") == [("text", ink)]
 
 
 @pytest.mark.parametrize("codes", [b"30;40", b"8", b"37;47", b"38;5;16", b"38;2;14;18;23", b"5;7"])
-def test_nothing_can_be_hidden_by_its_colour(codes: bytes) -> None:
+def test_nothing_can_be_hidden_by_its_color(codes: bytes) -> None:
     assert inks(b"\x1b[" + codes + b"msecret") == [("secret", "foreground")]
 
 
@@ -105,7 +105,7 @@ def test_words_behind_much_indentation_come_nearer(raw: bytes, shown: str) -> No
     assert less_indented(line, 4).source == line.source
 
 
-def test_matches_are_marked_across_colours() -> None:
+def test_matches_are_marked_across_colors() -> None:
     spans = highlighted((Span("one t", "error"), Span("wo three")), re.compile("two"))
     assert [(span.text, span.paper) for span in spans] == [
         ("one ", ""), ("t", "mark"), ("wo", "mark"), (" three", ""),

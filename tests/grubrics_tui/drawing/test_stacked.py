@@ -48,7 +48,7 @@ def test_columns_fill_the_width_once_they_are_many() -> None:
     assert layout(20, 30)[-1] == 19
 
 
-def test_columns_of_many_steps_are_labelled_with_the_round_steps_in_them() -> None:
+def test_columns_of_many_steps_are_labeled_with_the_round_steps_in_them() -> None:
     axis = plain(render(stacks(*[(1.0, 1.0)] * 400), 72, 7)).splitlines()[-1]
     assert axis.split() == ["step", "100", "200", "300"]
 

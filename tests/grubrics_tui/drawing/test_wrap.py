@@ -20,7 +20,7 @@ def test_rows_fit_and_lose_nothing_but_blanks(parts: list[str], width: int) -> N
 
 
 @given(texts)
-def test_every_character_keeps_its_colour(parts: list[str]) -> None:
+def test_every_character_keeps_its_color(parts: list[str]) -> None:
     spans = [Span(part, ink) for part, ink in zip(parts, "xyzuvw", strict=False)]
     for row in wrapped(spans, 7):
         for span in row:

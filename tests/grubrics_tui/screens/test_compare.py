@@ -35,7 +35,7 @@ async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
     return screen
 
 
-async def test_marked_runs_are_drawn_in_the_colours_of_their_marks(
+async def test_marked_runs_are_drawn_in_the_colors_of_their_marks(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
     async with running(runs) as driver:

@@ -19,7 +19,7 @@ from tests.grubrics_tui.every_screen import WAYS, settled
 from tests.grubrics_tui.hostile_world import external_logs, make_hostile_world
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.world import RUNS, World, standing_clock
-from tests.hostile_text import ALL, harmful, without_colours
+from tests.hostile_text import ALL, harmful, without_colors
 
 pytestmark = pytest.mark.waits
 
@@ -48,7 +48,7 @@ def written(widget: Widget) -> str:
     """What the terminal would get."""
     console = Console(color_system="truecolor", force_terminal=True)
     strips = widget.render_lines(widget.size.region)
-    return without_colours("".join(strip.render(console) for strip in strips))
+    return without_colors("".join(strip.render(console) for strip in strips))
 
 
 def faults(widget: Widget) -> Iterator[str]:
@@ -102,11 +102,11 @@ async def test_a_metric_that_is_found_and_pinned_is_text(world: World) -> None:
     async with running(RUNS, LARGE, watched=world.night) as driver:
         await settled(driver)
         await driver.press("slash", *"red")
-        await driver.shows("[red]no colour[/red]")
+        await driver.shows("[red]no color[/red]")
         await driver.press("tab", *("down", "tab") * 4)
         assert_inert(driver)
         await driver.press("enter", "z", "left")
-        await driver.shows("[red]no colour", "pinned")
+        await driver.shows("[red]no color", "pinned")
         assert_inert(driver)
 
 
@@ -143,7 +143,7 @@ async def test_what_the_app_tells_is_text(world: World) -> None:
         await settled(driver)
         driver.app.post_message(Tell(ALL, failed=True))
         driver.app.screen.notify(ALL, title=ALL)
-        await driver.shows("[red]no colour[/red] [@click=app.quit]no click[/]")
+        await driver.shows("[red]no color[/red] [@click=app.quit]no click[/]")
         assert_inert(driver)
 
 

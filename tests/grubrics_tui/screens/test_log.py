@@ -211,7 +211,7 @@ async def test_long_lines_are_cut_wrapped_or_scrolled(log: Path, runs: Path) -> 
         await driver.shows("middle", "column")
 
 
-async def test_a_line_is_copied_without_its_colours(log: Path, runs: Path) -> None:
+async def test_a_line_is_copied_without_its_colors(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
         await driver.press("y")

@@ -36,8 +36,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield make_world()
 
 
-def path_of(name: str, size: tuple[int, int], *, colours: bool) -> Path:
-    kind = "colour" if colours else "mono"
+def path_of(name: str, size: tuple[int, int], *, colors: bool) -> Path:
+    kind = "color" if colors else "mono"
     return FOLDER / f"{name}-{size[0]}x{size[1]}-{kind}.txt"
 
 
@@ -48,10 +48,10 @@ def test_no_screen_is_left_out() -> None:
 @pytest.mark.skipif(must_update(), reason="they are being written")
 def test_no_snapshot_is_missing_or_left_over() -> None:
     wanted = {
-        path_of(name, size, colours=colours)
+        path_of(name, size, colors=colors)
         for name in WAYS
         for size in SIZES
-        for colours in (True, False)
+        for colors in (True, False)
     }
     assert set(FOLDER.iterdir()) == wanted
 
@@ -60,7 +60,7 @@ def test_no_snapshot_is_missing_or_left_over() -> None:
 async def test_a_screen_looks_as_it_did_and_survives_every_size(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config) as driver:
         await WAYS[name].go(driver, world)
-        await _compare_sizes(driver, name, colours=True)
+        await _compare_sizes(driver, name, colors=True)
         noise = random.Random(name)
         storm = [
             (noise.randint(NARROWEST, WIDEST), noise.randint(LOWEST, HIGHEST)) for _ in range(2)
@@ -78,7 +78,7 @@ async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(RUNS, LARGE, world.config) as driver:
         await WAYS[name].go(driver, world)
-        await _compare_sizes(driver, name, colours=False)
+        await _compare_sizes(driver, name, colors=False)
         await _switch_to_ascii(driver)
         for size in SIZES:
             await driver.resize(size)
@@ -92,11 +92,11 @@ async def _switch_to_ascii(driver: Driver) -> None:
     await driver.resize((LARGE[0] - 1, LARGE[1] - 1))
 
 
-async def _compare_sizes(driver: Driver, name: str, *, colours: bool) -> None:
+async def _compare_sizes(driver: Driver, name: str, *, colors: bool) -> None:
     for size in SIZES:
         await driver.resize(size)
         _hold_cursors(driver)
-        await _compare(driver, path_of(name, size, colours=colours), colours)
+        await _compare(driver, path_of(name, size, colors=colors), colors)
 
 
 def _hold_cursors(driver: Driver) -> None:
@@ -106,15 +106,15 @@ def _hold_cursors(driver: Driver) -> None:
         area.cursor_blink = False
 
 
-async def _compare(driver: Driver, path: Path, colours: bool) -> None:
+async def _compare(driver: Driver, path: Path, colors: bool) -> None:
     """A screen may still be reading when it is first looked at: it has a while to agree."""
     if must_update():
         await settled(driver, looks=20)
         path.parent.mkdir(exist_ok=True)
-        path.write_text(snapshot(driver.app, colours=colours))
+        path.write_text(snapshot(driver.app, colors=colors))
         return
     before = path.read_text()
     try:
-        await driver.until(lambda: snapshot(driver.app, colours=colours) == before, path.name)
+        await driver.until(lambda: snapshot(driver.app, colors=colors) == before, path.name)
     except AssertionError:
-        assert snapshot(driver.app, colours=colours) == before
+        assert snapshot(driver.app, colors=colors) == before

@@ -22,7 +22,7 @@ NAN = {
     "a quotation": "> iter 20: loss 3.9, mfu 15.34%\n> \n> iter 30: loss nan, mfu 15.30%\n",
     "the rest of a log": "Epoch 1 | iter 12 step 3 | loss train: nan, val: n/a |\n",
     "another bar": "1|14|Loss: nan:   3%|#  | 14/400 [00:31<11:02]\n",
-    "colours": "\x1b[31mstep: 30 \x1b[32mloss:  nan \x1b[33mgrad_norm:  nan \x1b[0m\n",
+    "colors": "\x1b[31mstep: 30 \x1b[32mloss:  nan \x1b[33mgrad_norm:  nan \x1b[0m\n",
     "json": '{"loss": NaN, "grad_norm": NaN, "learning_rate": 5e-06, "step": 40}\n',
     "a sum of losses": "batch 3, ce_loss: 2.1, combined_loss: nan,\nbatch 4, combined_loss: nan,\n",
     "after sound ones": "iter 10 | loss 3.1021\niter 20 | loss nan\niter 30 | loss nan\n",

@@ -55,7 +55,7 @@ def test_a_line_as_it_is_read(raw: str, source: str, level: str, text: str) -> N
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_make_a_line_without_colours_or_nul(raw: bytes) -> None:
+def test_any_bytes_make_a_line_without_colors_or_nul(raw: bytes) -> None:
     text = read_line(raw).text
     assert "\x00" not in text
 

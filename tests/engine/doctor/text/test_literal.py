@@ -24,7 +24,7 @@ def test_texts_of_a_pattern(pattern: str, texts: tuple[str, ...]) -> None:
     assert required_literals(pattern) == texts
 
 
-def test_an_exceptions_name_and_message_are_looked_for_apart_because_of_colours() -> None:
+def test_an_exceptions_name_and_message_are_looked_for_apart_because_of_colors() -> None:
     assert required_literals("UnpicklingError: bad") == ("unpicklingerror",)
 
 

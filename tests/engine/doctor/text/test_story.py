@@ -167,7 +167,7 @@ def test_a_json_log_is_read_by_what_it_says() -> None:
     assert ids('{"step": 3, "output": "No space left on device"}\n') == []
 
 
-def test_a_notebooks_coloured_error_is_read() -> None:
+def test_a_notebooks_colored_error_is_read() -> None:
     assert ids("\x1b[0;31mUnpicklingError\x1b[0m: invalid load key, '{'.\n") == [
         "checkpoint_corrupt_or_mismatch"
     ]
