@@ -1,8 +1,7 @@
-"""The list of runs as it changes, cut down to what a filter asks for. For a thread of its own."""
+"""The list of runs as it changes, cut down to those that pass a filter."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,88 +10,87 @@ from pathlib import Path
 from engine.history.run_filter import RunFiles, RunFilter
 from engine.runs.columns import RunInfo
 from engine.runs.registry import list_runs
+from grubrics_tui.model.poller import Pace, Poller
 
-_POLL_S = 2.0
+_POLL_S, _POLL_SHARE = 2.0, 0.1
+"""Shortest pause between two readings of the folder, and the share of the time they may take."""
 _PROGRESS_S = 0.3
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The runs that pass ``filter``, of ``total``; ``looked`` of them have been looked at so far.
+    """The runs that pass ``filter``, of ``total``; ``searched`` of them were compared with it.
 
-    ``remark`` says why none may have passed.
+    ``remark`` says why no run may have passed.
     """
 
     runs: Sequence[RunInfo]
     total: int
-    looked: int
+    searched: int
     filter: str = ""
     remark: str | None = None
 
 
 class RunFeed:
-    """``listings`` waits for news in its thread; everything else may be called from any other."""
+    """``listings`` blocks its thread; everything else may be called from any thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._files = RunFiles(root)
-        self._asked: tuple[str, RunFilter | None] = ("", None)
-        self._wake, self._closed, self._stale = threading.Event(), False, True
+        self._poller: Poller[tuple[str, RunFilter | None]] = Poller()
+        self._is_outdated = True
+        self.filter("")
 
-    def ask(self, text: str) -> None:
-        """Only runs that pass from now on. UsageError for a filter that makes no sense."""
-        self._asked = (text, RunFilter(text) if text.strip() else None)
-        self._wake.set()
+    def filter(self, text: str) -> None:
+        """Show only runs that pass from now on. UsageError for a filter with a mistake."""
+        self._poller.ask((text, RunFilter(text) if text.strip() else None))
 
-    def look_now(self) -> None:
-        """Do not wait: something was done to a run."""
-        self._stale = True
-        self._wake.set()
+    def refresh(self) -> None:
+        """Read the folder now: a run was changed."""
+        self._is_outdated = True
+        self._poller.wake()
 
     def close(self) -> None:
-        self._closed = True
-        self._wake.set()
+        self._poller.close()
 
     def listings(self) -> Iterator[Listing]:
-        """The list now and whenever another one would be shown, until the feed is closed."""
+        """Yield the list now and whenever it looks different, until the feed is closed."""
         runs: Sequence[RunInfo] = ()
-        shown, due = None, 0.0
-        while not self._closed:
-            self._wake.clear()
+        shown, due, pace = None, 0.0, Pace(_POLL_S, _POLL_SHARE)
+        for text, run_filter in self._poller.rounds():
             started = time.monotonic()
-            if self._stale or started >= due:
-                self._stale = False
+            if self._is_outdated or started >= due:
+                self._is_outdated = False
                 runs = list_runs(self._root)
-                # A folder that takes long to read is read less often.
-                due = time.monotonic() + max(_POLL_S, 10 * (time.monotonic() - started))
-            for listing in self._filtered(runs):
-                if (seen := _seen(listing)) != shown:
+                read = time.monotonic()
+                due = read + pace.pause(read - started)
+            for listing in self._filtered(runs, text, run_filter):
+                if (visible := _visible(listing)) != shown:
                     yield listing
-                    shown = seen
-            self._wake.wait(max(0.0, due - time.monotonic()))
+                    shown = visible
+            self._poller.next_in(max(0.0, due - time.monotonic()))
 
-    def _filtered(self, runs: Sequence[RunInfo]) -> Iterator[Listing]:
-        """In parts while it takes long; given up when something else is asked for."""
-        asked = self._asked
-        text, chosen = asked
-        if chosen is None:
+    def _filtered(
+        self, runs: Sequence[RunInfo], text: str, run_filter: RunFilter | None
+    ) -> Iterator[Listing]:
+        """Yield parts while it takes long; give up when another filter is set."""
+        if run_filter is None:
             yield Listing(runs, len(runs), len(runs), text)
             return
         passed: list[RunInfo] = []
-        told, now = time.monotonic(), time.time()
-        for looked, run in enumerate(runs):
-            if self._asked is not asked or self._closed:
+        yielded, now = time.monotonic(), time.time()
+        for searched, run in enumerate(runs):
+            if self._poller.is_stale():
                 return
-            if chosen.matches(run, self._files, now):
+            if run_filter.matches(run, self._files, now):
                 passed.append(run)
-            if time.monotonic() - told > _PROGRESS_S:
-                told = time.monotonic()
-                yield Listing(tuple(passed), len(runs), looked, text)
-        remark = chosen.remark(self._files)
-        yield Listing(passed, len(runs), len(runs), text, remark)
+            if time.monotonic() - yielded > _PROGRESS_S:
+                yielded = time.monotonic()
+                yield Listing(tuple(passed), len(runs), searched, text)
+        yield Listing(passed, len(runs), len(runs), text, run_filter.remark(self._files))
 
 
-def _seen(listing: Listing) -> object:
-    """What is shown of it: a heartbeat is not."""
-    rows = [(i.id, i.state.evolve(heartbeat=None, beat=None), i.notes) for i in listing.runs]
-    return rows, listing.total, listing.looked, listing.filter, listing.remark
+def _visible(listing: Listing) -> object:
+    """What the screen shows of a listing: a heartbeat is not shown."""
+    runs = [(i.id, i.state.evolve(heartbeat=None, beat=None), i.notes) for i in listing.runs]
+    return runs, listing.total, listing.searched, listing.filter, listing.remark

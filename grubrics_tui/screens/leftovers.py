@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +17,13 @@ from engine.base import jsonl
 from engine.runs.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Leftover, leftovers, reap
+from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 
-_LOOK_S = 3.0
+_POLL_S = 3.0
 _PID = 9
 
 
@@ -80,7 +79,7 @@ class LeftoversScreen(ScrolledScreen):
         super().__init__()
         self._root = root
         self._shown: Left | None = None
-        self._gone, self._look_now = threading.Event(), threading.Event()
+        self._poller: Poller[None] = Poller()
         self._outcome = ""
 
     def compose(self) -> ComposeResult:
@@ -97,16 +96,13 @@ class LeftoversScreen(ScrolledScreen):
         self._draw()
 
     def on_unmount(self) -> None:
-        self._gone.set()
-        self._look_now.set()
+        self._poller.close()
 
     @work(thread=True, exclusive=True, group="leftovers", exit_on_error=False)
     def _look(self) -> None:
-        while not self._gone.is_set():
-            self._look_now.clear()
-            started = time.monotonic()
+        self._poller.wake()
+        for _ in self._poller.rounds(Pace(_POLL_S, share=0.1)):
             self.post_message(self.Found(Left.by(self._root)))
-            self._look_now.wait(max(_LOOK_S, 10 * (time.monotonic() - started)))
 
     @on(Found)
     def _show(self, message: Found) -> None:
@@ -149,11 +145,11 @@ class LeftoversScreen(ScrolledScreen):
         still = f" Still running: {_numbers(message.left)}." if message.left else ""
         self._outcome = outcome + still
         self.notify(self._outcome, severity="warning" if still else "information", markup=False)
-        self._look_now.set()
+        self._poller.wake()
         self._draw()
 
     def action_look(self) -> None:
-        self._look_now.set()
+        self._poller.wake()
 
     def _draw(self) -> None:
         box, shown = self.query_one(VerticalScroll), self._shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,21 +9,20 @@ from typing import Literal
 
 from textual import on, work
 from textual.message import Message
-from textual.worker import get_current_worker
 
 from engine.logs.log_file import LogFile, LogFollower, LogUpdate
 from engine.logs.log_query import Query
 from engine.logs.log_rows import ChosenLines, LogWindow, Rows
 from engine.logs.log_scan import Found, Job
 from engine.logs.log_survey import Survey
-from grubrics_tui.model.log_scan_thread import LogScanThread
-from grubrics_tui.model.log_search import LogSearch
+from grubrics_tui.model.log_search import LogScan, LogSearch
+from grubrics_tui.model.poller import Poller
 from grubrics_tui.widgets.log_picture import LogPicture
 
-_LOOK_S, _QUIET_LOOK_S = 0.1, 0.25
-"""Poll intervals while the file grows, and while it does not."""
-_UNASKED_S = 1.0
-"""Poll interval of a paced view, which is told when to look."""
+_POLL_S, _QUIET_POLL_S = 0.1, 0.25
+"""Pauses of the thread while the file grows, and while it does not."""
+_PACED_POLL_S = 1.0
+"""Poll interval of a paced view, which is also polled by its screen."""
 
 Way = Literal[1, -1]
 
@@ -32,25 +30,31 @@ Way = Literal[1, -1]
 class LogView(LogPicture):
     """Follows a file in a thread; filters, folds and searches it, and goes to places in it.
 
-    ``surveyed`` finds the line numbers, steps, errors and sources of the whole file, in a process
-    of its own that starts once the end of the file is on the screen. A ``paced`` view has no thread
-    of its own and looks when it is told to: what changes together is then drawn together.
+    ``surveyed`` finds the line numbers, steps, errors and sources of the whole file, in another
+    process that starts once the end of the file is on the screen. A ``paced`` view has no thread:
+    its screen calls ``poll``, so that what changes together is drawn together.
     """
 
     class Polled(Message):
+        """The file at ``path`` has changed."""
+
         def __init__(self, path: Path, update: LogUpdate) -> None:
             super().__init__()
             self.path, self.update = path, update
 
     class Surveyed(Message):
-        def __init__(self, of: LogFile, found: list[Found]) -> None:
-            super().__init__()
-            self.of, self.found = of, found
+        """A part of ``file`` was surveyed."""
 
-    class Hunted(Message):
-        def __init__(self, hunt: LogSearch, found: list[Found]) -> None:
+        def __init__(self, file: LogFile, pieces: list[Found]) -> None:
             super().__init__()
-            self.hunt, self.found = hunt, found
+            self.file, self.pieces = file, pieces
+
+    class Searched(Message):
+        """A part of the file was searched."""
+
+        def __init__(self, search: LogSearch, pieces: list[Found]) -> None:
+            super().__init__()
+            self.search, self.pieces = search, pieces
 
     def __init__(
         self,
@@ -67,62 +71,68 @@ class LogView(LogPicture):
         self.folded = True
         self.filter: LogSearch | None = None
         self._is_surveyed = surveyed
-        self._kept: list[Query | None] = []
+        self._next_queries: list[Query | None] = []
+        """Filter and search to start in the next file that is opened."""
         self._awaits_hit = False
         self._awaits_step: int | None = None
-        self._surveying: LogScanThread | None = None
+        self._survey_scan: LogScan | None = None
         self._is_paced = paced
         self._follower: LogFollower | None = None
-        self._left_screen = threading.Event()
+        self._poller: Poller[None] = Poller()
 
     # -- the file ---------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         if self._is_paced:
-            self.set_interval(_UNASKED_S, self.look_now)
+            self.set_interval(_PACED_POLL_S, self.poll)
         if self.path is not None:
             self._follow(self.path)
 
     def on_unmount(self) -> None:
-        self._left_screen.set()
+        self._poller.close()
         self._stop_scans()
 
     def open(self, path: Path) -> None:
         """Show another file with the same search and filter, but without a source filter.
         Does nothing if the file is shown already."""
         if path != self.path:
-            kept = [Query(hunt.query.patterns) if hunt else None for hunt in self._hunts]
+            self._next_queries = [
+                Query(search.query.patterns) if search else None
+                for search in (self.filter, self.search)
+            ]
             self._stop_scans()
             self.path, self.file, self.window, self.notice = path, None, None, ""
-            self.survey, self._kept = Survey(), kept
+            self.survey = Survey()
             self.redraw()
             self._follow(path)
 
-    def look_now(self) -> None:
-        """Poll now: the file of a ``paced`` view may have changed."""
+    def poll(self) -> None:
+        """Read what was added to the file of a ``paced`` view."""
         if self._follower is not None and (update := self._follower.poll()).change:
-            self._take(self.Polled(self._follower.path, update))
+            self._take_over(self.Polled(self._follower.path, update))
 
     def _follow(self, path: Path) -> None:
         if self._is_paced:
             self._follower = LogFollower(path)
-            self.look_now()
+            self.poll()
         else:
-            self._look_on(path)
+            self._poller.close()
+            self._poller = Poller()
+            self._keep_polling(path, self._poller)
 
-    @work(thread=True, exclusive=True, group="follow", exit_on_error=False)
-    def _look_on(self, path: Path) -> None:
-        worker, follower = get_current_worker(), LogFollower(path)
-        pause = _LOOK_S
-        while not worker.is_cancelled and not self._left_screen.is_set():
+    @work(thread=True, group="follow", exit_on_error=False)
+    def _keep_polling(self, path: Path, poller: Poller[None]) -> None:
+        follower, pause = LogFollower(path), _POLL_S
+        poller.wake()
+        for _ in poller.rounds():
             update = follower.poll()
-            pause = _LOOK_S if update.change else min(_QUIET_LOOK_S, pause * 1.25)
+            pause = _POLL_S if update.change else min(_QUIET_POLL_S, pause * 1.25)
             if update.change:
                 self.post_message(self.Polled(path, update))
-            self._left_screen.wait(pause)
+            poller.next_in(pause)
 
     @on(Polled)
-    def _take(self, message: Polled) -> None:
+    def _take_over(self, message: Polled) -> None:
         update, file = message.update, message.update.file
         if message.path != self.path or file is None:
             return
@@ -140,8 +150,10 @@ class LogView(LogPicture):
             "truncated": "the file was truncated; reading it again",
             "replaced": "the log was rotated; this is the new file",
         }.get(update.change, "")
-        queries = self._kept or [hunt.query if hunt else None for hunt in self._hunts]
-        self._kept = []
+        queries = self._next_queries or [
+            search.query if search else None for search in (self.filter, self.search)
+        ]
+        self._next_queries = []
         self._stop_scans()
         self.file, self.survey = file, Survey()
         self.window = LogWindow(Rows(file, folded=self.folded), file.size)
@@ -149,43 +161,36 @@ class LogView(LogPicture):
         if self._is_surveyed:
             # The end of the file comes first; two cores have enough to do with that.
             self.set_timer(0.25, partial(self._start_survey, file))
-        if queries[0]:
-            self._start_filter(queries[0])
-        if queries[1]:
-            self._start_search(queries[1], jump=False)
+        self.filter = self._scan_for(queries[0])
+        self.search = self._scan_for(queries[1])
 
     def _start_survey(self, file: LogFile) -> None:
         if file is self.file and self.is_attached:
-            job = Job(file.size)
-            self._surveying = LogScanThread(
-                file, job, lambda found: self.post_message(self.Surveyed(file, found))
+            self._survey_scan = LogScan(
+                file, Job(file.size), lambda pieces: self.post_message(self.Surveyed(file, pieces))
             )
 
     @on(Surveyed)
-    def _know(self, message: Surveyed) -> None:
-        if message.of is not self.file:
+    def _add_to_survey(self, message: Surveyed) -> None:
+        if message.file is not self.file:
             return
         errors = len(self.survey.errors)
-        for found in message.found:
-            self.survey.add(found)
+        for piece in message.pieces:
+            self.survey.add(piece)
         if self._awaits_step is not None:
             self.go_to_step(self._awaits_step)
         if len(self.survey.errors) != errors:
             self.redraw()
         self.post_message(self.Changed())
 
-    @property
-    def _hunts(self) -> tuple[LogSearch | None, LogSearch | None]:
-        return self.filter, self.search
-
     def _stop_scans(self) -> None:
-        for scan in (self._surveying, self.search, self.filter):
+        for scan in (self._survey_scan, self.search, self.filter):
             if scan is not None:
                 scan.stop()
-        self._surveying = self.search = self.filter = None
+        self._survey_scan = self.search = self.filter = None
         self._awaits_hit, self._awaits_step = False, None
 
-    # -- where ------------------------------------------------------------------------------
+    # -- the position --------------------------------------------------------------------------
 
     def move(self, rows: int) -> None:
         """Move the cursor by rows; at the end it follows new lines again."""
@@ -215,23 +220,23 @@ class LogView(LogPicture):
 
     def go_to_line(self, number: int) -> bool:
         """False until the lines are counted."""
-        place = self.survey.offset_of_line(self.file, number) if self.file else None
-        if place is not None:
-            self.go_to_offset(place)
-        return place is not None
+        offset = self.survey.offset_of_line(self.file, number) if self.file else None
+        if offset is not None:
+            self.go_to_offset(offset)
+        return offset is not None
 
     def go_to_percent(self, percent: float) -> None:
         """Go to a percentage of the file, by bytes."""
         if self.file:
-            place = int(self.file.size * min(100.0, max(0.0, percent)) / 100)
-            self.go_near(min(place, max(0, self.file.size - 1)))
+            offset = int(self.file.size * min(100.0, max(0.0, percent)) / 100)
+            self.go_near(min(offset, max(0, self.file.size - 1)))
 
     def go_to_step(self, step: int) -> bool:
         """Go to the line that logs a step's metrics once it is found; False if there is none."""
-        place = self.survey.offset_of_step(step)
+        offset = self.survey.offset_of_step(step)
         self._awaits_step = None
-        if place is not None:
-            self.go_to_offset(place)
+        if offset is not None:
+            self.go_to_offset(offset)
         elif self.survey.complete:
             return False
         else:
@@ -253,41 +258,38 @@ class LogView(LogPicture):
         row = self.row_under_cursor()
         if row is None:
             return False
-        place = below(row.end) if way > 0 else above(row.start)
-        if place is not None:
-            self.go_to_offset(place)
-        return place is not None
+        offset = below(row.end) if way > 0 else above(row.start)
+        if offset is not None:
+            self.go_to_offset(offset)
+        return offset is not None
 
     def _go(self, step: Callable[[LogWindow], object]) -> None:
         if self.window is not None:
             step(self.window)
             self.redraw()
 
-    # -- what -------------------------------------------------------------------------------
+    # -- search and filter ---------------------------------------------------------------------
 
     def set_search(self, query: Query) -> None:
         """Search, and go to the nearest hit; an empty query clears the search."""
         if self.search is not None:
             self.search.stop()
-        self.search = None
-        if query:
-            self._start_search(query, jump=True)
+        self.search = self._scan_for(query)
+        self._awaits_hit = self.search is not None
         self.redraw()
 
     def set_filter(self, query: Query) -> None:
         """Show only matching lines; an empty query shows all."""
         if self.filter is not None:
             self.filter.stop()
-        self.filter = None
-        if query:
-            self._start_filter(query)
-        self._turn()
+        self.filter = self._scan_for(query)
+        self._apply_rows()
 
     def cancel(self) -> bool:
         """Stop a running search, else clear the search, else the filter; False if there is none."""
-        running = [hunt for hunt in (self.search, self.filter) if hunt and hunt.running]
-        for hunt in running:
-            hunt.stop()
+        running = [search for search in (self.search, self.filter) if search and search.running]
+        for search in running:
+            search.stop()
         if not running and self.search is not None:
             self.set_search(Query())
         elif not running and self.filter is not None:
@@ -299,37 +301,28 @@ class LogView(LogPicture):
 
     def toggle_fold(self) -> None:
         self.folded = not self.folded
-        self._turn()
+        self._apply_rows()
 
-    def _start_search(self, query: Query, *, jump: bool) -> None:
-        if self.file is not None:
-            self.search = self._hunt(query)
-            self._awaits_hit = jump
+    def _scan_for(self, query: Query | None) -> LogSearch | None:
+        """Start a search in the file; None without a file or for an empty query."""
+        if self.file is None or not query:
+            return None
+        search = LogSearch(query, Job(self.cursor, upwards_first=self.following, query=query))
+        search.start(self.file, lambda pieces: self.post_message(self.Searched(search, pieces)))
+        return search
 
-    def _start_filter(self, query: Query) -> None:
-        if self.file is not None:
-            self.filter = self._hunt(query)
-
-    def _hunt(self, query: Query) -> LogSearch:
-        assert self.file is not None
-        hunt = LogSearch(query, Job(self.cursor, upwards_first=self.following, query=query))
-        hunt.scanning = LogScanThread(
-            self.file, hunt.job, lambda found: self.post_message(self.Hunted(hunt, found))
-        )
-        return hunt
-
-    @on(Hunted)
-    def _find(self, message: Hunted) -> None:
-        hunt = message.hunt
-        if hunt is not self.search and hunt is not self.filter:
+    @on(Searched)
+    def _add_hits(self, message: Searched) -> None:
+        search = message.search
+        if search is not self.search and search is not self.filter:
             return
-        hunt.add(message.found)
-        if hunt is self.search and self._awaits_hit and (place := hunt.first()) is not None:
+        search.add(message.pieces)
+        if search is self.search and self._awaits_hit and (hit := search.first()) is not None:
             self._awaits_hit = False
-            self.go_to_offset(place)
+            self.go_to_offset(hit)
         self.redraw()
 
-    def _turn(self) -> None:
+    def _apply_rows(self) -> None:
         """Apply folding and filter; the current line stays visible."""
         if self.file is None or self.window is None:
             return

@@ -92,7 +92,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The doctor is asked at once; each ring of the terminal's bell is noted."""
     rung: list[bool] = []
     monkeypatch.setattr("grubrics_tui.model.run_doctor._FIRST_S", 0.05)
-    monkeypatch.setattr("grubrics_tui.model.run_doctor._LOOK_S", 0.1)
+    monkeypatch.setattr("grubrics_tui.model.run_doctor._POLL_S", 0.1)
     monkeypatch.setattr("grubrics_tui.model.run_doctor._LIVE_SHARE", 0.5)
     monkeypatch.setattr(GrubricsApp, "bell", lambda self: rung.append(True))
     return rung

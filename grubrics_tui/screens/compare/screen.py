@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from engine.reports.compare import Comparer, Comparison, metric_names
 from engine.reports.run_record import Look, RunReader, RunRecord
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
+from grubrics_tui.model.poller import Poller
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.compare.table import CompareTable
@@ -28,7 +28,8 @@ from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_base import ChartBase
 
-_POLL_S = 1.0
+_POLL_S, _BEHIND_S = 1.0, 0.05
+"""Pauses of the thread, and while it is still reading long histories."""
 _FIRST_CHOICES = (metrics.REWARD_MEAN, metrics.TRAIN_LOSS)
 _LONGEST_LABEL = 28
 _ALONG = 16
@@ -63,14 +64,14 @@ class CompareScreen(ChartScreen):
     shell: reactive[bool] = reactive(False)
     current: reactive[str] = reactive("curves")
 
-    class Looked(Message):
-        """The files of the run at ``place`` have new content."""
+    class RunRead(Message):
+        """The files of the run at ``index`` have new content."""
 
-        def __init__(self, place: int, look: Look) -> None:
+        def __init__(self, index: int, look: Look) -> None:
             super().__init__()
-            self.place, self.look = place, look
+            self.index, self.look = index, look
 
-    class Read(Message):
+    class AllRead(Message):
         """All runs were polled, and at least one has new content."""
 
     def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
@@ -80,7 +81,7 @@ class CompareScreen(ChartScreen):
         self.comparison: Comparison | None = None
         self._comparer = Comparer(self.records)
         self._labels = labels([run.id for run in runs])
-        self._left = threading.Event()
+        self._poller: Poller[None] = Poller()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="curves", classes="box -current"):
@@ -95,32 +96,33 @@ class CompareScreen(ChartScreen):
         self._poll()
 
     def on_unmount(self) -> None:
-        self._left.set()
+        self._poller.close()
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
         readers = [RunReader(record.run) for record in self.records]
-        seen: list[object] = [None] * len(readers)
-        while not self._left.is_set():
-            news, behind = False, False
-            for place, reader in enumerate(readers):
+        states: list[object] = [None] * len(readers)
+        self._poller.wake()
+        for _ in self._poller.rounds():
+            is_new = is_behind = False
+            for index, reader in enumerate(readers):
+                if self._poller.is_closed():
+                    return
                 look = reader.look()
                 state = look.update.state.evolve(heartbeat=None, beat=None)
-                if look.is_news or state != seen[place]:
-                    self.post_message(self.Looked(place, look))
-                    news, seen[place] = True, state
-                behind = behind or look.update.read_share < 1
-                if self._left.is_set():
-                    return
-            if news:
-                self.post_message(self.Read())
-            self._left.wait(0.05 if behind else _POLL_S)
+                if look.is_news or state != states[index]:
+                    self.post_message(self.RunRead(index, look))
+                    is_new, states[index] = True, state
+                is_behind = is_behind or look.update.read_share < 1
+            if is_new:
+                self.post_message(self.AllRead())
+            self._poller.next_in(_BEHIND_S if is_behind else _POLL_S)
 
-    @on(Looked)
-    def _take_over(self, message: Looked) -> None:
-        self.records[message.place].add(message.look)
+    @on(RunRead)
+    def _take_over(self, message: RunRead) -> None:
+        self.records[message.index].add(message.look)
 
-    @on(Read)
+    @on(AllRead)
     def _show(self) -> None:
         if not self.metric:
             names = metric_names(self.records)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.drawing.wrap import wrapped
+from grubrics_tui.model.poller import Poller
 from grubrics_tui.model.run_doctor import Diagnosis, diagnoses
 from grubrics_tui.model.run_source import Watched
 from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
@@ -65,7 +65,7 @@ class FindingsScreen(CockpitScreen):
         self.run = run
         self._known = known
         self._choices: Sequence[Remedy] = ()
-        self._left = threading.Event()
+        self._poller: Poller[None] = Poller()
         self._described: tuple[Finding | None, Sequence[Remedy]] = (None, ())
 
     def compose(self) -> ComposeResult:
@@ -82,10 +82,10 @@ class FindingsScreen(CockpitScreen):
         post_from_thread(self._found, self.post_message)
 
     def on_unmount(self) -> None:
-        self._left.set()
+        self._poller.close()
 
     def _found(self) -> Iterator[Message]:
-        return map(self.Found, diagnoses(self.run, self._left))
+        return map(self.Found, diagnoses(self.run, self._poller))
 
     @on(Found)
     def _show(self, message: Found) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,13 +14,13 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widgets import Footer
-from textual.worker import get_current_worker
 
 from engine.findings.finding import Finding
 from engine.history.live import Update
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
+from grubrics_tui.model.poller import Poller
 from grubrics_tui.model.run_doctor import RunDoctor
 from grubrics_tui.model.run_source import (
     Watched,
@@ -102,7 +101,7 @@ class LiveScreen(ChartScreen):
         self._layout_kind = layout_of(run)
         self._wanted = panels_for(self._settings, self._kind.name if self._kind else "")
         self._layouts = layouts or LayoutFile()
-        self._left = threading.Event()
+        self._poller: Poller[None] = Poller()
         self._doctor = RunDoctor(run)
         self._drawn = 0.0
         self._was_diagnosed = False
@@ -140,8 +139,8 @@ class LiveScreen(ChartScreen):
         self.call_after_refresh(self._poll)
 
     def on_unmount(self) -> None:
-        self._left.set()
-        self._doctor.leave()
+        self._poller.close()
+        self._doctor.close()
 
     @on(Diagnosed)
     def _show_findings(self, message: Diagnosed) -> None:
@@ -157,15 +156,14 @@ class LiveScreen(ChartScreen):
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
-        worker, watch = get_current_worker(), watcher(self.run)
-        before: tuple[RunState, float] | None = None
-        while not worker.is_cancelled and not self._left.is_set():
+        watch, before = watcher(self.run), None
+        self._poller.wake()
+        for _ in self._poller.rounds():
             update = watch.poll()
             if _is_news(update, before):
                 self.post_message(self.Updated(update))
             before = (update.state, update.read_share)
-            if update.read_share >= 1:
-                self._left.wait(self._settings.refresh_s)
+            self._poller.next_in(0.0 if update.read_share < 1 else self._settings.refresh_s)
 
     @property
     def _has_ended(self) -> bool:
@@ -206,13 +204,13 @@ class LiveScreen(ChartScreen):
             return  # A long history arrives in many parts; not every part is drawn.
         self._drawn = now
         if isinstance(self.run, RunDir) or message.update.read_share >= 1:
-            self._doctor.tell(message.update.state, self.history.columns)
+            self._doctor.update(message.update.state, self.history.columns)
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
         if console := console_of(self.run, message.update.state.attempt):
             self.query_one(LogView).open(console)
         if message.update.console:
-            self.query_one(LogView).look_now()
+            self.query_one(LogView).poll()
         self.query_one(PanelGrid).show(self.history)
 
     @on(PanelGrid.Arranged)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
 from engine.history.word_diff import Piece, differences
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
-from grubrics_tui.model.latest_request import LatestRequest
+from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.model.rollout_search import Hit, first_hit, holds
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
 
@@ -123,24 +122,23 @@ class RolloutReader:
         """``view`` returns what the screen shows now; it is called in the threads."""
         self.store = RolloutStore(run.path)
         self._screen, self._view = screen, view
-        self._wanted: LatestRequest[Target] = LatestRequest()
-        self._closed, self._look_now = threading.Event(), threading.Event()
+        self._targets: Poller[Target] = Poller()
+        self._step_lists: Poller[None] = Poller()
 
     def start(self) -> None:
         self._run_thread(self._list_steps, "steps")
         self._run_thread(self._load_steps, "step")
 
     def close(self) -> None:
-        self._closed.set()
-        self._look_now.set()
-        self._wanted.close()
+        self._step_lists.close()
+        self._targets.close()
 
-    def look_now(self) -> None:
+    def list_steps(self) -> None:
         """List the steps now instead of at the next poll."""
-        self._look_now.set()
+        self._step_lists.wake()
 
     def load(self, target: Target) -> None:
-        self._wanted.ask(target)
+        self._targets.ask(target)
 
     def read_texts(self, group: Group, key: GroupKey) -> None:
         self._run_thread(partial(self._read_texts, group, key), "texts")
@@ -174,21 +172,20 @@ class RolloutReader:
 
     def _list_steps(self) -> None:
         posted: object = None
-        while not self._closed.is_set():
-            self._look_now.clear()
+        self._step_lists.wake()
+        for _ in self._step_lists.rounds(Pace(_POLL_S)):
             split = self._view().split
-            steps = self.store.steps(split, self._closed.is_set)
+            steps = self.store.steps(split, self._step_lists.is_closed)
             shown = self._view().read
             # A step without its dump may have gained rollouts, or its dump, since the last poll.
             if (split, steps) != posted or (steps and (shown is None or not shown.dumped)):
                 self._screen.post_message(StepsListed(split, steps))
                 posted = (split, steps)
-            self._look_now.wait(_POLL_S)
 
     def _load_steps(self) -> None:
-        for target in self._wanted.requests():
+        for target in self._targets.rounds():
             try:
-                rollouts = self.store.load(target.split, target.step, self._wanted.is_stale)
+                rollouts = self.store.load(target.split, target.step, self._targets.is_stale)
                 suffix = common_tail(
                     {group.prompt() for group in islice(rollouts.groups, _SUFFIX_PROMPTS)}
                 )
@@ -196,7 +193,7 @@ class RolloutReader:
                 result: Message = StepFailed(target, f"{type(error).__name__}: {error}")
             else:
                 result = StepLoaded(target, rollouts, suffix)
-            if not self._wanted.is_stale():
+            if not self._targets.is_stale():
                 self._screen.post_message(result)
 
     def _read_texts(self, group: Group, key: GroupKey) -> None:

@@ -271,7 +271,7 @@ class RolloutsScreen(CockpitScreen):
         self.view = RolloutView(split, sort=self.view.sort, only=self.view.only)
         self._target, self._note = None, ""
         self.show()
-        self.reader.look_now()
+        self.reader.list_steps()
 
     def action_sort(self) -> None:
         self.view = self.view.sorted_next()

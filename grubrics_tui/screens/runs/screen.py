@@ -90,7 +90,7 @@ class RunsScreen(CockpitScreen):
         """Every run as it was last listed: a filter may hide selected ones."""
 
     def compose(self) -> ComposeResult:
-        yield RunList(self.marks, self._health.of)
+        yield RunList(self.marks, self._health.health)
         yield FilterBar()
         yield Facts("Details", id="about")
         yield Footer(show_command_palette=False)
@@ -103,11 +103,11 @@ class RunsScreen(CockpitScreen):
 
     def on_unmount(self) -> None:
         self._feed.close()
-        self._health.leave()
+        self._health.close()
 
     @on(RunList.Turned)
     def _look_at_what_is_in_sight(self) -> None:
-        self._health.want(self.query_one(RunList).in_sight)
+        self._health.examine(self.query_one(RunList).in_sight)
 
     @on(Examined)
     def _show_health(self) -> None:
@@ -143,13 +143,13 @@ class RunsScreen(CockpitScreen):
         if not listing.filter.strip():
             keys = selected or (_KEYS if listing.total > 1 else "")
             return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
-        still = f", {listing.looked} searched" if listing.looked < listing.total else ""
+        still = f", {listing.searched} searched" if listing.searched < listing.total else ""
         return f"{len(listing.runs)} of {listing.total} runs{still}{selected}"
 
     @on(FilterBar.Changed)
     def _filter(self, message: FilterBar.Changed) -> None:
         try:
-            self._feed.ask(message.text)
+            self._feed.filter(message.text)
         except UsageError as error:
             self.query_one(FilterBar).show_remark(str(error).removeprefix("filter, "), "error")
         else:
@@ -199,7 +199,7 @@ class RunsScreen(CockpitScreen):
 
     def _noted(self, notes: Notes | None) -> None:
         if notes is not None:
-            self._feed.look_now()
+            self._feed.refresh()
 
     def _listing_changed(self) -> None:
         """Update the frame, which counts the selected runs."""
@@ -247,7 +247,7 @@ class RunsScreen(CockpitScreen):
             self.query_one("#about", Facts).show(self._facts(info))
 
     def _facts(self, info: RunInfo) -> list[Fact]:
-        return run_facts(info, self._health.of(info))
+        return run_facts(info, self._health.health(info))
 
     def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[RunDir, RunState]]:
         return [(self._run(info), info.state) for info in infos]
@@ -328,7 +328,7 @@ class RunsScreen(CockpitScreen):
                 self.app.post_message(Tell("\n".join(warnings)))
             if len(points) == 1:
                 self.post_message(OpenRun(run))
-        self._feed.look_now()
+        self._feed.refresh()
 
     def action_remove(self) -> None:
         if not (targets := self._agreed("remove")):
@@ -351,7 +351,7 @@ class RunsScreen(CockpitScreen):
                 self.app.post_message(Tell(_apply_removal(run, self._root, removal)))
             except (UsageError, OSError) as error:
                 self.app.post_message(Tell(str(error), failed=True))
-        self._feed.look_now()
+        self._feed.refresh()
 
     def action_back(self) -> None:
         """Close the filter, clear the selection, go back; on the first screen, ask to quit."""

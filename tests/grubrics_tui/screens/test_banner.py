@@ -105,7 +105,7 @@ async def test_opening_a_run_that_failed_long_ago_rings_nothing(
 
 def test_who_left_is_told_nothing_more(sick: SampleRun) -> None:
     doctor = RunDoctor(sick.run)
-    doctor.leave()
+    doctor.close()
     assert list(doctor.findings()) == []
 
 
@@ -113,18 +113,18 @@ def test_a_run_that_ends_is_looked_at_at_once(
     run: SampleRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_doctor, "_FIRST_S", 0.01)
-    monkeypatch.setattr(run_doctor, "_LOOK_S", 3600.0)
+    monkeypatch.setattr(run_doctor, "_POLL_S", 3600.0)
     doctor = RunDoctor(run.run)
-    doctor.tell(RunState("running"), Columns())
+    doctor.update(RunState("running"), Columns())
     looks = doctor.findings()
     assert next(looks) == []
     run.print(OOM)
-    doctor.tell(RunState("failed"), Columns())
+    doctor.update(RunState("failed"), Columns())
     with ThreadPoolExecutor(1) as pool:
         try:
             found = pool.submit(next, looks).result(timeout=120)
         finally:
-            doctor.leave()
+            doctor.close()
     assert found[0].family == "cuda_oom_training"
 
 

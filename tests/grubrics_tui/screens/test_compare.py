@@ -28,7 +28,7 @@ async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
     await driver.press("r")
     await driver.shows("growing", "short", "long")
     await driver.press(*["space"] * runs, "x")
-    await driver.message(CompareScreen.Read)
+    await driver.message(CompareScreen.AllRead)
     screen = driver.app.screen
     assert isinstance(screen, CompareScreen)
     await driver.until(lambda: screen.comparison is not None and len(screen.comparison.summary) > 5)
@@ -320,5 +320,5 @@ async def test_an_ablation_without_effect_is_shown_above_the_differences(
         await driver.press("r")
         await driver.shows("base", "lambda-0")
         await driver.press("space", "space", "x")
-        await driver.message(CompareScreen.Read)
+        await driver.message(CompareScreen.AllRead)
         await driver.shows("! ", "Both runs logged identical metrics")
