@@ -1,9 +1,10 @@
-"""Every key of the screen below it, with its CLI equivalent."""
+"""The keys of the screen below, with the shell commands that do the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -13,9 +14,32 @@ from textual.widgets import Static
 from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
 from grubrics_tui.settings.keys import format_keys
 
+_WIDTH, _FRAME, _GROUP = 96, 4, 10
+_GAP = "   "
+_ORDER = ("Actions", "Panels", "Chart", "Table", "Log", "Move", "Global")
+_UNAVAILABLE, _CLI = "Not now", "CLI"
+_PROGRAM = "grubrics-tui "
+_TITLES = {
+    "checklist": "preflight checks",
+    "choose_metric": "choose a metric",
+    "compare": "comparison",
+    "configs": "choose a config",
+    "end": "run summary",
+    "launch": "launch review",
+    "leftovers": "orphaned processes",
+    "live": "live view",
+    "metrics": "find a metric",
+    "sources": "choose a process",
+    "whole_values": "full values",
+}
+"""Titles of screens that differ from their names in the registry."""
+
+Entries = dict[str, list[str]]
+"""What keys do, in short, and the keys."""
+
 
 class HelpScreen(ModalScreen[None]):
-    """Read from the action registry. Keys that are unavailable now are listed and marked."""
+    """Shows the action registry: one row per group of keys, and those that do nothing now."""
 
     BINDINGS = bindings("help")
 
@@ -23,7 +47,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen {
         align: center middle;
         & > VerticalScroll {
-            width: 122; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
+            width: 96; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
             background: $panel; border: round $line-focus; border-title-color: $primary;
             border-subtitle-color: $quiet;
         }
@@ -33,14 +57,22 @@ class HelpScreen(ModalScreen[None]):
     def __init__(
         self, where: str, keys: Mapping[str, str], offers: Callable[[Action], bool]
     ) -> None:
+        """``keys`` are those of the settings; ``offers`` tells whether a key does something now."""
         super().__init__()
-        self._where, self._keys, self._offers = where, keys, offers
+        self._where = where
+        self._actions = [remapped(action, keys) for action in actions_of(where)]
+        self._offers = offers
 
     def compose(self) -> ComposeResult:
-        box = VerticalScroll(Static(self._table(), markup=False))
-        box.border_title = f"Keys: {self._where.replace('_', ' ')}"
+        box = VerticalScroll(Static(markup=False))
+        box.border_title = f"Keys: {_TITLES.get(self._where, self._where.replace('_', ' '))}"
         box.border_subtitle = "esc close"
         yield box
+
+    def on_resize(self, event: events.Resize) -> None:
+        room = min(_WIDTH, event.size.width) - _FRAME - _GROUP
+        lines = [line for name, row in self._rows() for line in _lines(name, row, room)]
+        self.query_one(Static).update(Content("\n").join(lines))
 
     def action_back(self) -> None:
         self.dismiss()
@@ -51,29 +83,50 @@ class HelpScreen(ModalScreen[None]):
     def action_cursor_up(self) -> None:
         self.query_one(VerticalScroll).scroll_up(animate=False)
 
-    def _table(self) -> Content:
-        actions = [remapped(action, self._keys) for action in actions_of(self._where)]
+    def _rows(self) -> Iterator[tuple[str, list[Content]]]:
+        """The name of each group and its entries."""
+        groups: dict[str, Entries] = {name: {} for name in (*_ORDER, _UNAVAILABLE)}
         ascii_only = bool(getattr(self.app, "ascii_only", False))
-        pressed = [format_keys(action.key, ascii_only=ascii_only) for action in actions]
-        keys = max(map(len, pressed)) + 2
-        words = max(len(action.description) for action in actions) + 2
-        wide = self.app.size.width > keys + words + 50
-        lines = [
-            _line(action, key.ljust(keys), words if wide else 0, offered=self._offers(action))
-            for action, key in zip(actions, pressed, strict=True)
-        ]
-        lines += [Content(""), Content.styled("ctrl+p  command palette", "$quiet")]
-        return Content("\n").join(lines)
+        for action in self._actions:
+            name = (action.group or "Actions") if self._offers(action) else _UNAVAILABLE
+            words = action.short or action.label or action.description
+            keys = groups.setdefault(name, {}).setdefault(words, [])
+            keys.append(format_keys(action.key, ascii_only=ascii_only))
+        groups["Global"].setdefault("commands", ["ctrl+p"])
+        for name, entries in groups.items():
+            inks = (
+                ("$quiet", "$quiet") if name == _UNAVAILABLE else ("bold $primary", "$foreground")
+            )
+            yield (
+                name,
+                [
+                    Content.styled(_join(keys), inks[0]) + Content.styled(f" {words}", inks[1])
+                    for words, keys in entries.items()
+                ],
+            )
+        commands = dict.fromkeys(a.cli_equivalent for a in self._actions if a.cli_equivalent)
+        yield (
+            _CLI,
+            [
+                Content.styled(command.replace(_PROGRAM, "", -1 if index else 0), "$quiet")
+                for index, command in enumerate(commands)
+            ],
+        )
 
 
-def _line(action: Action, keys: str, words: int, *, offered: bool) -> Content:
-    """Key, description and CLI equivalent: in columns, or in two lines if there is no room."""
-    if not offered:
-        return Content.styled(f"{keys}{action.description} (unavailable)", "$quiet")
-    line = Content.styled(keys, "bold $primary")
-    line += action.description.ljust(words)
-    if not action.cli_equivalent:
-        return line
-    return line + Content.styled(
-        ("" if words else f"\n{' ' * len(keys)}") + f"$ {action.cli_equivalent}", "$quiet"
-    )
+def _join(keys: list[str]) -> str:
+    """``1-9`` for consecutive digits; other keys side by side."""
+    is_range = len(keys) > 2 and "".join(keys) in "123456789"
+    return f"{keys[0]}-{keys[-1]}" if is_range else " ".join(dict.fromkeys(keys))
+
+
+def _lines(name: str, entries: Iterable[Content], room: int) -> Iterator[Content]:
+    """A row of entries, continued below itself; nothing for an empty one."""
+    label, line = name, Content("")
+    for entry in entries:
+        if line and line.cell_length + len(_GAP) + entry.cell_length > room:
+            yield Content.styled(label.ljust(_GROUP), "bold") + line
+            label, line = "", Content("")
+        line = line + (_GAP if line else "") + entry
+    if line:
+        yield Content.styled(label.ljust(_GROUP), "bold") + line

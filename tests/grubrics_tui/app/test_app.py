@@ -19,7 +19,7 @@ async def test_help_lists_the_keys_of_the_screen_and_their_commands(
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("question_mark")
-        await driver.shows("Keys: live", "Stop the run", "$ grubrics-tui stop RUN")
+        await driver.shows("Keys: live", "s stop", "1-7 select", "stop RUN")
         await driver.press("escape")
         assert "Keys: live" not in driver.screen
 
@@ -68,7 +68,7 @@ async def test_f1_opens_the_help_from_a_field_in_which_one_types(
         driver.app.post_message(OpenLogEntry(run.run))
         await driver.shows("research question", "f1 help")
         await driver.press("question_mark", "f1")
-        await driver.shows("Keys: log entry", "Append the entry to the experiment log")
+        await driver.shows("Keys: log entry", "ctrl+s save", "entry RUN --append")
         await driver.press("escape")
         await driver.shows("│ ?")
 

@@ -144,7 +144,8 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")
-        await driver.shows("Keys: findings", "at the evidence line (unavailable)")
+        shown = await driver.shows("Keys: findings", "Not now")
+        assert "l enter log line" in shown[shown.index("Not now") :]
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(

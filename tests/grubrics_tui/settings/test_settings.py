@@ -239,7 +239,7 @@ async def test_a_remapped_key_acts_and_stands_in_footer_and_help(
         await driver.press("S")
         await driver.shows("Stop ")
         await driver.press("n", "question_mark")
-        await driver.shows("S  ", "Stop the run")
+        await driver.shows("Actions   S stop")
 
 
 async def test_commas_and_full_stops_can_be_keys(run: SampleRun, runs: Path) -> None:
