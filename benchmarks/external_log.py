@@ -54,13 +54,12 @@ def measure(path: Path, steps: int) -> None:
     process = psutil.Process()
     before, begin = process.memory_info().rss, time.perf_counter()
     worked = sum(process.cpu_times()[:2])
-    watch, columns = open_external(path).watch(columns=True), Columns()
+    watch, columns = open_external(path).watch(), Columns()
     longest, first, share, known = 0.0, 0.0, 0.0, 0
     while share < 1.0 or known < steps:
         look = time.perf_counter()
         update = watch.poll()
         longest = max(longest, time.perf_counter() - look)
-        assert update.batch is not None
         columns.merge(update.batch)
         share, known = update.read_share, len(columns.times)
         if not first:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from engine.doctor.metrics import metric_findings, read_context
 from engine.findings.finding import Finding
-from engine.history.columns import Columns
-from engine.history.train_log import read_steps
+from engine.history.columns import Columns, read_batches
 from engine.preflight.values import value_findings
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -31,9 +30,8 @@ def resumed_step(run: RunDir, attempt: int) -> int:
 
 def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
     columns = Columns()
-    for step in read_steps(run.train_log):
-        if step.attempt < attempt and step.step <= begin:
-            columns.add(step)
+    for batch in read_batches(run.train_log):
+        columns.merge(batch.only((batch.attempts < attempt) & (batch.steps <= begin)))
     context = read_context(run, observed_state(run), columns)
     return [
         finding.id for finding in (*metric_findings(columns, context), *value_findings(context))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,10 @@ from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.text.findings import findings, read_log
 from engine.findings.finding import Finding
-from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 
 if TYPE_CHECKING:
-    from engine.history.columns import Columns
+    pass
 
 __all__ = ["diagnose_file", "diagnose_run", "merge_findings"]
 
@@ -34,14 +32,12 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.run_end import adjust_to_end, offer_resume
     from engine.doctor.stalled import stall_findings
     from engine.history.columns import Columns
-    from engine.history.train_log import read_steps
     from engine.runs.events import pending_stop
     from engine.runs.state import observed_state
 
     attempts = run.attempts()
-    steps = read_steps(run.train_log) if run.train_log.is_file() else ()
     state = observed_state(run)
-    numbers = number_findings(run, state, _packed(steps) or Columns())
+    numbers = number_findings(run, state, Columns.read(run.train_log))
     stall = stall_findings(run, state)
     if not attempts:
         return [*stall, *numbers]
@@ -51,17 +47,3 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     told = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=asked)
     found = merge_findings(grade_by_records(told, numbers), numbers)
     return [*stall, *offer_resume(found, run, state)]
-
-
-def _packed(steps: Iterable[Step]) -> Columns | None:
-    first = next(every := iter(steps), None)
-    if first is None:
-        return None
-    # numpy: a log without numbers is diagnosed without it.
-    from engine.history.columns import Columns
-
-    columns = Columns()
-    columns.add(first)
-    for step in every:
-        columns.add(step)
-    return columns

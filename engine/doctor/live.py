@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.doctor.already_known import resumed_step
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
@@ -13,7 +14,7 @@ from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import adjust_to_end, offer_resume
 from engine.doctor.stalled import stall_findings
 from engine.findings.finding import Finding
-from engine.history.columns import Columns
+from engine.history.columns import Batch, Columns
 from engine.history.live import RunWatch
 from engine.runs.events import pending_stop
 from engine.runs.rundir import RunDir
@@ -66,7 +67,7 @@ class RunFollower:
         # No attempt comes before the first one.
         self._attempt = since_attempt
         self._begin = resumed_step(run, since_attempt) if since_attempt > 1 else 0
-        self._doctor, self._watch = LiveDoctor(run), RunWatch(run, columns=True)
+        self._doctor, self._watch = LiveDoctor(run), RunWatch(run)
         self._columns = Columns()
         self._data: list[Finding] | None = None
 
@@ -83,11 +84,11 @@ class RunFollower:
     def _read(self, stopped: Stopped) -> RunState:
         while True:
             update = self._watch.poll()
-            if update.anew:
-                self._columns.forget()
-            if (batch := update.batch) is not None:
-                in_vain = (batch.attempts < self._attempt) & (batch.steps > self._begin)
-                self._columns.merge(batch.only(~in_vain) if in_vain.any() else batch)
-                self._columns.thin()
+            self._columns.update(replace(update, batch=self._counted(update.batch)))
+            self._columns.thin()
             if update.read_share >= 1 or stopped():
                 return update.state
+
+    def _counted(self, batch: Batch) -> Batch:
+        """The batch without steps that an earlier attempt trained and this one trains again."""
+        return batch.only((batch.attempts >= self._attempt) | (batch.steps <= self._begin))

@@ -6,20 +6,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.formats.detect import Detected, detect, format_names
-from engine.formats.format import About, Format
+from engine.formats.format import About, Format, News
 from engine.formats.names import kind_of
 from engine.history.live import Update
 from engine.history.train_log import Step
 from engine.runs.kinds import Kind
 from engine.runs.state import GROWING, RunState
-
-if TYPE_CHECKING:
-    from engine.history.columns import Batch
 
 _AT_ONCE = 2 * 1024 * 1024
 _PEEK = 1024 * 1024
@@ -50,8 +46,8 @@ class ExternalRun:
         """The file whose lines a person may read."""
         return self.format.console_of(self.path)
 
-    def watch(self, *, columns: bool = False) -> ExternalWatch:
-        return ExternalWatch(self, columns=columns)
+    def watch(self) -> ExternalWatch:
+        return ExternalWatch(self)
 
 
 def open_external(path: Path, as_format: str | None = None) -> ExternalRun:
@@ -88,9 +84,8 @@ class ExternalWatch:
     Nothing shows whether the run is still running: its state says only whether the log grows.
     """
 
-    def __init__(self, run: ExternalRun, *, columns: bool = False) -> None:
+    def __init__(self, run: ExternalRun) -> None:
         self.run = run
-        self._columns = columns
         self._reader = run.format.open(run.path)
         self._pulse = Pulse(run.path)
         self._newest = self._reader.last_step()
@@ -98,6 +93,23 @@ class ExternalWatch:
         self._caught_up = False
 
     def poll(self) -> Update:
+        """What is new, and the state after it."""
+        from engine.history.columns import Batch  # numpy: ``poll_steps`` does without
+
+        news = self.poll_steps()
+        return Update(
+            state=self._state(),
+            batch=Batch.from_steps(news.steps),
+            console=news.console,
+            system=[],
+            events=[],
+            read_share=news.read_share,
+            newest=None if self._caught_up else self._newest,
+        )
+
+    def poll_steps(self) -> News:
+        """What is new, for a pipe. Steps without a time get the present one, but for those that
+        were there at the first poll. Use either this or ``poll``."""
         news = self._reader.poll(_AT_ONCE)
         steps = news.steps
         if self._caught_up:
@@ -105,16 +117,7 @@ class ExternalWatch:
         self._caught_up = self._caught_up or news.read_share == 1.0
         if steps and (self._caught_up or self._step is None):
             self._step = steps[-1].step
-        return Update(
-            state=self._state(),
-            steps=[] if self._columns else steps,
-            console=news.console,
-            system=[],
-            events=[],
-            batch=self._batch(steps) if self._columns else None,
-            read_share=news.read_share,
-            newest=None if self._caught_up else self._newest,
-        )
+        return replace(news, steps=steps)
 
     def about(self) -> About:
         return self._reader.about()
@@ -132,11 +135,6 @@ class ExternalWatch:
             step=self._step,
             total_steps=total,
         )
-
-    def _batch(self, steps: list[Step]) -> Batch:
-        from engine.history.columns import Batch  # numpy: of no use to a pipe
-
-        return Batch.from_steps(steps)
 
 
 class Pulse:

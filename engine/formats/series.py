@@ -1,31 +1,45 @@
-"""Metric series of a run or of a metrics file, by canonical name."""
+"""Metric series of a run or of an external log, by canonical name."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError, unknown_name
 from engine.formats.external_run import require_steps
 from engine.history.metrics import SIBLINGS, canonical
-from engine.history.train_log import Step, history, read_steps
 from engine.runs.rundir import RunDir, find_run
+
+if TYPE_CHECKING:  # numpy: ``is_external`` does without.
+    from collections.abc import Sequence
+
+    from engine.history.columns import Columns
 
 Series = list[tuple[int, float | None]]
 
+_STEPS_AT_ONCE = 512
 
-def load_steps(
+
+def read_columns(
     run_or_path: str, root: Path, metrics: Sequence[str] = (), as_format: str | None = None
-) -> list[Step]:
-    """The steps of a run (by id), a run directory, or a file or folder of any known format.
+) -> Columns:
+    """The history of a run (by ID), a run directory, or a file or folder of any known format.
 
-    Naming ``metrics`` keeps only those of every step, for the sake of memory.
+    ``metrics`` names those to keep, for the sake of memory (default: all).
     """
-    steps = _steps(run_or_path, root, as_format)
-    if metrics:
-        steps = _slim(steps, {name for metric in metrics for name in _meanings(metric)})
-    return history(steps)
+    from engine.history.columns import Batch, Columns
+
+    wanted = {name for metric in metrics for name in _meanings(metric)}
+    path = Path(run_or_path)
+    if not is_external(run_or_path):
+        run = RunDir(path) if path.is_dir() else find_run(root, run_or_path)
+        return Columns.read(run.train_log, wanted)
+    columns, steps = Columns(), require_steps(path, as_format)
+    while part := list(islice(steps, _STEPS_AT_ONCE)):
+        batch = Batch.from_steps(part)
+        columns.merge(batch.with_metrics(wanted, columns.names) if wanted else batch)
+    return columns
 
 
 def is_external(run_or_path: str) -> bool:
@@ -39,40 +53,24 @@ def is_external(run_or_path: str) -> bool:
     return path.exists() and not RunDir(path).is_one()
 
 
-def names(steps: Iterable[Step]) -> list[str]:
-    """Every metric that occurs, sorted."""
-    return sorted({name for step in steps for name in step.metrics})
+def names(columns: Columns) -> list[str]:
+    """Every metric that a step has, sorted."""
+    return [name for name in columns.names if len(columns.get(name))]
 
 
-def series(steps: Sequence[Step], metric: str) -> Series:
-    """``(step, value)`` of one metric; UsageError when no step has it."""
+def series(columns: Columns, metric: str) -> Series:
+    """``(step, value)`` of one metric, None for NaN; UsageError when no step has it."""
     for name in _meanings(metric):
-        found = [(step.step, step.metrics[name]) for step in steps if name in step.metrics]
-        if found:
-            return found
-    raise unknown_name("metric", metric, names(steps))
+        if len(column := columns.get(name)):
+            steps, values = column.steps.tolist(), column.values.tolist()
+            return [
+                (int(step), None if value != value else value)
+                for step, value in zip(steps, values, strict=True)
+            ]
+    raise unknown_name("metric", metric, names(columns))
 
 
 def _meanings(metric: str) -> tuple[str, ...]:
     """The canonical names that a person may mean, the likeliest first."""
     name = canonical(metric)
     return (name, *SIBLINGS.get(name, ()))
-
-
-def _steps(run_or_path: str, root: Path, as_format: str | None) -> Iterator[Step]:
-    path = Path(run_or_path)
-    if is_external(run_or_path):
-        yield from require_steps(path, as_format)
-    elif path.is_dir():
-        yield from read_steps(RunDir(path).train_log)
-    else:
-        yield from read_steps(find_run(root, run_or_path).train_log)
-
-
-def _slim(steps: Iterable[Step], wanted: Container[str]) -> Iterator[Step]:
-    """Steps with the wanted metrics, and of the others only where each occurs first."""
-    seen: set[str] = set()
-    for step in steps:
-        kept = {k: v for k, v in step.metrics.items() if k in wanted or k not in seen}
-        seen.update(step.metrics)
-        yield replace(step, metrics=kept)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from engine.base import jsonl
+from engine.base import files, jsonl
+from engine.base.holes import numbered_lines
 from engine.history.train_log import Step, numbers
+
+if TYPE_CHECKING:
+    from engine.history.live import Update
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -138,7 +143,7 @@ class Clock(Column):
         self._ends: list[float] = []
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Take over the start or the end of an attempt from ``run_log.jsonl``."""
+        """Take over the start or the end of an attempt from an event of the run."""
         moment, kind = jsonl.moment(event.get("t")), event.get("event")
         if moment is not None and kind in ("start", "end"):
             (self._starts if kind == "start" else self._ends).append(moment)
@@ -163,24 +168,27 @@ class Clock(Column):
         seconds += np.maximum(0.0, moments - edges[-1])
         return seconds
 
+    def attempts(self, until: float = 0.0) -> list[tuple[float, float]]:
+        """Start and end of each attempt. An end that nobody recorded is the attempt's last step; of
+        the last attempt it is ``until``, or its start if that is later."""
+        if not self._starts:
+            return []
+        spans = []
+        for start, limit in pairwise([*self._starts, max(until, self._starts[-1])]):
+            ends = [end for end in self._ends if start <= end <= limit]
+            if not ends and limit in self._starts:
+                ends = self.values[(self.values >= start) & (self.values <= limit)].tolist()
+                ends = [max(ends, default=start)]
+            spans.append((start, ends[-1] if ends else limit))
+        return spans
+
     def _edges(self) -> tuple[Floats, Floats]:
-        """Starts and ends of the attempts up to the last start, with the seconds trained by then.
-
-        An attempt whose end nobody saw ends with its last step.
-        """
+        """Starts and ends of attempts up to the last start, and the seconds trained by each."""
         edges, trained, done = [], [], 0.0
-        for start, limit in zip(self._starts, self._starts[1:], strict=False):
-            end = max(start, self._last_between(start, limit))
-            edges += [start, end]
-            trained += [done, done := done + end - start]
+        for start, end in self.attempts()[:-1]:
+            edges += [start, max(start, end)]
+            trained += [done, done := done + max(start, end) - start]
         return np.array([*edges, self._starts[-1]]), np.array([*trained, done])
-
-    def _last_between(self, start: float, limit: float) -> float:
-        ends = [end for end in self._ends if start <= end <= limit]
-        if ends:
-            return ends[-1]
-        steps = self.values[(self.values >= start) & (self.values <= limit)]
-        return float(steps.max()) if steps.size else start
 
 
 _NUMBERS = frozenset({float, int, type(None)})
@@ -203,8 +211,8 @@ class Batch:
         return self.steps.size
 
     @classmethod
-    def from_lines(cls, lines: Iterable[bytes]) -> Batch:
-        """Lines that are no step are left out."""
+    def from_lines(cls, lines: Iterable[bytes] = ()) -> Batch:
+        """The steps of ``train_log.jsonl`` lines. Other lines are left out."""
         records = [record for line in lines if (record := _parse(line)) is not None]
         heads = [
             (
@@ -224,25 +232,37 @@ class Batch:
         numbers_, attempts, times = np.array(heads, float).reshape(-1, 3).T
         return cls(numbers_, attempts, times, _table([step.metrics for step in steps]))
 
-    def only(self, kept: NDArray[np.bool_]) -> Batch:
-        """The rows for which ``kept`` is true."""
-        places = np.cumsum(kept) - 1
+    def only(self, chosen: NDArray[np.bool_]) -> Batch:
+        """The rows for which ``chosen`` is true."""
+        if chosen.all():
+            return self
+        new_rows = np.cumsum(chosen) - 1
         columns = {
-            name: (places[rows[kept[rows]]], values[kept[rows]])
+            name: (new_rows[rows[chosen[rows]]], values[chosen[rows]])
             for name, (rows, values) in self.columns.items()
-            if kept[rows].any()
+            if chosen[rows].any()
         }
-        return Batch(self.steps[kept], self.attempts[kept], self.times[kept], columns)
+        return Batch(self.steps[chosen], self.attempts[chosen], self.times[chosen], columns)
+
+    def with_metrics(self, wanted: Container[str], known: Container[str]) -> Batch:
+        """The batch with all values of the ``wanted`` metrics, and one of each other that is not
+        ``known`` yet: enough to name it."""
+        columns = {
+            name: (rows, values) if name in wanted else (rows[:1], values[:1])
+            for name, (rows, values) in self.columns.items()
+            if name in wanted or name not in known
+        }
+        return replace(self, columns=columns)
 
     def step(self, row: int) -> Step:
         """One row as the line it came from."""
-        found = {}
+        metrics = {}
         for name, (rows, values) in self.columns.items():
-            place = int(np.searchsorted(rows, row))
-            if place < rows.size and rows[place] == row:
-                value = float(values[place])
-                found[name] = None if np.isnan(value) else value
-        return Step(int(self.steps[row]), int(self.attempts[row]), float(self.times[row]), found)
+            index = int(np.searchsorted(rows, row))
+            if index < rows.size and rows[index] == row:
+                value = float(values[index])
+                metrics[name] = None if np.isnan(value) else value
+        return Step(int(self.steps[row]), int(self.attempts[row]), float(self.times[row]), metrics)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
@@ -304,12 +324,29 @@ def _in_order(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
     return rows[order], values[order]
 
 
+_LINES_AT_ONCE = 512
+
+
+def read_batches(train_log: Path) -> Iterator[Batch]:
+    """The steps in a ``train_log.jsonl`` now, in parts; none for a missing file."""
+    if not train_log.is_file():
+        return
+    with files.open_regular(train_log) as handle:
+        lines = numbered_lines(handle.fileno())
+        while part := [line for _, line in islice(lines, _LINES_AT_ONCE)]:
+            yield Batch.from_lines(part)
+
+
 _MOST_STEPS = 65_536
 """Of 90 metrics these are 90 MiB."""
 
 
 class Columns:
-    """Every metric of a run. ``version`` grows with each change, so that a reader can tell."""
+    """The history of a run: every metric by step. ``version`` grows with each change.
+
+    Whoever needs numbers by step fills one: with ``read`` from a file as it is, with ``update``
+    from a run that is polled, with ``merge`` from steps of an external log.
+    """
 
     def __init__(self) -> None:
         self._columns: dict[str, Column] = {}
@@ -317,6 +354,25 @@ class Columns:
         self._attempts = Column()
         self.version = 0
         self._forgotten = 0
+
+    @classmethod
+    def read(cls, train_log: Path, wanted: Container[str] = ()) -> Columns:
+        """The steps in a ``train_log.jsonl`` now; none for a missing file.
+
+        ``wanted`` names the metrics to keep, for the sake of memory (default: all).
+        """
+        columns = cls()
+        for batch in read_batches(train_log):
+            columns.merge(batch.with_metrics(wanted, columns._columns) if wanted else batch)
+        return columns
+
+    def update(self, update: Update) -> None:
+        """Take over what polling a run brought."""
+        if update.restarted:
+            self.forget()
+        self.merge(update.batch)
+        for event in update.events:
+            self._times.note(event)
 
     @property
     def names(self) -> list[str]:
@@ -334,7 +390,7 @@ class Columns:
         return self._forgotten + sum(column.rewrites for column in columns)
 
     def forget(self) -> None:
-        """Begin anew, as when the history was cut or replaced; ``version`` goes on growing."""
+        """Drop all steps, as when the file was truncated or replaced; ``version`` keeps growing."""
         self.version += 1
         self._forgotten += sum(column.rewrites for column in self._columns.values())
         self._columns, self._attempts = {}, Column()

@@ -35,7 +35,7 @@ class Look:
 
     @property
     def is_news(self) -> bool:
-        news = self.update.batch or self.update.events or self.update.anew
+        news = self.update.batch or self.update.events or self.update.restarted
         return bool(news) or self.manifest is not None or self.health is not None
 
 
@@ -44,7 +44,7 @@ class RunReader:
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
-        self._watch = RunWatch(run, columns=True)
+        self._watch = RunWatch(run)
         self._before: tuple[str, int] | None = None
         self._examined: tuple[str, int] | None = None
         self._step: int | None = None
@@ -83,9 +83,6 @@ class RunRecord:
         self.health: Health | None = None
         self.version = 0
         """Grows with everything that ``add`` takes over."""
-        self._starts: list[float] = []
-        self._ends: list[float] = []
-        self._last_line = 0.0
 
     @classmethod
     def read(cls, run: RunDir) -> RunRecord:
@@ -106,13 +103,7 @@ class RunRecord:
             self.health = None
         elif look.health is not None:
             self.health = look.health
-        for event in look.update.events:
-            self._note(event)
-        if look.update.anew:
-            self.columns.forget()
-        if look.update.batch:
-            self._last_line = max(self._last_line, float(look.update.batch.times.max()))
-            self.columns.merge(look.update.batch)
+        self.columns.update(look.update)
 
     @property
     def kind(self) -> str:
@@ -167,35 +158,14 @@ class RunRecord:
         return sum(max(0.0, end - start) for start, end in spans) if spans else None
 
     def _spans(self) -> list[tuple[float, float]]:
-        """When the run was running. An attempt whose end nobody saw ends with its last line."""
+        """When the run was running, by attempt."""
         state = self.state
-        if not self._starts:
-            end = state.ended or state.heartbeat
-            return [] if state.started is None or end is None else [(state.started, end)]
-        now = state.ended if state.has_ended else state.heartbeat
-        until = [*self._starts[1:], max(filter(None, (now, self._last_line, self._starts[-1])))]
-        return [
-            (start, self._end(start, limit))
-            for start, limit in zip(self._starts, until, strict=True)
-        ]
-
-    def _end(self, start: float, limit: float) -> float:
-        ends = [end for end in self._ends if start <= end <= limit]
-        if ends or limit not in self._starts:
-            return ends[-1] if ends else limit
-        lines = self.columns.times.values
-        lines = lines[(lines >= start) & (lines <= limit)]
-        return float(lines.max()) if lines.size else start
-
-    def _note(self, event: Mapping[str, Any]) -> None:
-        moment = jsonl.moment(event.get("t"))
-        if moment is None:
-            return
-        self.columns.times.note(event)
-        if event.get("event") == "start":
-            self._starts.append(moment)
-        elif event.get("event") == "end":
-            self._ends.append(moment)
+        stop = state.ended if state.has_ended else state.heartbeat
+        last_line = float(self.columns.times.values.max(initial=0.0))
+        if spans := self.columns.times.attempts(max(stop or 0.0, last_line)):
+            return spans
+        end = state.ended or state.heartbeat
+        return [] if state.started is None or end is None else [(state.started, end)]
 
 
 def trained_values(*records: RunRecord) -> list[dict[str, Any]]:

@@ -28,12 +28,12 @@ def metrics(
     """Print metric values per step, of a run or an external log."""
     from engine.formats import series as source
 
-    steps = source.load_steps(run, runs_root(runs), names or (), as_format)
+    columns = source.read_columns(run, runs_root(runs), names or (), as_format)
     if not names:
-        known = source.names(steps)
+        known = source.names(columns)
         answer({"names": known}, "\n".join(known), as_json)
         return
-    values = {name: source.series(steps, name) for name in names}
+    values = {name: source.series(columns, name) for name in names}
     if as_json:
         print_json({"series": values})
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,9 +114,9 @@ def _print_external(path: Path, as_format: str | None, follow: bool) -> None:
         _print_steps(require_steps(path, as_format))
         return
     while True:
-        update = watched.poll()
-        _print_steps(iter(update.steps))
-        if update.read_share == 1.0:
+        news = watched.poll_steps()
+        _print_steps(news.steps)
+        if news.read_share == 1.0:
             time.sleep(_POLL_S)
 
 
@@ -124,13 +124,14 @@ def _print_run(run: RunDir) -> None:
     from grubrics_tui.commands.shared.follow import parting, updates
 
     with parting(run):
-        for update in updates(run):
-            _print_steps(iter(update.steps))
-    if not update.state.went_well:
+        for state, steps in updates(run):
+            _print_steps(steps)
+            went_well = state.went_well
+    if not went_well:
         raise typer.Exit(1)
 
 
-def _print_steps(steps: Iterator[Step]) -> None:
+def _print_steps(steps: Iterable[Step]) -> None:
     for step in steps:
         print_json(step.to_json())
 

@@ -87,16 +87,9 @@ class History:
         self.state = update.state
         self.read_share = update.read_share
         self._newest = update.newest
-        if update.anew:
-            self.columns.forget()
-        for step in update.steps:
-            self.columns.add(step)
-        if update.batch is not None:
-            self.columns.merge(update.batch)
+        self.columns.update(update)
         self.machine.add(update.system)
         self.events.extend(update.events)
-        for event in update.events:
-            self.columns.times.note(event)
         self._events_seen += len(update.events)
         # Only what fits is worth cleaning: a first look may bring a whole file.
         self.console.extend(clean_line(line) for line in update.console[-_CONSOLE_LINES:])

@@ -32,8 +32,8 @@ def layout_of(run: Watched) -> str:
 
 
 def watcher(run: Watched) -> RunWatch | ExternalWatch:
-    """What polls the run; steps come as columns."""
-    return RunWatch(run, columns=True) if isinstance(run, RunDir) else run.watch(columns=True)
+    """What polls the run."""
+    return RunWatch(run) if isinstance(run, RunDir) else run.watch()
 
 
 def console_of(run: Watched, attempt: int) -> Path | None:

@@ -13,9 +13,10 @@ from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
-from engine.history.live import RunWatch, Update
+from engine.history.live import RunWatch
 from engine.runs.kinds import SFT, find_kind
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
@@ -53,13 +54,13 @@ class EndScreen(ScrolledScreen):
     class Summarized(Message):
         def __init__(
             self,
-            update: Update,
+            history: History,
             entry: LogEntry,
             checkpoint: CheckpointReport,
             health: Health | None,
         ) -> None:
             super().__init__()
-            self.update, self.entry, self.checkpoint = update, entry, checkpoint
+            self.history, self.entry, self.checkpoint = history, entry, checkpoint
             self.health = health
 
     def __init__(self, run: RunDir) -> None:
@@ -88,19 +89,19 @@ class EndScreen(ScrolledScreen):
         from engine.doctor.health import health_of
         from engine.reports.entry import drafted
 
-        worker, update = get_current_worker(), RunWatch(self.run).poll()
-        health = health_of(self.run, update.state, lambda: worker.is_cancelled)
+        worker, watch, history = get_current_worker(), RunWatch(self.run), History()
+        while history.read_share < 1 and not worker.is_cancelled:
+            history.add(watch.poll())
+        health = health_of(self.run, history.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
-        self.post_message(self.Summarized(update, entry, check_checkpoint(self.run), health))
+        self.post_message(self.Summarized(history, entry, check_checkpoint(self.run), health))
 
     @on(Summarized)
     def _show(self, message: Summarized) -> None:
-        history = History()
-        history.add(message.update)
-        self.query_one(Panel).show(history)
-        self.query_one("#summary", Facts).show(
-            summary_facts(message.update, message.entry, message.health)
-        )
+        state = message.history.state
+        assert state is not None
+        self.query_one(Panel).show(message.history)
+        self.query_one("#summary", Facts).show(summary_facts(state, message.entry, message.health))
         self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
 
     def action_curves(self) -> None:
@@ -110,10 +111,10 @@ class EndScreen(ScrolledScreen):
         self.post_message(OpenLogEntry(self.run))
 
 
-def summary_facts(update: Update, entry: LogEntry, health: Health | None = None) -> list[Fact]:
+def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = None) -> list[Fact]:
     """The state, then the lines of the entry's result, split at their label."""
-    state = state_look(update.state.word, health)
-    reason = update.state.reason or ""
+    state = state_look(run_state.word, health)
+    reason = run_state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:
         facts.append(("duration", entry.duration))

@@ -13,7 +13,7 @@ from types import FrameType
 import typer
 
 from engine.history import metrics
-from engine.history.live import RunWatch, Update
+from engine.history.live import RunWatch
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
@@ -75,13 +75,13 @@ def _say_parting(run: RunDir) -> None:
         say(text, to=sys.stderr, flush=True)
 
 
-def updates(run: RunDir) -> Iterator[Update]:
-    """Yield the updates of a run, the last one when it has ended."""
+def updates(run: RunDir) -> Iterator[tuple[RunState, list[Step]]]:
+    """Yield the state of a run and its new steps, the last time when it has ended."""
     watch = RunWatch(run)
     while True:
-        update = watch.poll()
-        yield update
-        if update.state.has_ended:
+        state, steps = watch.poll_steps()
+        yield state, steps
+        if state.has_ended:
             return
         time.sleep(_POLL_S)
 
@@ -90,16 +90,16 @@ def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
     """Print a line per step and per change of state; return the final state."""
     last_phrase = ""
     durations: list[float] = []
-    for update in updates(run):
-        phrase = describe(update.state)
-        if phrase != last_phrase and not update.state.has_ended:
+    for state, steps in updates(run):
+        phrase = describe(state)
+        if phrase != last_phrase and not state.has_ended:
             say(phrase)
             last_phrase = phrase
-        for step in update.steps:
+        for step in steps:
             if (duration := step.metrics.get(metrics.STEP_TIME)) is not None:
                 durations.append(duration)
-            say(step_line(step, update.state.total_steps, eta_s(step, update.state, durations)))
-    return update.state
+            say(step_line(step, state.total_steps, eta_s(step, state, durations)))
+    return state
 
 
 def step_line(step: Step, total: int | None, eta: float | None) -> str:

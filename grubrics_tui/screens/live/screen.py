@@ -320,7 +320,7 @@ def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
 
 def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
     """Whether a poll brought more than a new heartbeat."""
-    if before is None or update.anew or update.batch:
+    if before is None or update.restarted or update.batch:
         return True
     if update.console or update.system or update.events:
         return True

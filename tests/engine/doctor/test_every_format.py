@@ -18,7 +18,7 @@ from engine.formats.detect import FORMATS, load_formats
 from engine.formats.external_run import open_external
 from engine.formats.format import LineFormat, Parser, Sample
 from engine.formats.names import Numbering, number
-from engine.formats.series import load_steps
+from engine.formats.series import read_columns
 from engine.history.columns import Columns
 from engine.history.train_log import Step
 from tests.engine.doctor.metrics.curves import alarms, healthy
@@ -159,12 +159,9 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
     path = BROKEN[key](tmp_path / "night.log")
     run = open_external(path)
     assert run.format.key == key
-    watch = run.watch(columns=True)
     watched = Columns()
-    batch = watch.poll().batch
-    assert batch is not None
-    watched.merge(batch)
-    printed = columns(load_steps(str(path), tmp_path))
+    watched.update(run.watch().poll())
+    printed = read_columns(str(path), tmp_path)
     doctor = LogDoctor(source_of_external(run))
     doctor.look()
     seen = doctor.columns
@@ -188,10 +185,10 @@ def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key:
 def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:
     path = bars(tmp_path / "night.log")
     watch = open_external(path).watch()
-    assert len(watch.poll().steps) == STEPS
+    assert len(watch.poll_steps().steps) == STEPS
     with path.open("a") as log:
         log.write("1|61|Loss: 0.5:  9%|##  |\r1|62|Loss:")
-    assert [step.step for step in watch.poll().steps] == [61]
+    assert [step.step for step in watch.poll_steps().steps] == [61]
 
 
 def test_a_broken_plugin_is_named_where_nothing_fits(

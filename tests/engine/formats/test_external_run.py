@@ -11,7 +11,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.formats.external_run import open_external
-from engine.formats.series import load_steps, names, series
+from engine.formats.series import names, read_columns, series
 from engine.runs.kinds import GRPO, SFT
 from engine.runs.state import describe, state_from_json
 from tests.engine.formats.samples import DICTS, SLO, verl_line, write
@@ -33,14 +33,14 @@ def log(tmp_path: Path) -> Path:
 
 def test_new_steps_come_once_and_a_torn_line_waits(log: Path) -> None:
     watch = open_external(log).watch()
-    first = watch.poll()
+    first = watch.poll_steps()
     assert [s.step for s in first.steps] == [1]
     assert first.console == [b"start", line(1).strip().encode()]
     append(log, line(2)[:-4])
-    assert watch.poll().steps == []
+    assert watch.poll_steps().steps == []
     append(log, line(2)[-4:] + line(3))
     update = watch.poll()
-    assert [s.step for s in update.steps] == [2, 3]
+    assert update.batch.steps.tolist() == [2, 3]
     assert update.state.step == 3
     assert len(update.console) == 2
 
@@ -49,7 +49,7 @@ def test_a_truncated_log_is_read_again(log: Path) -> None:
     watch = open_external(log).watch()
     watch.poll()
     write(log, line(1).strip())
-    assert [(s.step, s.attempt) for s in watch.poll().steps] == [(1, 1)]
+    assert [(s.step, s.attempt) for s in watch.poll_steps().steps] == [(1, 1)]
 
 
 def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None:
@@ -58,24 +58,22 @@ def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None
     log.rename(log.with_suffix(".1"))
     append(log.with_suffix(".1"), line(2))
     write(log, line(3).strip())
-    assert [s.step for s in watch.poll().steps] == [2, 3]
+    assert [s.step for s in watch.poll_steps().steps] == [2, 3]
 
 
 @pytest.mark.long
 def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: Path) -> None:
     text = "".join(line(n) + "x" * 100 + "\n" for n in range(40_000))
     log = write(tmp_path / "long.log", text.rstrip("\n"))
-    watch = open_external(log).watch(columns=True)
+    watch = open_external(log).watch()
     update = watch.poll()
     assert update.read_share < 1
     assert update.state.step == 39_999
     assert update.newest is not None and update.newest.step == 39_999
     assert len(update.console) == 2000
-    assert update.batch is not None
     found, looks = len(update.batch), 1
     while found < 40_000:
         update = watch.poll()
-        assert update.batch is not None
         found, looks = found + len(update.batch), looks + 1
         assert update.console == [] and looks < 20
     assert update.state.step == 39_999
@@ -109,38 +107,38 @@ def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:
 
 def test_series_of_a_foreign_log_by_canonical_name_alias_and_sibling(tmp_path: Path) -> None:
     path = str(write(tmp_path / "sft.log", *DICTS))
-    steps = load_steps(path, tmp_path)
-    assert series(steps, "loss") == series(steps, "train/loss") == [(1, 5.92), (2, 5.5)]
-    assert series(steps, "grad_norm") == [(1, 3.824), (2, None)]
-    assert series(steps, "learning_rate")[0] == (1, 0.001)
+    columns = read_columns(path, tmp_path)
+    assert series(columns, "loss") == series(columns, "train/loss") == [(1, 5.92), (2, 5.5)]
+    assert series(columns, "grad_norm") == [(1, 3.824), (2, None)]
+    assert series(columns, "learning_rate")[0] == (1, 0.001)
 
 
 def test_naming_metrics_keeps_only_those_and_still_knows_the_others(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", *(json.dumps({**SLO, "step": n}) for n in range(3)))
-    steps = load_steps(str(path), tmp_path, ["reward"])
-    assert series(steps, "reward") == [(0, 1.25), (1, 1.25), (2, 1.25)]
-    assert "latency_ms" in names(steps)
-    assert "latency_ms" not in steps[2].metrics
+    columns = read_columns(str(path), tmp_path, ["reward"])
+    assert series(columns, "reward") == [(0, 1.25), (1, 1.25), (2, 1.25)]
+    assert "latency_ms" in names(columns)
+    assert len(columns.get("latency_ms")) == 1
     with pytest.raises(UsageError, match="did you mean 'reward/mean'"):
-        series(steps, "reward/meen")
+        series(columns, "reward/meen")
 
 
 def test_the_last_json_line_counts_without_its_line_end(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     records = [json.dumps({"step": n, "data": {"a": n}}) for n in (1, 2)]
     path.write_text("\n".join(records))
-    assert [s.step for s in load_steps(str(path), tmp_path)] == [1, 2]
+    assert read_columns(str(path), tmp_path).times.steps.tolist() == [1, 2]
 
 
 def test_a_manifest_of_another_trainer_makes_no_run_directory(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"config": {"steps": 9}}')
     write(tmp_path / "train_log.jsonl", json.dumps(SLO))
-    assert len(load_steps(str(tmp_path), tmp_path)) == 1
+    assert len(read_columns(str(tmp_path), tmp_path).times) == 1
 
 
 def test_a_log_without_a_step_says_so(tmp_path: Path) -> None:
     path = write(tmp_path / "x.log", "(TaskRunner pid=1) hello")
     with pytest.raises(UsageError, match="holds no step yet"):
-        load_steps(str(path), tmp_path)
+        read_columns(str(path), tmp_path)
     with pytest.raises(UsageError, match="no such file or folder"):
-        load_steps(f"{tmp_path}/nope", tmp_path)
+        read_columns(f"{tmp_path}/nope", tmp_path)

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from engine.formats.external_run import open_external
-from engine.formats.series import load_steps, series
+from engine.formats.external_run import open_external, read_steps
+from engine.formats.series import read_columns, series
+from engine.history.train_log import history
 from tests.paths import SHARED
 
 LOGS = SHARED / "logs"
@@ -36,22 +37,22 @@ def test_every_source_is_known_and_read_whole(
 ) -> None:
     run = open_external(LOGS / name)
     assert (run.format.key, run.kind.name) == (key, kind)
-    steps = load_steps(str(LOGS / name), LOGS)
-    assert count is None or len(steps) == count
-    assert len(series(steps, metric)) == len(steps)
+    columns = read_columns(str(LOGS / name), LOGS)
+    assert count is None or len(columns.times) == count
+    assert len(series(columns, metric)) == len(columns.times)
 
 
 def test_the_console_and_the_file_logger_of_one_run_say_the_same() -> None:
-    console = load_steps(str(VERL / "grpo_cpu_20steps_1thread.out"), LOGS)
-    logged = load_steps(str(VERL / "grpo_cpu_20steps_1thread.files" / "tiny"), LOGS)
+    console = history(read_steps(VERL / "grpo_cpu_20steps_1thread.out"))
+    logged = history(read_steps(VERL / "grpo_cpu_20steps_1thread.files" / "tiny"))
     assert [step.step for step in console] == [step.step for step in logged]
     for one, other in zip(console, logged, strict=True):
         assert one.metrics == pytest.approx(other.metrics)
 
 
 def test_trl_prints_what_its_state_file_holds_to_four_digits() -> None:
-    printed = load_steps(str(VERL / "trl_grpo.out"), LOGS)
-    kept = load_steps(str(VERL / "trl_grpo.files"), LOGS)
+    printed = read_columns(str(VERL / "trl_grpo.out"), LOGS)
+    kept = read_columns(str(VERL / "trl_grpo.files"), LOGS)
     for metric in ("reward/mean", "reward/std", "actor/loss", "actor/grad_norm"):
         for (step, text), (same, value) in zip(
             series(printed, metric), series(kept, metric), strict=True
@@ -63,6 +64,6 @@ def test_trl_prints_what_its_state_file_holds_to_four_digits() -> None:
 def test_every_number_of_an_slo_log_is_the_files() -> None:
     path = LOGS / "agent-stable-slo" / "qwen25_0.5b_grpo_log.jsonl"
     raw = [json.loads(line) for line in path.read_text().splitlines()]
-    steps = load_steps(str(path), LOGS)
-    assert [v for _, v in series(steps, "reward/mean")] == [r["mean_reward"] for r in raw]
-    assert [v for _, v in series(steps, "timing_s/step")] == [r["step_ms"] / 1000 for r in raw]
+    columns = read_columns(str(path), LOGS)
+    assert [v for _, v in series(columns, "reward/mean")] == [r["mean_reward"] for r in raw]
+    assert [v for _, v in series(columns, "timing_s/step")] == [r["step_ms"] / 1000 for r in raw]

@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.stats import percentile
-from engine.formats.series import load_steps, names, series
+from engine.formats.series import names, read_columns, series
 from engine.history.rewards import reward_metrics
 from engine.history.train_log import Step, StepJoiner, history
 from engine.runs.rundir import Attempt
@@ -123,16 +123,16 @@ def test_gpu_phase_is_the_step_without_reward_and_save(attempt: Attempt) -> None
 
 def test_series_of_verls_own_file_accept_the_seed_names(attempt: Attempt, tmp_path: Path) -> None:
     jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/pg_loss": 0.5}})
-    steps = load_steps(str(attempt.metrics), tmp_path)
-    assert names(steps) == ["actor/pg_loss"]
-    assert series(steps, "policy_loss") == [(1, 0.5)]
+    columns = read_columns(str(attempt.metrics), tmp_path)
+    assert names(columns) == ["actor/pg_loss"]
+    assert series(columns, "policy_loss") == [(1, 0.5)]
 
 
 def test_an_unknown_metric_names_the_nearest(attempt: Attempt, tmp_path: Path) -> None:
     jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/pg_loss": 0.5}})
-    steps = load_steps(str(attempt.metrics), tmp_path)
+    columns = read_columns(str(attempt.metrics), tmp_path)
     with pytest.raises(UsageError, match="did you mean 'actor/pg_loss'"):
-        series(steps, "actor/pg_los")
+        series(columns, "actor/pg_los")
 
 
 def test_a_redone_step_replaces_the_earlier_one() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.base import files, jsonl
+from engine.history.columns import Batch
 from engine.history.live import RunWatch, Update
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
@@ -30,7 +31,7 @@ def seen(*steps: Step, total: int = 10, console: tuple[bytes, ...] = ()) -> Hist
     history = History()
     last = steps[-1].step if steps else None
     state = RunState("running", step=last, total_steps=total)
-    history.add(Update(state, list(steps), list(console), [], []))
+    history.add(Update(state, Batch.from_steps(steps), list(console), [], []))
     return history
 
 
@@ -46,7 +47,7 @@ def test_a_redone_step_replaces_the_first_one() -> None:
 
 def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
     run = RunDir(tmp_path)
-    watch, history = RunWatch(run, columns=True), History()
+    watch, history = RunWatch(run), History()
 
     def look() -> list[tuple[float, float]]:
         history.add(watch.poll())
@@ -91,16 +92,19 @@ def test_without_measured_times_the_clock_between_two_steps_counts() -> None:
 
 def test_an_ended_run_has_nothing_remaining() -> None:
     history = seen(step(1, **timing(1.0)))
-    history.add(Update(RunState("finished", step=1, total_steps=10), [], [], [], []))
+    history.add(
+        Update(RunState("finished", step=1, total_steps=10), Batch.from_steps([]), [], [], [])
+    )
     assert history.remaining() is None
 
 
 def test_the_newest_values_are_known_while_the_history_is_read() -> None:
     history, state = History(), RunState("foreign", step=900)
     newest = step(900, loss=0.25)
-    history.add(Update(state, [step(1, loss=4.0)], [], [], [], read_share=0.1, newest=newest))
+    batch = Batch.from_steps([step(1, loss=4.0)])
+    history.add(Update(state, batch, [], [], [], read_share=0.1, newest=newest))
     assert history.last_point("loss") == (900, 0.25)
-    history.add(Update(state, [step(900, loss=0.5)], [], [], []))
+    history.add(Update(state, Batch.from_steps([step(900, loss=0.5)]), [], [], []))
     assert history.last_point("loss") == (900, 0.5)
 
 
@@ -113,7 +117,7 @@ def test_the_time_axis_of_a_resumed_run_begins_at_its_start_and_leaves_out_the_p
     history = seen(step(1, time=1060.0), step(2, time=1090.0), step(3, attempt=2, time=5030.0))
     events = [("start", 1000.0), ("end", 1100.0), ("start", 5000.0)]
     told = [{"event": name, "t": moment} for name, moment in events]
-    history.add(Update(RunState("running"), [], [], [], told))
+    history.add(Update(RunState("running"), Batch.from_steps([]), [], [], told))
     clock = history.columns.times
     assert places(clock.steps, clock, "elapsed").tolist() == [60, 90, 130]
     samples = np.array([1002.0, 5001.0])

@@ -48,7 +48,7 @@ def history_of(folder: Path, *steps: Step, attempt: int = 1, gap: float = 2.0) -
             record = {"step": step, "attempt": attempt, "t": 1e9 + gap * place, "metrics": metrics}
             log.write(json.dumps(record) + "\n")
     history = History()
-    history.add(RunWatch(run, columns=True).poll())
+    history.add(RunWatch(run).poll())
     return history
 
 
@@ -240,7 +240,7 @@ def test_a_clock_that_was_set_back_gives_no_negative_speed(tmp_path: Path) -> No
 
 def test_missing_files_are_empty_panels(tmp_path: Path) -> None:
     history = History()
-    history.add(RunWatch(RunDir(tmp_path / "nothing"), columns=True).poll())
+    history.add(RunWatch(RunDir(tmp_path / "nothing")).poll())
     assert reward_plot(history).is_empty
     assert StepPhases().of(history).x.size == 0
     assert history.machine.last is None
@@ -253,7 +253,7 @@ def test_a_long_history_comes_in_parts_and_says_how_far_it_is(tmp_path: Path) ->
     with run.train_log.open("w") as log:
         for step in range(6000):
             log.write(line.replace('"step": 0', f'"step": {step}') + "\n")
-    watch, history = RunWatch(run, columns=True), History()
+    watch, history = RunWatch(run), History()
     shares: list[float] = []
     while not shares or shares[-1] < 1:
         history.add(watch.poll())

@@ -164,7 +164,7 @@ def test_a_read_only_runs_folder_can_be_read_and_refuses_launches_in_one_line(
     wait_for(lambda: not alive(supervisor_of(run)))
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     assert [info.state.state for info in list_runs(on_small_disk.root)] == ["finished"]
-    assert [step.step for step in RunWatch(run).poll().steps] == [1, 2, 3]
+    assert RunWatch(run).poll().batch.steps.tolist() == [1, 2, 3]
     assert stop_run(run).ended
     with pytest.raises(UsageError, match="Read-only file system; nothing was launched"):
         launcher.launch(plan)

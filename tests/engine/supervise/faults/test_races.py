@@ -109,9 +109,9 @@ def test_two_pipes_and_a_screen_on_one_run_see_the_same_steps(stage: Stage) -> N
     pipes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     screen, seen = RunWatch(run), []
     while not (update := screen.poll()).state.has_ended:
-        seen += [step.step for step in update.steps]
+        seen += update.batch.steps.tolist()
         time.sleep(0.02)
-    seen += [step.step for step in update.steps]
+    seen += update.batch.steps.tolist()
     printed = [pipe.communicate()[0].splitlines() for pipe in pipes]
     assert [pipe.returncode for pipe in pipes] == [0, 0]
     assert seen == logged(run) == list(range(1, 11))
