@@ -128,9 +128,9 @@ def _filled(text: str) -> str:
 def _of_exceptions() -> Iterator[Entry]:
     for kind in read_yaml(RULES / "unknown" / "exceptions.yaml"):
         if not kind["id"].startswith(_NO_SYMPTOM):
-            yield _of_exception(kind, "an exception that no rule knows")
+            yield _of_exception(kind, "an exception that no rule matches")
     for kind in read_yaml(RULES / "unknown" / "words.yaml"):
-        yield _of_exception(kind, "an exception that no rule and no frame decides, by its words")
+        yield _of_exception(kind, "an exception without a matching rule or frame, by its words")
 
 
 def _of_exception(kind: Mapping[str, Any], introduction: str) -> Entry:

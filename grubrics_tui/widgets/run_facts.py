@@ -33,7 +33,7 @@ def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
 
 
 def state_look(word: str, health: Health | None) -> Content:
-    """``✓ finished``; ``! finished, unhealthy: The judge refuses the caller since step 3``."""
+    """``✓ finished``; ``! finished, unhealthy: GPU out of memory since step 3``."""
     glyph, ink = look_of(word, health)
     phrase = health.phrase if health and health.is_known else ""
     return Content.styled(", ".join(filter(None, (f"{glyph} {word}", phrase))), f"bold ${ink}")

@@ -101,7 +101,7 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
     tmp_path: Path, said: str, words: str
 ) -> None:
     found = oom_in(tmp_path, said)
-    [effect] = [one.effect for one in found.remedies if one.title == "Smaller micro batches"]
+    [effect] = [one.effect for one in found.remedies if one.title == "Use smaller micro batches"]
     assert words in effect
 
 
@@ -142,7 +142,7 @@ def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> 
 def test_an_unknown_trainer_is_advised_in_plain_words(tmp_path: Path) -> None:
     found = oom_in(tmp_path, "")
     assert keys(found) == set()
-    assert "Smaller micro batches" in [one.title for one in found.remedies]
+    assert "Use smaller micro batches" in [one.title for one in found.remedies]
 
 
 def test_the_console_of_a_run_that_was_launched_here_keeps_all(tmp_path: Path) -> None:

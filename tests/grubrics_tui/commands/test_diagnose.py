@@ -31,7 +31,7 @@ def test_a_person_is_told_what_where_why_and_what_to_try(sick: Path) -> None:
     assert done.exit_code == 1
     assert "CRITICAL: GPU out of memory in training  [cuda_oom_training.oom]" in done.stdout
     assert f"evidence: {sick}:2: torch.OutOfMemoryError" in done.stdout
-    assert "advice: Smaller micro batches" in done.stdout
+    assert "advice: Use smaller micro batches" in done.stdout
     assert "consequence: A Ray worker died" in done.stdout
 
 
@@ -54,7 +54,7 @@ def test_a_command_is_told_as_it_is_typed_and_a_value_as_it_is_set() -> None:
 
 def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:
     told = CliRunner().invoke(app, ["diagnose", str(sick)]).stdout
-    assert "advice: Smaller micro batches" in told and "apply a fix:" not in told
+    assert "advice: Use smaller micro batches" in told and "apply a fix:" not in told
 
 
 def test_of_many_sources_each_is_told_below_its_name(sick: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_remedy_lists_them_for_a_number_that_is_none(
 ) -> None:
     code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
     assert code == 2
-    assert "run 'grpo-sick' has these fixes: 1 Smaller micro batches; 2 " in said
+    assert "run 'grpo-sick' has these fixes: 1 Use smaller micro batches; 2 " in said
 
 
 def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:

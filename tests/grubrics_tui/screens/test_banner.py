@@ -71,11 +71,11 @@ async def test_the_banner_tells_of_trouble_as_it_comes_and_rings_once(
         run.print(b"step:12 - critic/score/mean:0.5", KEY)
         run.grow()
         run.say("running")
-        await driver.shows("The judge refuses the caller", "f findings")
+        await driver.shows("The judge rejected the credentials", "f findings")
         assert quick == [True]
         history = driver.app.screen.history  # type: ignore[attr-defined]
         flagged = [flags for flags in history.flags() if flags.kind is FINDING]
-        assert flagged[0].texts == ("The judge refuses the caller",)
+        assert flagged[0].texts == ("The judge rejected the credentials",)
         run.print(KEY)
         run.grow()
         run.say("running")
@@ -88,7 +88,7 @@ async def test_without_the_setting_nothing_rings(
 ) -> None:
     run.print(KEY)
     async with running(runs) as driver:
-        await driver.shows("The judge refuses the caller")
+        await driver.shows("The judge rejected the credentials")
     assert quick == []
 
 

@@ -50,10 +50,10 @@ async def test_the_root_is_listed_and_told_with_its_evidence_and_remedies(
 ) -> None:
     async with running(runs, size) as driver:
         await findings(driver, sick.run, TITLE, "cuda_oom_training.oom", "90% sure")
-        await driver.until(lambda: "asked for 2.00 GiB" in " ".join(driver.screen.split()))
+        await driver.until(lambda: "requested 2.00 GiB" in " ".join(driver.screen.split()))
         for _ in range(3):
             await driver.press("pagedown")
-        await driver.shows("A Ray task ran out of GPU memory", "Shorter responses")
+        await driver.shows("A Ray task ran out of GPU memory", "Use smaller micro batches")
 
 
 async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:

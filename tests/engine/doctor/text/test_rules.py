@@ -148,15 +148,15 @@ def remedies(text: str) -> str:
     ],
 )
 def test_an_engine_without_room_for_its_cache_is_given_a_larger_share(text: str) -> None:
-    assert "larger share" in remedies(text)
-    assert "smaller share" not in remedies(text)
+    assert "Raise the engine's memory share" in remedies(text)
+    assert "Lower the engine's memory share" not in remedies(text)
 
 
 def test_an_engine_that_asks_for_more_than_is_free_is_given_a_smaller_share() -> None:
     text = (
         "ValueError: Free memory on device (9/80 GiB) on startup is less than desired GPU memory\n"
     )
-    assert "smaller share" in remedies(text)
+    assert "Lower the engine's memory share" in remedies(text)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_engine_that_asks_for_more_than_is_free_is_given_a_smaller_share() ->
     ],
 )
 def test_a_card_that_failed_is_replaced_and_no_token_ids_are_checked(text: str) -> None:
-    assert "replace the card" in remedies(text)
+    assert "Replace the GPU" in remedies(text)
     assert "token ids" not in remedies(text)
 
 
