@@ -23,8 +23,8 @@ from engine.doctor.metrics.rules.flat_reward import (
     CHECK_BY_HAND,
     COMPARE_ROLLOUTS,
     GRPO,
+    equal_steps,
     is_distilled,
-    one_valued,
 )
 from engine.doctor.metrics.rules.nan import LOSSES, NO_LABELS, label_remedies, overflow_remedies
 from engine.doctor.metrics.run import (
@@ -392,7 +392,7 @@ def _equal(run: Run) -> bool:
     if len(std):
         size = float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=1.0))
         return _all(std, lambda values: values < _NO_SPREAD * size)
-    return any(bool(np.all(same)) for _, same in one_valued(run))
+    return any(bool(np.all(same)) for _, same in equal_steps(run))
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:

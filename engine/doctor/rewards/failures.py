@@ -1,7 +1,7 @@
 """Rules for rollouts without a reward: the judge, its reply, the data or the reward code failed.
 
-The recorder writes the class of the last error of every rollout, so nothing has to be guessed: the
-class that most rollouts share, from the first step in which it was common, is the cause.
+The recorder writes the class of each rollout's last error. The most frequent class is the cause,
+from the first step in which it was common.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.estimate.judge import allowed
 from engine.findings import remedy_builders as fixes
@@ -33,7 +32,7 @@ _REPEATED = ("connection", "parse", "rate_limit", "server", "timeout")
 _TEST = Remedy(
     "Test the judge with the run's settings",
     (Change("command", "judge", "grubrics-tui judge-test"),),
-    "shows at once whether the judge answers, and how fast",
+    "shows whether the judge answers, and how fast",
 )
 
 
@@ -47,13 +46,6 @@ def _balance(context: MetricContext) -> Remedies:
     return (credit, *fixes.without_judge(context))
 
 
-def _context(_: MetricContext) -> Remedies:
-    return (
-        Remedy("Use fewer or shorter answers per question, or a judge with a longer context"),
-        _TEST,
-    )
-
-
 def _request(context: MetricContext) -> Remedies:
     key, title = "judge.temperature", "Leave judge.temperature at 1.0"
     default = fixes.setting(context, key, 1.0, title, "some models refuse other values")
@@ -61,77 +53,21 @@ def _request(context: MetricContext) -> Remedies:
     return (*other, Remedy("Check judge.model and judge.base_url against the message"), _TEST)
 
 
-def _not_found(context: MetricContext) -> Remedies:
-    name = Remedy("Set judge.model to a model or deployment that exists")
-    return (name, _TEST, *fixes.without_judge(context))
-
-
-def _timeout(context: MetricContext) -> Remedies:
-    effect = "slow replies count instead of being requested again"
-    longer = fixes.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
-    return (longer, _fewer_calls(context, 0.5), _TEST)
-
-
 def _connection(context: MetricContext) -> Remedies:
     address = Remedy("Check judge.base_url, the proxy and the server")
     return (address, _TEST, *fixes.without_judge(context), _more_attempts(context))
 
 
-def _server(context: MetricContext) -> Remedies:
-    return (_more_attempts(context), _TEST, *fixes.without_judge(context))
-
-
-def _content_filter(_: MetricContext) -> Remedies:
-    return (Remedy("Adjust the deployment's filter, or drop the blocked rows"),)
-
-
-def _parse(context: MetricContext) -> Remedies:
-    key, effect = "judge.max_tokens", "the JSON of a reply is no longer cut"
-    longer = fixes.scaled(context, key, 4, "Raise judge.max_tokens", effect)
-    model = Remedy("Use a judge model that keeps to the requested format")
-    return (longer, model, _TEST, *fixes.without_judge(context))
-
-
-def _scale(context: MetricContext) -> Remedies:
-    model = Remedy("Use a judge model that keeps to the requested scale")
-    return (model, _TEST, *fixes.without_judge(context))
-
-
-def _page(context: MetricContext) -> Remedies:
-    address = Remedy("Set judge.base_url to the API; with OpenAI's protocol it mostly ends in /v1")
-    return (address, _TEST, *fixes.without_judge(context))
-
-
-def _data(_: MetricContext) -> Remedies:
-    command = "python -m engine.data.prepare preset --only-cached"
-    title = "Prepare the data again, with only rows that have gold scores"
-    return (Remedy(title, (Change("command", "data", command),), "every row can be scored"),)
-
-
-def _nan(context: MetricContext) -> Remedies:
-    number = Remedy("Return a finite number for every response: look for 0/0 and log 0")
-    return (number, *fixes.rubric_reward(context))
-
-
-def _code(context: MetricContext) -> Remedies:
-    fix = Remedy("Reproduce with the reward function on that rollout and fix it")
-    return (fix, *fixes.rubric_reward(context))
-
-
 def _slow_code(context: MetricContext) -> Remedies:
-    fix = Remedy("Bound what the function does at the named line: loops, patterns, waiting")
-    key, title = "grubrics.reward_timeout_s", "Raise grubrics.reward_timeout_s if it is only slow"
-    return (fix, fixes.scaled(context, key, 3, title, "slow calls end"))
-
-
-def _rate_limit(context: MetricContext) -> Remedies:
-    return (_fewer_calls(context, 0.5), _more_attempts(context))
+    fix = Remedy("Limit loops, patterns and waits at the named line")
+    key, title = "grubrics.reward_timeout_s", "Raise grubrics.reward_timeout_s if it is just slow"
+    return (fix, fixes.scaled(context, key, 3, title, "slow calls finish"))
 
 
 def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
-    """The concurrency that the server accepted, where this share of the calls was refused."""
+    """Propose the concurrency that the server accepts if it refused this share of the calls."""
     key, title = "judge.max_concurrent", "Lower judge.max_concurrent"
-    effect = "as many calls as the server accepts"
+    effect = "no more calls than the server accepts"
     limit = context.get(key)
     if not isinstance(limit, int):
         return Remedy(title, (), effect)
@@ -140,7 +76,7 @@ def _fewer_calls(context: MetricContext, refused: float) -> Remedy:
 
 def _more_attempts(context: MetricContext) -> Remedy:
     key, title = "judge.max_attempts", "Raise judge.max_attempts"
-    return fixes.scaled(context, key, 2, title, "waits out a short outage")
+    return fixes.scaled(context, key, 2, title, "survives a short outage")
 
 
 def _failure(
@@ -174,9 +110,13 @@ FAILURES = {
             "not_found",
             "judge_auth.not_found",
             "The judge's model or deployment does not exist",
-            "The judge's server knows no model or deployment of that name (404). On Azure the name "
-            "is the deployment's, not the model's.",
-            _not_found,
+            "The judge's server has no model or deployment of that name (404). On Azure, "
+            "judge.model is the name of the deployment, not of the model.",
+            lambda context: (
+                Remedy("Set judge.model to a model or deployment that exists"),
+                _TEST,
+                *fixes.without_judge(context),
+            ),
         ),
         (
             "no_credentials",
@@ -199,7 +139,7 @@ FAILURES = {
             "judge_rate_limit",
             "Judge rate limit exceeded (429)",
             "The judge refuses calls because too many arrive at once (429).",
-            _rate_limit,
+            lambda context: (_fewer_calls(context, 0.5), _more_attempts(context)),
         ),
         (
             "quota",
@@ -214,7 +154,17 @@ FAILURES = {
             "Judge calls time out",
             "Calls hit the time limit before the judge has answered. A reasoning model needs "
             "minutes for a long answer.",
-            _timeout,
+            lambda context: (
+                fixes.scaled(
+                    context,
+                    "judge.timeout_s",
+                    3,
+                    "Raise judge.timeout_s",
+                    "slow replies count instead of being requested again",
+                ),
+                _fewer_calls(context, 0.5),
+                _TEST,
+            ),
         ),
         (
             "connection",
@@ -228,14 +178,14 @@ FAILURES = {
             "judge_timeout_or_connection.server",
             "Judge server error (5xx)",
             "The judge's server answers with an internal error (5xx).",
-            _server,
+            lambda context: (_more_attempts(context), _TEST, *fixes.without_judge(context)),
         ),
         (
             "content_filter",
             "judge_content_filter",
             "The provider's content filter blocks the judge",
             "The provider's content policy refuses the prompt or the reply.",
-            _content_filter,
+            lambda _: (Remedy("Adjust the deployment's filter, or drop the blocked rows"),),
         ),
         (
             "client",
@@ -250,7 +200,12 @@ FAILURES = {
             "Answers and rubric exceed the judge's context",
             "One call contains the question, all of its answers and the rubric, and they are "
             "longer than the context of the judge's model.",
-            _context,
+            lambda _: (
+                Remedy(
+                    "Use fewer or shorter answers per question, or a judge with a longer context"
+                ),
+                _TEST,
+            ),
         ),
         (
             "request",
@@ -266,7 +221,18 @@ FAILURES = {
             "Judge replies cannot be parsed",
             "The judge answers, but its reply contains no scores that can be parsed: it was cut at "
             "its length limit, or the model does not keep to the format.",
-            _parse,
+            lambda context: (
+                fixes.scaled(
+                    context,
+                    "judge.max_tokens",
+                    4,
+                    "Raise judge.max_tokens",
+                    "the JSON of a reply is no longer cut",
+                ),
+                Remedy("Use a judge model that keeps to the requested format"),
+                _TEST,
+                *fixes.without_judge(context),
+            ),
         ),
         (
             "scale",
@@ -274,7 +240,11 @@ FAILURES = {
             "Judge scores on another scale",
             "The judge's totals are not between 0 and 1, but for example points of 10 or percent. "
             "They are not used: clipping at 1 would make them all equal.",
-            _scale,
+            lambda context: (
+                Remedy("Use a judge model that keeps to the requested scale"),
+                _TEST,
+                *fixes.without_judge(context),
+            ),
         ),
         (
             "page",
@@ -282,7 +252,13 @@ FAILURES = {
             "A web page answers instead of the judge",
             "The judge's address is that of a web site, a login page or a proxy instead of an API: "
             "it answers with HTML.",
-            _page,
+            lambda context: (
+                Remedy(
+                    "Set judge.base_url to the API; for OpenAI's protocol it usually ends in /v1"
+                ),
+                _TEST,
+                *fixes.without_judge(context),
+            ),
         ),
         (
             "data",
@@ -290,21 +266,34 @@ FAILURES = {
             "Rows have no usable gold scores",
             "The training rows lack precomputed answers or gold scores, or have fewer than two, or "
             "gaps in them: there is nothing to compare the judge with.",
-            _data,
+            lambda _: (
+                Remedy(
+                    "Prepare the data again, with only rows that have gold scores",
+                    (
+                        Change(
+                            "command", "data", "python -m engine.data.prepare preset --only-cached"
+                        ),
+                    ),
+                    "every row can be scored",
+                ),
+            ),
         ),
         (
             "nan",
             "reward_function_error.nan",
             "Reward function returns NaN",
             "The reward function returned no finite number.",
-            _nan,
+            lambda context: (
+                Remedy("Return a finite number for every response: look for 0/0 and log 0"),
+                *fixes.rubric_reward(context),
+            ),
         ),
         (
             _HUNG,
             "reward_function_error.timeout",
             "Reward function hangs",
-            "Calls of the reward function were ended at grubrics.reward_timeout_s. It loops, or it "
-            "waits for something that does not arrive.",
+            "Calls of the reward function were stopped at grubrics.reward_timeout_s: it loops, or "
+            "it waits for something that does not arrive.",
             _slow_code,
         ),
         (
@@ -312,25 +301,28 @@ FAILURES = {
             "reward_function_error",
             "Reward function raises an exception",
             "The reward code raised an exception.",
-            _code,
+            lambda context: (
+                Remedy("Reproduce the error with the reward function on that rollout, and fix it"),
+                *fixes.rubric_reward(context),
+            ),
         ),
     )
 }
-"""By the kinds of ``engine.judge.interface`` and the finer ones of ``rollout_record``."""
+"""The symptoms by error kind (``engine.judge.interface``, ``rollout_record``)."""
 REWARD_TIMEOUT = Symptom(
     id="reward_function_error.timeout",
     severity=Severity.WARNING,
     title="Reward function hangs",
-    cause="{calls} ended at grubrics.reward_timeout_s, the first in step {onset}; the rollouts "
+    cause="{calls} stopped at grubrics.reward_timeout_s, the first in step {onset}; the rollouts "
     "have no reward.{message}",
-    shape="a single call that was ended at the time limit: each has cost its step the whole limit",
+    shape="at least one call that was stopped at the time limit: its step lasted that long",
     remedies=lambda case: _slow_code(case.context),
     source="the error class that the reward recorded",
 )
 
 
 def _retries_of(kind: str) -> Symptom:
-    """A finding about repeated calls belongs to the class that they fail with."""
+    """Return the symptom of repeated calls; its category is that of the error that repeats."""
     failure = FAILURES.get(kind, FAILURES["other"])
     return Symptom(
         id=f"{failure.family}.retries",
@@ -338,7 +330,8 @@ def _retries_of(kind: str) -> Symptom:
         title="{share} of judge calls needed retries",
         cause=f"{failure.cause} {{count}} of the last {{tries}} attempts failed with this error. "
         "The retries succeeded but cost time and money.",
-        shape=f"every rollout has a reward, after 30% failed attempts and more, mostly `{kind}`",
+        shape="every rollout has a reward, but at least 30% of the attempts failed, mostly with "
+        f"`{kind}`",
         remedies=failure.remedies,
         source="failed attempts in the reward records",
     )
@@ -348,7 +341,7 @@ RETRIES = {kind: _retries_of(kind) for kind in _REPEATED}
 
 
 def remedies_of(kind: str, context: MetricContext, refused: float = 0.5) -> Remedies:
-    """For an error kind of ``engine.judge.interface`` or a finer one of ``rollout_record``.
+    """Return the fixes for an error kind (``engine.judge.interface``, ``rollout_record``).
 
     ``refused`` is the share of the calls that failed with it.
     """
@@ -358,55 +351,54 @@ def remedies_of(kind: str, context: MetricContext, refused: float = 0.5) -> Reme
 
 
 def check(records: RewardSteps) -> Iterator[Finding]:
-    """One finding for each class of error that is common now, the most frequent first."""
+    """Yield one finding for each error class that is common now, the most frequent first."""
     steps = records.steps
-    recent = _recent(steps)
+    recent = _recent_steps(steps)
     total = sum(counts.records for counts in recent)
-    kinds = {kind for counts in recent for kind in counts.failures}
-    failed = {kind: sum(counts.failures[kind] for counts in recent) for kind in kinds}
-    for kind in sorted(kinds, key=lambda name: -failed[name]):
-        share = failed[kind] / total
-        common = share >= _HALF and total >= _FEWEST
-        if common or (share >= _SOME and total >= _ENOUGH):
-            yield _failed(kind, share, records)
+    failures = sum((counts.failures for counts in recent), start=Counter[str]())
+    for kind, count in failures.most_common():
+        share = count / total
+        if (share >= _HALF and total >= _FEWEST) or (share >= _SOME and total >= _ENOUGH):
+            yield _common_failure(kind, share, records)
         elif kind == _HUNG:
             yield _hung(records)
-    if _HUNG not in kinds and any(counts.failures[_HUNG] for counts in steps):
+    if _HUNG not in failures and any(counts.failures[_HUNG] for counts in steps):
         yield _hung(records)
-    if not kinds:
+    if not failures:
         yield from _retries(recent, records)
 
 
-def _recent(steps: Sequence[StepCounts]) -> Sequence[StepCounts]:
-    """The newest steps; the last one alone if most of its rollouts failed."""
+def _recent_steps(steps: Sequence[StepCounts]) -> Sequence[StepCounts]:
+    """Return the newest steps; only the last one if most of its rollouts failed."""
     newest = steps[-1:]
     if newest and newest[0].records >= _FEWEST and newest[0].scored < newest[0].records / 2:
         return newest
     return steps[-_WINDOW:]
 
 
-def _failed(kind: str, share: float, records: RewardSteps) -> Finding:
-    symptom = FAILURES.get(kind, FAILURES["other"])
-    onset = _onset(kind, records.steps, min(_HALF, share / 2))
-    since = "before step 1" if onset == 0 else f"step {onset}"
+def _common_failure(kind: str, share: float, records: RewardSteps) -> Finding:
+    onset = _find_onset(kind, records.steps, min(_HALF, share / 2))
     evidence, message = _examples(kind, records, onset)
     severity = Severity.WARNING
     if share >= _HALF:
         severity = Severity.CRITICAL if share > 0.99 else Severity.ERROR
-    return symptom.finding(
+    window = records.steps[-_WINDOW:]
+    tries = max(1, sum(counts.tries for counts in window))
+    refused = sum(counts.failed_tries[kind] for counts in window) / tries or 0.5
+    return FAILURES.get(kind, FAILURES["other"]).finding(
         Case(records.context, onset),
         *evidence,
         severity=severity,
-        remedies=remedies_of(kind, records.context, _refused(kind, records.steps[-_WINDOW:])),
+        remedies=remedies_of(kind, records.context, refused),
         detail=f"{percent(share)} of the newest rollouts have no reward for this reason, since "
-        f"{since}.{message}",
+        f"{f'step {onset}' if onset else 'before step 1'}.{message}",
     )
 
 
 def _hung(records: RewardSteps) -> Finding:
-    """A function that hangs now and then."""
-    sick = [counts for counts in records.steps if counts.failures[_HUNG]]
-    onset, count = sick[0].step, sum(counts.failures[_HUNG] for counts in sick)
+    """Report a function that hangs in some calls."""
+    hung = [counts for counts in records.steps if counts.failures[_HUNG]]
+    onset, count = hung[0].step, sum(counts.failures[_HUNG] for counts in hung)
     evidence, message = _examples(_HUNG, records, onset)
     return REWARD_TIMEOUT.finding(
         Case(records.context, onset),
@@ -418,22 +410,16 @@ def _hung(records: RewardSteps) -> Finding:
 
 
 def _examples(kind: str, records: RewardSteps, onset: int) -> tuple[list[Evidence], str]:
-    """The first rollouts that failed with it since the onset, and what the first one says."""
-    since = (counts for counts in records.steps if counts.step >= onset)
-    every: Iterator[list[Rollout]] = (counts.failed_examples.get(kind, []) for counts in since)
-    rollouts = next((found for found in every if found), [])
-    message = f" Message: {rollouts[0].message}" if rollouts else ""
-    return [rollout.evidence(records.path) for rollout in rollouts], message
+    """Return the first rollouts that failed with it since the onset, and the message of one."""
+    for counts in records.steps:
+        if counts.step >= onset and (rollouts := counts.failed_examples.get(kind)):
+            evidence = [rollout.evidence(records.path) for rollout in rollouts]
+            return evidence, f" Message: {rollouts[0].message}"
+    return [], ""
 
 
-def _refused(kind: str, steps: Sequence[StepCounts]) -> float:
-    """The share of all attempts that failed with it."""
-    tries = sum(counts.tries for counts in steps)
-    return sum(counts.failed_tries[kind] for counts in steps) / max(1, tries) or 0.5
-
-
-def _onset(kind: str, steps: Sequence[StepCounts], limit: float) -> int:
-    """The first step of the last stretch in which the class was common."""
+def _find_onset(kind: str, steps: Sequence[StepCounts], limit: float) -> int:
+    """Return the first step of the last stretch in which the error class was common."""
     onset = steps[-1].step
     for counts in reversed(steps):
         if counts.share(kind) >= limit:
@@ -444,15 +430,18 @@ def _onset(kind: str, steps: Sequence[StepCounts], limit: float) -> int:
 
 
 def _retries(recent: Sequence[StepCounts], records: RewardSteps) -> Iterator[Finding]:
-    """Every rollout got a reward, but after many failed attempts."""
+    """Find many failed attempts although every rollout got a reward."""
     tries = sum(counts.tries for counts in recent)
     failed = sum((counts.failed_tries for counts in recent), start=Counter[str]())
     if tries < _ENOUGH or failed.total() < _RETRIED * tries:
         return
     kind, count = failed.most_common(1)[0]
     share = failed.total() / tries
-    steps = records.steps
-    onset = next(s.step for s in steps if s.failed_tries.total() >= share / 2 * s.tries > 0)
+    onset = next(
+        counts.step
+        for counts in records.steps
+        if counts.failed_tries.total() >= share / 2 * counts.tries > 0
+    )
     yield (RETRIES.get(kind) or _retries_of(kind)).finding(
         Case(records.context, onset),
         remedies=remedies_of(kind, records.context, count / tries),

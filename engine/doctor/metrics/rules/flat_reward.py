@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
 
@@ -30,7 +29,7 @@ _SATURATED = 0.9
 _FLOOR, _FLOOR_STEPS = 0.95, 20
 _DONE_STEPS = 20
 _DONE_SHARE = 0.25
-"""A run that has learned its task ends like this, and is no worse for it."""
+"""A run that has learned its task may end with so many all-right steps."""
 _LAMBDA_DEFENSE = 0.3
 """The default of ``reward_config.lambda_defense``."""
 _ROUNDING = 1e-5
@@ -47,30 +46,24 @@ _KLS = ("actor/kl_loss", "actor/reverse_kl")
 _FAR = 0.2
 
 _HARDER = Remedy(
-    "Use harder prompts", (), "groups have spread again; filter those that are always right"
+    "Use harder prompts", (), "rewards differ again; filter prompts that are always right"
 )
-CHECK_BY_HAND = Remedy("First check answer parser and gold scores of three rollouts by hand")
-COMPARE_ROLLOUTS = Remedy(
-    "Compare three rollouts of one group: do the texts differ, and their scores?"
-)
+CHECK_BY_HAND = Remedy("Check the answer parser and the gold scores of three rollouts by hand")
+COMPARE_ROLLOUTS = Remedy("Compare three rollouts of one group: do their texts and scores differ?")
 _STD_SHAPE = (
-    "for the last 3 steps and more an in-group std of 0, a share of zero-std groups of 1, a "
+    "in at least the last 3 steps, an in-group std of 0, a share of zero-std groups of 1, a "
     "highest reward equal to the lowest, or advantages and policy loss of 0 without a critic"
 )
 _STD_RULED_OUT = (
-    "a run that learns from a teacher model; spread that comes back; steps of few groups that were "
-    "flat as often before, so that these may be so by chance (1 in 10,000); single-sample logs, "
-    "which have no std"
+    "a run that learns from a teacher model; variance that returns; steps with few groups, if "
+    "zero-std steps were so frequent before that these may be chance (1 in 10,000); logs of single "
+    "samples, which have no std"
 )
 _NO_SIGNAL = (
-    "{why} All rollouts of a group get the same reward in each of the {steps} steps since step "
-    "{onset} (mean reward {level}, the median of these steps), so every advantage is 0: {price}"
+    "All rollouts of a group get the same reward in each of the {steps} steps since step {onset} "
+    "(mean reward {level}, the median of these steps), so every advantage is 0: {price}"
 )
 GRPO = "GRPO: advantage = reward - group mean"
-
-
-def _harder(_: Case) -> tuple[Remedy, ...]:
-    return (_HARDER, Remedy("Stop here: more training on this data will not improve the model"))
 
 
 def _easier(case: Case) -> tuple[Remedy, ...]:
@@ -101,17 +94,20 @@ ALL_RIGHT = Symptom(
     severity=Severity.WARNING,
     also=(Severity.INFO,),
     title="All groups are zero-std: no learning signal",
-    cause=_NO_SIGNAL,
+    cause="The task has become too easy: everything is right. " + _NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the rewards are the highest possible",
-    ruled_out=f"{_STD_RULED_OUT}. A task that is learned is info, for 20 steps and a quarter of "
-    "the run",
-    remedies=_harder,
+    ruled_out=f"{_STD_RULED_OUT}. It is info for the first 20 such steps, or up to a quarter of "
+    "the run: the task is learned",
+    remedies=lambda _: (
+        _HARDER,
+        Remedy("Stop here: more training on this data will not improve the model"),
+    ),
     source=f"{GRPO}; DAPO (arXiv 2503.14476) on filtering groups of accuracy 0 and 1",
 )
 ALL_WRONG = Symptom(
     id="reward_zero_or_flat.all_wrong",
     title="All groups are zero-std: no learning signal",
-    cause=_NO_SIGNAL,
+    cause="No response gets any reward. " + _NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the rewards are the lowest possible",
     ruled_out=_STD_RULED_OUT,
     remedies=_easier,
@@ -120,7 +116,7 @@ ALL_WRONG = Symptom(
 EQUAL = Symptom(
     id="reward_zero_or_flat.equal",
     title="All groups are zero-std: no learning signal",
-    cause=_NO_SIGNAL,
+    cause="The responses of a group, or what the reward reads of them, are equal. " + _NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the rewards are neither the highest nor the lowest",
     ruled_out=_STD_RULED_OUT,
     remedies=_more_random,
@@ -130,7 +126,9 @@ EQUAL = Symptom(
 ONE_NUMBER = Symptom(
     id="reward_zero_or_flat.one_number",
     title="Every response gets the same reward: no learning signal",
-    cause=_NO_SIGNAL,
+    cause="Responses to different prompts are never that similar: the judge gives no scores, or "
+    "the same to all. With GRubrics' weights, the reward is -0.3 if all scores of a judge are 0: "
+    "no alignment, and the penalty for scores without variance. " + _NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the mean reward is one and the same number in all of these steps",
     ruled_out=_STD_RULED_OUT,
     remedies=lambda case: (*fixes.judge_test(case.context), *_more_random(case)),
@@ -221,21 +219,21 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _zero_components(run)
     if is_distilled(run):
         return
-    onset = _no_spread(run)
+    onset = _zero_std_onset(run)
     if onset is not None:
-        yield _equal_groups(run, onset)
+        yield _zero_std(run, onset)
         return
     yield from _always_zero(run)
-    yield from _many_equal(run)
+    yield from _mostly_zero_std(run)
     yield from _at_floor(run)
     yield from _saturated(run)
 
 
 def is_distilled(run: Run) -> bool:
-    """Whether a run learns from a teacher model, so that rewards without spread waste nothing.
+    """Return whether a run learns from a teacher model, so that zero-std groups waste nothing.
 
     Its gradients are never 0, and it logs a series named after a teacher, or rewards of exactly 0
-    and a KL that falls from far above 0, where a policy's distance to its own start would be.
+    and a KL that falls from a level at which the distance to the starting model does not begin.
     """
     norm = run.series("actor/grad_norm")
     if not len(norm) or not norm.values.all():
@@ -248,20 +246,20 @@ def is_distilled(run: Run) -> bool:
     )
 
 
-def _no_spread(run: Run) -> int | None:
-    """The step since which no group has had any spread."""
+def _zero_std_onset(run: Run) -> int | None:
+    """Return the step since which all groups are zero-std."""
     share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
     if len(share):
-        return _since(share, share.values > 0.999)
+        return _find_onset(share, share.values > 0.999)
     if len(std):
         scale = max(1.0, float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=0.0)))
-        return _since(std, std.values < _NO_SPREAD * scale)
-    onsets = [_since(series, same) for series, same in one_valued(run)]
+        return _find_onset(std, std.values < _NO_SPREAD * scale)
+    onsets = [_find_onset(series, equal) for series, equal in equal_steps(run)]
     return next((onset for onset in onsets if onset is not None), None)
 
 
-def one_valued(run: Run) -> Iterator[tuple[Series, Mask]]:
-    """Series of the rewards and of the advantages, and the steps in which all were the same."""
+def equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
+    """Yield series of rewards and of advantages, with the steps in which all were equal."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if len(top) == len(bottom) > 0:
         yield top, top.values - bottom.values < 1e-9
@@ -272,97 +270,63 @@ def one_valued(run: Run) -> Iterator[tuple[Series, Mask]]:
         yield top, (top.values == 0) & (bottom.values == 0) & (loss.values == 0)
 
 
-def _since(series: Series, sick: Mask) -> int | None:
-    place = tail_start(sick, _STEPS)
-    return None if place is None or _is_chance(sick, place) else series.step(place)
+def _find_onset(series: Series, bad: Mask) -> int | None:
+    index = tail_start(bad, _STEPS)
+    return None if index is None or _is_chance(bad, index) else series.step(index)
 
 
-def _is_chance(sick: Mask, place: int) -> bool:
-    """Whether the steps since ``place`` may be sick by chance, as single ones were before."""
-    return place > 0 and float(sick[:place].mean()) ** (sick.size - place) >= _CHANCE
+def _is_chance(bad: Mask, index: int) -> bool:
+    """Return whether all steps from ``index`` on may be bad by chance, at the rate before it."""
+    return index > 0 and float(bad[:index].mean()) ** (bad.size - index) >= _CHANCE
 
 
-@dataclass(frozen=True)
-class _Flat:
-    """Steps without any spread, and where they lie among the possible rewards."""
-
-    run: Run
-    onset: int
-    steps: int
-    level: float
-    side: str
-
-    @classmethod
-    def of(cls, run: Run, onset: int) -> _Flat:
-        reward = run.series(metrics.REWARD_MEAN).since(onset)
-        level = float(np.median(reward.values)) if len(reward) else float("nan")
-        return cls(run, onset, _steps_since(run, onset), level, _side(run, reward, level))
-
-
-def _equal_groups(run: Run, onset: int) -> Finding:
-    flat = _Flat.of(run, onset)
-    symptom, why, severity = _kind(flat)
+def _zero_std(run: Run, onset: int) -> Finding:
+    reward = run.series(metrics.REWARD_MEAN).since(onset)
+    level = float(np.median(reward.values)) if len(reward) else float("nan")
+    symptom, severity, steps = _symptom_at(run, reward, level), None, _steps_since(run, onset)
+    # Different prompts get the same reward as well, not only the rollouts of one.
+    is_one_number = len(reward) > 1 and float(np.ptp(reward.values)) < 1e-7
+    may_be_judge = symptom is EQUAL or _is_of_zero_scores(run, level)
+    if may_be_judge and is_one_number and fixes.judge_test(run.context):
+        symptom = ONE_NUMBER
+    elif symptom is ALL_RIGHT and steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(run, 0)):
+        severity = Severity.INFO
+    evidence = [run.evidence("all groups are zero-std", onset, steps=steps, reward=level)]
+    norm = run.series("actor/grad_norm").since(onset)
+    if len(norm) and not norm.values.any():
+        evidence.append(run.evidence("the gradient norm is exactly 0", onset, steps=len(norm)))
     return symptom.finding(
         run.case(onset),
-        run.evidence(
-            "no group has any spread of rewards", onset, steps=flat.steps, reward=flat.level
-        ),
-        *_zero_gradient(run, onset),
+        *evidence,
         severity=severity,
-        why=why,
-        steps=flat.steps,
+        steps=steps,
         onset=onset,
-        level=figure(flat.level),
-        price=_price(run, flat.steps),
+        level=figure(level),
+        price=_format_cost(run, steps),
     )
 
 
-def _kind(flat: _Flat) -> tuple[Symptom, str, Severity | None]:
-    """The symptom, the reason, and a severity where it is not the usual one."""
-    is_possible = flat.side == "equal" or _is_of_zero_scores(flat)
-    if is_possible and _is_one_number(flat) and fixes.judge_test(flat.run.context):
-        return (
-            ONE_NUMBER,
-            "Responses to different prompts are not that much alike: the judge gives no scores, or "
-            "the same to all. With GRubrics' weights the reward is -0.3 when all scores of a judge "
-            "are 0: no alignment, and the penalty for scores without spread.",
-            None,
-        )
-    if flat.side == "all_right":
-        done = flat.steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(flat.run, 0))
-        why = "The task has become too easy: everything is right."
-        return ALL_RIGHT, why, Severity.INFO if done else None
-    if flat.side == "all_wrong":
-        return ALL_WRONG, "Nothing gets any reward: no response is right.", None
-    return EQUAL, "The responses of a group, or what the reward sees of them, are equal.", None
-
-
-def _is_one_number(flat: _Flat) -> bool:
-    """Whether different prompts get the same reward as well, not only the rollouts of one."""
-    reward = flat.run.series(metrics.REWARD_MEAN).since(flat.onset)
-    return len(reward) > 1 and float(np.ptp(reward.values)) < 1e-7
-
-
-def _is_of_zero_scores(flat: _Flat) -> bool:
-    """Whether this is GRubrics' reward when a judge scores every answer 0, or all alike."""
-    weight = flat.run.context.get("reward_config.lambda_defense")
-    penalty = float(weight) if isinstance(weight, int | float) else _LAMBDA_DEFENSE
-    return penalty > 0 and abs(flat.level + penalty) < _ROUNDING
-
-
-def _side(run: Run, reward: Series, level: float) -> str:
-    """Whether the equal rewards are the best, the worst, or in between."""
-    low, high = _range(run)
+def _symptom_at(run: Run, reward: Series, level: float) -> Symptom:
+    """Return whether the equal rewards are the best, the worst, or in between."""
+    low, high = _reward_range(run)
     at_top = high is not None and level >= high - 0.05 * abs(high - (low or 0.0))
     at_bottom = (low is not None and high is not None and level <= low + 0.05 * (high - low)) or (
         len(reward) > 0 and bool(np.all(np.abs(reward.values) < 1e-9))
     )
-    if at_top and not at_bottom:
-        return "all_right"
-    return "all_wrong" if at_bottom else "equal"
+    if at_bottom:
+        return ALL_WRONG
+    return ALL_RIGHT if at_top else EQUAL
 
 
-def _range(run: Run) -> tuple[float | None, float | None]:
+def _is_of_zero_scores(run: Run, level: float) -> bool:
+    """Return whether this is GRubrics' reward if a judge scores all answers 0, or all alike."""
+    weight = run.context.get("reward_config.lambda_defense")
+    penalty = float(weight) if isinstance(weight, int | float) else _LAMBDA_DEFENSE
+    return penalty > 0 and abs(level + penalty) < _ROUNDING
+
+
+def _reward_range(run: Run) -> tuple[float | None, float | None]:
+    """Return the possible rewards, else the lowest and highest that were logged."""
     if run.context.reward_range is not None:
         return run.context.reward_range
     rewards = run.series(metrics.REWARD_MEAN).values
@@ -373,22 +337,16 @@ def _range(run: Run) -> tuple[float | None, float | None]:
     return float(bottoms.min()), float(tops.max())
 
 
-def _price(run: Run, steps: int) -> str:
-    """What the wasted steps cost, as far as it is known."""
-    rollouts = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
+def _format_cost(run: Run, steps: int) -> str:
+    """Format what the wasted steps cost, as far as it is known."""
+    sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
     parts = [f"{steps} steps wasted"]
-    if all(isinstance(size, int) for size in rollouts):
-        parts.append(f"{steps * rollouts[0] * rollouts[1]:,} rollouts generated and judged")
+    if all(isinstance(size, int) for size in sizes):
+        parts.append(f"{steps * sizes[0] * sizes[1]:,} rollouts generated and judged")
     if times.size:
         parts.append(f"{figure(float(times.sum()) / 60)} minutes")
     return ", ".join(parts) + "."
-
-
-def _zero_gradient(run: Run, onset: int) -> Iterator[Evidence]:
-    norm = run.series("actor/grad_norm").since(onset)
-    if len(norm) and np.all(norm.values == 0):
-        yield run.evidence("the gradient norm is exactly 0", onset, steps=len(norm))
 
 
 def _steps_since(run: Run, onset: int) -> int:
@@ -398,86 +356,75 @@ def _steps_since(run: Run, onset: int) -> int:
 
 def _always_zero(run: Run) -> Iterator[Finding]:
     reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
-    if len(top) == len(reward):
-        place = tail_start((reward.values == 0) & (top.values == 0), _STEPS)
-    else:
-        place = _lasting_zero(reward)
-    if place is None:
+    has_top = len(top) == len(reward)
+    zero = (reward.values == 0) & (top.values == 0) if has_top else reward.values == 0
+    index = tail_start(zero, _STEPS)
+    if index is None:
         return
-    onset, count = reward.step(place), len(reward) - place
-    seen = run.evidence("mean reward is 0", onset, steps=count)
-    yield ALWAYS_ZERO.finding(run.case(onset), seen, count=count, onset=onset)
+    # Without the highest reward, single zeros may be chance.
+    is_short = not index and len(reward) < _ZERO_STEPS
+    if not has_top and (is_short or _is_chance(zero, index)):
+        return
+    onset, count = reward.step(index), len(reward) - index
+    evidence = run.evidence("mean reward is 0", onset, steps=count)
+    yield ALWAYS_ZERO.finding(run.case(onset), evidence, count=count, onset=onset)
 
 
-def _lasting_zero(reward: Series) -> int | None:
-    """Where the zeros at the end begin, if they are too many for chance."""
-    zero = reward.values == 0
-    place = tail_start(zero, _STEPS)
-    if place is None or _is_chance(zero, place):
-        return None
-    return place if place or len(reward) >= _ZERO_STEPS else None
-
-
-def _many_equal(run: Run) -> Iterator[Finding]:
-    """Most groups train nothing; smoothed over ten steps, as one step has few groups."""
+def _mostly_zero_std(run: Run) -> Iterator[Finding]:
+    """Find zero-std shares that are high on average over ten steps: one step has few groups."""
     share = run.series(metrics.ZERO_STD_SHARE)
     if len(share) < _MANY_STEPS:
         return
-    kernel = np.ones(_MANY_STEPS) / _MANY_STEPS
-    rolling = np.convolve(share.values, kernel, mode="valid")
-    place = tail_start(rolling > _MANY, 1)
-    if place is None:
+    rolling = np.convolve(share.values, np.ones(_MANY_STEPS) / _MANY_STEPS, mode="valid")
+    index = tail_start(rolling > _MANY, 1)
+    if index is None:
         return
-    onset, now = share.step(place), float(rolling[-1])
-    seen = run.evidence("share of zero-std groups", onset, share=now)
+    onset, now = share.step(index), float(rolling[-1])
+    case, evidence = run.case(onset), run.evidence("share of zero-std groups", onset, share=now)
     if len(run.series(metrics.GROUPS_EQUAL)):
-        # With dynamic sampling no such group is trained, and each costs a generation.
+        # Dynamic sampling trains no such group, but each costs a generation.
         times = f"{1 / max(1 - now, 1e-3):.1f}"
-        yield MANY_REPLACED.finding(run.case(onset), seen, share=percent(now), times=times)
+        yield MANY_REPLACED.finding(case, evidence, share=percent(now), times=times)
         return
     reward = run.series(metrics.REWARD_MEAN).since(onset)
-    learned = len(reward) > 0 and _side(run, reward, late_level(reward.values)) == "all_right"
-    yield MANY_EQUAL.finding(
-        run.case(onset),
-        seen,
-        severity=Severity.INFO if learned else None,
-        share=percent(now),
-        rest=percent(1 - now),
-    )
+    severity = None
+    if len(reward) and _symptom_at(run, reward, late_level(reward.values)) is ALL_RIGHT:
+        severity = Severity.INFO
+    rest = percent(1 - now)
+    yield MANY_EQUAL.finding(case, evidence, severity=severity, share=percent(now), rest=rest)
 
 
 def _at_floor(run: Run) -> Iterator[Finding]:
-    """A mean that is nearly always the very lowest: no rollout of those steps earned anything."""
+    """Find a mean that is nearly always the lowest: no rollout of those steps earned more."""
     reward = run.series(metrics.REWARD_MEAN)
     if len(reward) < _FLOOR_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
         return
-    newest = reward.values[len(reward) // 2 :]
+    half = len(reward) // 2
     low = float(reward.values.min())
-    share = float(np.mean(newest <= low + 1e-9))
+    share = float(np.mean(reward.values[half:] <= low + 1e-9))
     if share < _FLOOR or np.ptp(reward.values) == 0:
         return
-    onset = reward.step(len(reward) // 2)
-    seen = run.evidence("share of steps at the lowest reward", onset, share=share, lowest=low)
-    yield AT_FLOOR.finding(
-        run.case(onset), seen, share=percent(share), low=figure(low), onset=onset
-    )
+    onset = reward.step(half)
+    evidence = run.evidence("share of steps at the lowest reward", onset, share=share, lowest=low)
+    case, low_text = run.case(onset), figure(low)
+    yield AT_FLOOR.finding(case, evidence, share=percent(share), low=low_text, onset=onset)
 
 
 def _saturated(run: Run) -> Iterator[Finding]:
-    """A mean that is nearly always the highest: worth knowing, and no fault of the run."""
+    """Find a mean that is nearly always the highest, which is no fault of the run."""
     reward = run.series(metrics.REWARD_MEAN)
-    low, high = _range(run)
+    low, high = _reward_range(run)
     if len(reward) < _MANY_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
         return
     if low is None or high is None or high <= 0:
         return
     at_top = reward.values >= high - 0.02 * (high - low)
-    # Where the steps at the top most outweigh the others, counted from the end.
-    place = int(np.argmax(np.cumsum((at_top - 0.7)[::-1])[::-1]))
-    share, count = float(at_top[place:].mean()), len(reward) - place
+    # The onset after which steps at the top most outnumber the others.
+    index = int(np.argmax(np.cumsum((at_top - 0.7)[::-1])[::-1]))
+    share, count = float(at_top[index:].mean()), len(reward) - index
     if share < _SATURATED or count < _MANY_STEPS:
         return
-    onset = reward.step(place)
+    onset = reward.step(index)
     yield SATURATED.finding(
         run.case(onset),
         run.evidence("share of steps at the highest reward", onset, share=share, top=high),
@@ -489,27 +436,22 @@ def _saturated(run: Run) -> Iterator[Finding]:
 
 
 def _zero_components(run: Run) -> Iterator[Finding]:
-    """A component of the reward that is always 0 while others move."""
-    components = list(_components(run))
+    """Find reward components that are always 0 while others move."""
+    matches = (_COMPONENT.fullmatch(metric) for metric in run.columns.names)
+    components = [
+        (match["name"], series)
+        for match in matches
+        if match is not None
+        and match["name"] not in _DPO
+        and len(series := run.series(match[0])) >= _COMPONENT_STEPS
+    ]
     moving = [name for name, series in components if float(np.ptp(series.values)) > 0]
     for name, series in components:
         if moving and not series.values.any() and not _PENALTY.search(name):
             onset, count = series.step(0), len(series)
-            seen = run.evidence(f"{series.name} is 0", onset, steps=count)
-            others = ", ".join(moving[:3])
-            yield COMPONENT_ZERO.finding(
-                run.case(onset), seen, name=name, count=count, others=others
-            )
-
-
-def _components(run: Run) -> Iterator[tuple[str, Series]]:
-    for metric in run.columns.names:
-        match = _COMPONENT.fullmatch(metric)
-        if match is None or match["name"] in _DPO:
-            continue
-        series = run.series(metric)
-        if len(series) >= _COMPONENT_STEPS:
-            yield match["name"], series
+            evidence = run.evidence(f"{series.name} is 0", onset, steps=count)
+            case, others = run.case(onset), ", ".join(moving[:3])
+            yield COMPONENT_ZERO.finding(case, evidence, name=name, count=count, others=others)
 
 
 RULE = Rule(check)
