@@ -1,8 +1,8 @@
-"""The guard: watches a run that nobody watches, and acts when a chosen finding fires.
+"""The guard: diagnose an unattended run, and act when a chosen finding fires.
 
-``python -m engine.launch.guard RUN_DIR``, a process of its own beside the supervisor, for one
-attempt. It ends with the attempt. What it finds goes into ``run_log.jsonl``; what it stops, it
-stops by request, as a person would. A guard that dies changes nothing for the run.
+``python -m engine.launch.guard RUN_DIR`` is a separate process beside the supervisor, for one
+attempt, and ends with the attempt. It writes findings to ``run_log.jsonl`` and stops a run by a
+stop request, as a user does. If the guard dies, the run is not affected.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _LOOK_S = 0.25
 def main() -> None:
     run = RunDir(Path(sys.argv[1]))
     detach()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # A machine that goes down need not wait for it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # A shutdown need not wait for it.
     manifest = run.read_manifest()
     settings = GuardSettings.from_manifest(manifest)
     attempts = manifest.get("attempts", [])
     if not settings.is_on or not attempts:
         return
-    with contextlib.suppress(FileNotFoundError), _alone(run):
+    with contextlib.suppress(FileNotFoundError), _guard_lock(run):
         _guard(run, settings, attempts[-1]["number"])
 
 
 def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
     try:
-        from engine.launch.guard_actions import Guard  # The launch need not wait for all its rules.
+        from engine.launch.guard_actions import Guard  # The rules load after the launch.
 
         Guard(run, settings, attempt).watch()
     except Exception as error:
         with contextlib.suppress(OSError):
-            told = f"the guard stopped working: {type(error).__name__}: {error}"
-            log_event(run, "warning", message=told)
+            message = f"the guard stopped working: {type(error).__name__}: {error}"
+            log_event(run, "warning", message=message)
         raise
 
 
 @contextlib.contextmanager
-def _alone(run: RunDir) -> Iterator[IO[str]]:
-    """The guard of an earlier attempt may not have noticed its end yet."""
+def _guard_lock(run: RunDir) -> Iterator[IO[str]]:
+    """Wait for the guard of an earlier attempt, which may not have noticed its end yet."""
     guard = RunDirGuard(run)
     with os.fdopen(files.open_lock(run.path / LOCK), "w") as lock:
         while not _locked(lock):

@@ -1,4 +1,4 @@
-"""What the guard of a run does: diagnose again and again, and act once on every alert."""
+"""Diagnose a run repeatedly, and act once on every alert."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from engine.runs.state import RunState
 
 
 class Guard:
-    """Acts once on every finding of an attempt."""
+    """Acts once on every alert of an attempt."""
 
     def __init__(self, run: RunDir, settings: GuardSettings, attempt: int) -> None:
         self._run, self._settings, self._attempt = run, settings, attempt
         self._guard, self._doctor = RunDirGuard(run), RunFollower(run, since_attempt=attempt)
-        self._told = KnownFindings(run, attempt)
-        self._known: set[str] = set()
+        self._reported_before = KnownFindings(run, attempt)
+        self._acted_on: set[str] = set()
 
     def watch(self) -> None:
-        """Until the attempt has ended, another one has begun, or the run is gone."""
+        """Diagnose until the attempt has ended, another one has begun, or the run is gone."""
         while not self._guard.is_gone():
             with contextlib.suppress(OSError):  # A file system may fail for a while.
-                state, found = self._doctor.look()
+                state, findings = self._doctor.look()
                 if state.attempt > self._attempt:
                     return
-                self._act_on(found, state)
+                self._act_on(findings, state)
                 if state.has_ended:
                     return
             time.sleep(self._settings.every_s)
 
-    def _act_on(self, found: list[Finding], state: RunState) -> None:
-        for finding in found:
-            is_new = finding.severity.is_alarm and finding.id not in self._known
-            if is_new and not self._told.has(finding):
-                self._known.add(finding.id)
+    def _act_on(self, findings: list[Finding], state: RunState) -> None:
+        for finding in findings:
+            is_new = finding.severity.is_alarm and finding.id not in self._acted_on
+            if is_new and not self._reported_before.has(finding):
+                self._acted_on.add(finding.id)
                 self._act(finding, state)
 
     def _act(self, finding: Finding, state: RunState) -> None:
-        """The stop first: on a full disk the rest may fail."""
+        """Stop the run, record the finding, notify. The stop is first: on a full disk the other
+        actions may fail."""
         if fires(finding, self._settings.stop_on) and not state.has_ended:
-            with self._told_when_it_fails("stop"):
+            with self._failure_logged("stop"):
                 ask_stop(
                     self._run, after_checkpoint=not self._settings.stop_at_once, by="the guard"
                 )
@@ -68,19 +69,19 @@ class Guard:
                 message=finding.title,
             )
         if fires(finding, self._settings.notify_on):
-            for what, send in notify(self._run, finding, self._settings):
-                with self._told_when_it_fails(what):
+            for action, send in notify(self._run, finding, self._settings):
+                with self._failure_logged(action):
                     send()
 
     @contextlib.contextmanager
-    def _told_when_it_fails(self, what: str) -> Iterator[None]:
-        """Only the kind of error: its text may quote an address that is a secret."""
+    def _failure_logged(self, action: str) -> Iterator[None]:
+        """Log the type of an error only: its text may quote an address that is a secret."""
         try:
             yield
         except Exception as error:
-            trouble = f"the guard's {what} failed: {type(error).__name__}"
+            message = f"the guard's {action} failed: {type(error).__name__}"
             with contextlib.suppress(OSError):
-                log_event(self._run, "warning", message=trouble)
+                log_event(self._run, "warning", message=message)
 
 
 _PATIENCE_S = 20.0
@@ -89,16 +90,16 @@ _PATIENCE_S = 20.0
 def notify(
     run: RunDir, finding: Finding, settings: GuardSettings
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Every way to tell that was asked for, by name; each may fail with any error."""
-    told = json.dumps(message(run, finding))
+    """The configured notifications by name; each may fail with any error."""
+    notice = json.dumps(message(run, finding))
     if settings.command:
-        yield "command", partial(_run_command, run, settings.command, told)
+        yield "command", partial(_run_command, run, settings.command, notice)
     if settings.webhook_variable:
-        yield "webhook", partial(_post, settings.webhook_variable, told)
+        yield "webhook", partial(_post, settings.webhook_variable, notice)
 
 
 def message(run: RunDir, finding: Finding) -> dict[str, Any]:
-    """What a notice says. ``text`` alone is what chat services show."""
+    """The content of a notification. Chat services show ``text`` only."""
     since = f" since {finding.onset}" if finding.onset else ""
     return {
         "text": mask_text(f"{run.id}: {finding.severity}{since}: {finding.title}. {finding.cause}"),
@@ -109,20 +110,20 @@ def message(run: RunDir, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _run_command(run: RunDir, command: tuple[str, ...], told: str) -> None:
-    """Without a shell, where the run was launched; what was found is in the environment."""
+def _run_command(run: RunDir, command: tuple[str, ...], notice: str) -> None:
+    """Run without a shell, in the folder of the launch, with the notice in the environment."""
     subprocess.run(
         command,
         cwd=run.read_manifest().get("cwd"),
-        env={**os.environ, "GRUBRICS_FINDING": told},
+        env={**os.environ, "GRUBRICS_FINDING": notice},
         stdin=subprocess.DEVNULL,
         check=True,
         timeout=_PATIENCE_S,
     )
 
 
-def _post(variable: str, told: str) -> None:
-    """The address is a secret: it stands in the environment and is never written down."""
+def _post(variable: str, notice: str) -> None:
+    """Post to the address in ``variable``. The address is a secret, never written to a file."""
     address = os.environ.get(variable, "")
     if not address.startswith(("http://", "https://")):
         raise ValueError(f"{variable} holds no address")
@@ -130,14 +131,14 @@ def _post(variable: str, told: str) -> None:
     if complaint:
         raise ValueError(complaint)
     request = urllib.request.Request(
-        address, data=told.encode(), headers={"Content-Type": "application/json"}
+        address, data=notice.encode(), headers={"Content-Type": "application/json"}
     )
     with urllib.request.build_opener(_NoRedirect).open(request, timeout=_PATIENCE_S):
         pass
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: the notice is for the address that the person named."""
+    """A redirect is an error: the notice is for the configured address only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""From a checked recipe to a run that goes on without us."""
+"""Launch a checked recipe as a detached run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.checkpoints.ownership import STAMP
 from engine.findings.guard_settings import GuardSettings
 from engine.host.programs import own_module, scope_prefix
 from engine.host.surroundings import surroundings
-from engine.launch.ray_target import through
+from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
@@ -47,12 +47,12 @@ from engine.supervise.queue import Ticket
 _HANDSHAKE_S = 20.0
 
 GATE = own_module("engine.preflight.gate")
-"""Put before the trainer's command when a run had to wait: what was checked may have changed."""
+"""Precedes the trainer's command of a queued run: what was checked may have changed meanwhile."""
 
 
 @dataclass(frozen=True)
 class Parent:
-    """The run that another one was made from, changed (``remedy``) or small (``reproduction``)."""
+    """The run that another one derives from, by a fix (``remedy``) or a ``reproduction``."""
 
     run: str
     relation: Literal["remedy", "reproduction"]
@@ -60,19 +60,19 @@ class Parent:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Everything a launch will do, so that it can be shown before it is done."""
+    """Everything a launch will do, to be shown before it is done."""
 
     run_id: str
     directory: Path
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """What is added to this process's environment; secrets are inherited, never listed."""
+    """Additions to this process's environment; secrets are inherited, never listed."""
     recipe: Recipe
     total_steps: int | None
     ticket: Ticket | None = None
-    """What the run waits for before it starts; None: for nothing."""
+    """What the run waits for before it starts; None: it starts at once."""
     ray: str | None = None
-    """The job server of the Ray cluster that trains it; None: this machine does."""
+    """The job server of the Ray cluster that trains it; None: this machine trains."""
     parent: Parent | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that every attempt's trainer gets besides those of the launching shell."""
@@ -87,8 +87,9 @@ def plan(
     parent: Parent | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
-    """Plan a run of ``recipe``. Nothing is written. UsageError for a name that cannot be used."""
-    run_id = check_id(name) if name else _timed_name(runs, recipe.name)
+    """Plan a run of ``recipe``. Nothing is written. UsageError for an invalid or taken name."""
+    timed = f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    run_id = check_id(name) if name else free_name(runs, timed)
     directory = runs / run_id
     if directory.exists():
         raise _name_taken(run_id, runs)
@@ -108,7 +109,7 @@ def plan(
 
 
 def trainer_argv(recipe: Recipe) -> tuple[str, ...]:
-    """The command a person could type to train the same without supervision."""
+    """The command that trains the same without supervision."""
     return (
         sys.executable,
         "-m",
@@ -122,17 +123,17 @@ def trainer_argv(recipe: Recipe) -> tuple[str, ...]:
 def launch(launch_plan: LaunchPlan) -> RunDir:
     """Create the run directory and start its supervisor, detached from this process.
 
-    The directory appears whole (manifest included) or not at all. UsageError when it cannot be
-    written or the supervisor does not come up, and for code that somebody else could have written.
+    The directory appears complete (manifest included) or not at all. UsageError if it cannot be
+    written, if the supervisor does not start, or if another user could have written the code.
     """
     require_own_code(launch_plan.recipe)
     try:
         run = _create(launch_plan)
     except OSError as error:
-        where = launch_plan.directory.parent
+        runs = launch_plan.directory.parent
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise _name_taken(launch_plan.run_id, where) from error
-        raise UsageError(f"{where}: {error.strerror}; nothing was launched") from error
+            raise _name_taken(launch_plan.run_id, runs) from error
+        raise UsageError(f"{runs}: {error.strerror}; nothing was launched") from error
     start_supervisor(run)
     return run
 
@@ -144,7 +145,7 @@ def _name_taken(run_id: str, runs: Path) -> UsageError:
 def start_supervisor(run: RunDir) -> None:
     """Start the supervisor of the run's newest attempt and wait until it has taken over.
 
-    UsageError when it does not; nothing of the attempt is left then.
+    UsageError if it does not; then no process of the attempt is left.
     """
     errors = run.path / "supervisor.log"
     try:
@@ -164,7 +165,7 @@ def start_supervisor(run: RunDir) -> None:
 
 
 def _start_guard(run: RunDir, errors: Path) -> None:
-    """The run goes on without it, and says so, when it cannot be started."""
+    """Start the guard. If this fails, the run continues without it and logs a warning."""
     if not GuardSettings.from_manifest(run.read_manifest()).is_on:
         return
     try:
@@ -175,7 +176,7 @@ def _start_guard(run: RunDir, errors: Path) -> None:
 
 
 def _start_detached(run: RunDir, module: str, errors: Path) -> None:
-    """Returns at once: what is started here detaches itself. OSError when it cannot be started."""
+    """Start a module that detaches itself. OSError if it cannot be started."""
     command = own_module(module, str(run.path.resolve()))
     scope = scope_prefix(run.id, os.environ)
     with os.fdopen(files.open_to_append(errors), "ab") as log:
@@ -184,24 +185,24 @@ def _start_detached(run: RunDir, module: str, errors: Path) -> None:
 
 
 def _taken_over(state: RunState) -> bool:
-    """A supervisor has said that it waits, what became of the trainer, or it died before that."""
+    """Whether a supervisor has reported that the run is queued, started or ended, or has died."""
     if state.supervisor is not None and (state.state == "queued" or not alive(state.supervisor)):
         return True
     return state.trainer is not None or state.has_ended
 
 
-def _not_started(run: RunDir, why: str) -> UsageError:
-    """Also ends a trainer whose supervisor died right after starting it."""
+def _not_started(run: RunDir, detail: str) -> UsageError:
+    """Record the failure, and end a trainer whose supervisor died right after starting it."""
     end_members(run, patience_s=5.0)
-    known = recorded_state(run) or RunState("failed")
+    state = recorded_state(run) or RunState("failed")
     reason = "the supervisor did not start"
     with contextlib.suppress(OSError):
-        write_state(run, known.evolve(state="failed", reason=reason, ended=time.time()))
-    return UsageError(f"{run.path}: {reason}; {why}")
+        write_state(run, state.evolve(state="failed", reason=reason, ended=time.time()))
+    return UsageError(f"{run.path}: {reason}; {detail}")
 
 
 def _run(run: RunDir, command: Sequence[str], log: IO[bytes]) -> int:
-    # A shell that was given the variables of another run must not make this one a part of it.
+    # In a shell with the variables of another run, this run must not count as part of that one.
     env = {name: value for name, value in os.environ.items() if name not in MARKS}
     if mark := run.read_mark():
         env[SUPERVISES_VARIABLE] = mark
@@ -252,7 +253,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     config = config_of(recipe, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:
-        trainer = through(launch_plan.ray, trainer)
+        trainer = follower_argv(launch_plan.ray, trainer)
     return {
         "v": 1,
         "id": launch_plan.run_id,
@@ -278,20 +279,20 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             _base_model(recipe, ticket),
             input_files(reward_function(recipe)),
         ),
-        "seeds": {key: one["value"] for key, one in config.items() if key.endswith("seed")},
+        "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,
-        # The trainer reads the recipe as it is now: the file may be edited while the run waits.
+        # The trainer reads the recipe of the launch: the file may be edited while the run waits.
         "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
     }
 
 
 def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
-    """The files of the model that the run starts from, where they are on this disk. A run that
-    waits for others may start from what these will have trained."""
+    """The files of the initial model, if they are on this disk. A run that waits for another one
+    may start from the model that this one trains."""
     folder = None if ticket and ticket.after else local_folder(model_name(recipe), os.environ)
     try:
         return [path for path in model_files(folder) if path.name != STAMP] if folder else []
@@ -307,10 +308,6 @@ def _changes(recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def free_name(runs: Path, stem: str) -> str:
-    """``stem``, with a number where ``runs`` has a run of that name already."""
+    """``stem``, with a number if ``runs`` already has a run of that name."""
     candidates = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
     return next(name for name in candidates if not os.path.lexists(runs / name))
-
-
-def _timed_name(runs: Path, name: str) -> str:
-    return free_name(runs, f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")

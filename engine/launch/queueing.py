@@ -1,4 +1,4 @@
-"""A launch that waits: for another run to finish, or for its turn and free GPUs."""
+"""Queue a launch: until another run finishes, or until its turn comes and GPUs are free."""
 
 from __future__ import annotations
 
@@ -27,34 +27,33 @@ def ticket(
 ) -> Ticket | None:
     """What the run waits for; None for a run that starts at once.
 
-    UsageError when ``after`` is no run or has ended without finishing, and when GPUs are asked
-    for that this machine does not have.
+    UsageError if there is no run ``after``, if it ended without finishing, or if the recipe needs
+    more GPUs than this machine has.
     """
     if after is None and not turn:
         return None
-    first = None if after is None else _first(find_run(runs, after))
+    predecessor = None
+    if after is not None:
+        run = find_run(runs, after)
+        state = observed_state(run)
+        if state.has_ended and not state.went_well:
+            raise UsageError(f"--after: {end_phrase(run.id, state)}")
+        predecessor = run.id
     count = _gpu_count(recipe, os.environ if env is None else env) if turn else 0
-    return Ticket(first, turn, count, time.time())
+    return Ticket(predecessor, turn, count, time.time())
 
 
 def ahead(ticket: Ticket, runs: Path) -> list[str]:
     """The runs that will have ended when the run starts."""
-    found = []
+    names = []
     run = ticket.after
-    while run is not None and run not in found:
-        found.append(run)
+    while run is not None and run not in names:
+        names.append(run)
         earlier = Ticket.from_manifest(RunDir(runs / run).read_manifest())
         run = earlier.after if earlier else None
     if ticket.turn and not ticket.gpus:
-        found += [name for name in ActiveRuns(runs).look() if name not in found]
-    return found
-
-
-def _first(run: RunDir) -> str:
-    state = observed_state(run)
-    if state.has_ended and not state.went_well:
-        raise UsageError(f"--after: {end_phrase(run.id, state)}")
-    return run.id
+        names += [name for name in ActiveRuns(runs).look() if name not in names]
+    return names
 
 
 def _gpu_count(recipe: Recipe, env: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""Launching on an existing Ray cluster: what is asked of it before anything is created."""
+"""Launch on an existing Ray cluster: check the cluster before anything is created."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from engine.runs.rundir import RunDir
 from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 
-def through(address: str, trainer: Sequence[str]) -> list[str]:
-    """The command that stands for ``trainer`` here and runs it there."""
+def follower_argv(address: str, trainer: Sequence[str]) -> list[str]:
+    """The local command that runs ``trainer`` as a job on the cluster."""
     return [*own_module("engine.supervise.ray_follower", address, "--"), *trainer]
 
 
 def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
     """The cluster that ``--ray`` names, ready for ``recipe``; None without the option.
 
-    UsageError, in one line, when ``recipe`` could not run there.
+    UsageError, in one line, if ``recipe`` cannot run there.
     """
     if address is None:
         return None
@@ -41,15 +41,14 @@ def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
 def recipe_to_resume(run: RunDir) -> Recipe:
     """The recipe of a run that trained on a cluster.
 
-    Versions before ``grubrics.exposed`` did not ask: their runs listen there as they did.
+    Versions before ``grubrics.exposed`` did not check this: their runs keep listening there.
     """
-    config = run.read_manifest().get("config") or {}
-    asked = "grubrics.exposed" in config
-    return load_recipe(str(run.recipe), () if asked else ("grubrics.exposed=true",), {})
+    has_key = "grubrics.exposed" in (run.read_manifest().get("config") or {})
+    return load_recipe(str(run.recipe), () if has_key else ("grubrics.exposed=true",), {})
 
 
 def require_cluster(cluster: Cluster, recipe: Recipe) -> None:
-    """Raise UsageError when ``cluster`` does not answer or is too small for ``recipe``."""
+    """Raise UsageError if ``cluster`` does not answer or is too small for ``recipe``."""
     try:
         cluster.version()
         nodes = cluster.nodes()
@@ -75,12 +74,12 @@ class Needs:
     def of(cls, recipe: Recipe) -> Needs:
         trainer = verl_config(recipe, Path())["trainer"]
         nodes, workers = int(trainer["nnodes"]), int(trainer["n_gpus_per_node"])
-        others = CPUS_FOR_ACTORS if recipe.get("grubrics.device") == "cpu" else 0
-        return cls(nodes, workers, nodes * workers * CPUS_PER_WORKER + others)
+        actors = CPUS_FOR_ACTORS if recipe.get("grubrics.device") == "cpu" else 0
+        return cls(nodes, workers, nodes * workers * CPUS_PER_WORKER + actors)
 
 
 def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
-    """What a cluster lacks even when nobody else uses it; None when it has enough."""
+    """What an idle cluster lacks; None if it has enough."""
     wide = [
         node
         for node in nodes
@@ -100,25 +99,25 @@ def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
 
 
 def exposure(nodes: Sequence[Node], recipe: Recipe) -> str | None:
-    """Why the run would listen where other hosts reach it; None when not, or when that is meant."""
+    """Why other hosts could reach the run; None if they cannot, or if the config allows it."""
     reachable = sorted({node.address for node in nodes if not is_loopback(node.address)})
     if not reachable or recipe.get("grubrics.exposed"):
         return None
     return (
         f"the run would listen on {', '.join(reachable[:4])}, where other hosts reach it "
-        "(docs/security.md says what); set grubrics.exposed=true if that is meant"
+        "(docs/security.md lists the ports). To allow it, set grubrics.exposed=true"
     )
 
 
-def where_it_trains(cluster: Cluster, recipe: Recipe) -> str:
-    """One line of the plan: the cluster, and the secrets that it must have itself."""
+def describe_target(cluster: Cluster, recipe: Recipe) -> str:
+    """One line of the plan: the cluster, and the secrets that its nodes must provide."""
     names = ", ".join(needed_variables(recipe))
     needs = f"; its nodes need {names} in their environment or the project's .env" if names else ""
     return f"on the Ray cluster {cluster.address}{needs}"
 
 
 def needed_variables(recipe: Recipe) -> tuple[str, ...]:
-    """Secrets that the job's processes look for; they are never sent along."""
+    """Secrets that the job's processes need; they are never sent to the cluster."""
     judge = find_provider(recipe.get("judge.provider")) if asks_judge(recipe) else None
     wandb = ("WANDB_API_KEY",) if "wandb" in (recipe.get("trainer.logger") or []) else ()
     return (*(judge.needed_variables if judge else ()), *wandb)

@@ -34,29 +34,29 @@ from engine.runs.trust import require
 
 @dataclass(frozen=True)
 class Rerun:
-    """A changed run that can be launched, planned once: shown, checked and launched as it is."""
+    """A changed run, planned once, to be shown, checked and launched."""
 
     original: RunDir
     plan: LaunchPlan
     changes: tuple[Change, ...]
-    """The wanted changes with all that they touch."""
+    """The requested changes, and those that they require."""
     warnings: tuple[Check, ...] = ()
-    """Of the preflight checks, which it passes."""
+    """Of the preflight checks, none of which failed."""
     before: tuple[RunDir, ...] = ()
-    """The runs that were made so already, in the order of their names."""
+    """Runs that have the same changes already, in the order of their names."""
 
     @property
     def weights(self) -> str:
-        """The folder of its checkpoints."""
+        """The checkpoint folder."""
         return checkpoint_dir(self.plan.recipe)
 
 
 def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     """Plan the run with the changes applied, under a free name and with its own checkpoint folder.
 
-    It starts from the model that the run started from. Nothing is written. UsageError where the
-    changes are invalid or change nothing, and where the run was launched from another folder. While
-    the run is active, the new one is queued.
+    It starts from the model that the run started from. Nothing is written. While the run is
+    active, the new one is queued. UsageError if the changes are invalid or change nothing, or if
+    the run was launched from another folder.
     """
     require_here(run)
     manifest, root = run.read_manifest(), run.path.parent
@@ -67,10 +67,12 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
             f"Stop it first: grubrics-tui stop {run.id}"
         )
     recipe, name = recipe_of(run), free_name(root, _stem(run))
-    whole = complete_changes(run, recipe, changes)
-    own_folder = _own_folder(recipe, name)
-    changed = with_overrides(recipe, as_overrides((*whole, own_folder)))
-    added = {change.key: str(change.after) for change in whole if change.kind == "environment"}
+    completed = complete_changes(run, recipe, changes)
+    key, before = recipe.kind.checkpoint_key, checkpoint_dir(recipe)
+    folder = str(Path(before).parent / name)
+    own_folder = Change("config", key, folder, before, "keeps the checkpoints of both runs")
+    changed = with_overrides(recipe, as_overrides((*completed, own_folder)))
+    added = {change.key: str(change.after) for change in completed if change.kind == "environment"}
     planned = plan(
         changed,
         name,
@@ -80,59 +82,60 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
         parent=Parent(run.id, "remedy"),
         variables={**(manifest.get("variables") or {}), **added},
     )
-    return Rerun(run, planned, whole)
+    return Rerun(run, planned, completed)
 
 
 def complete_changes(run: RunDir, recipe: Recipe, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Add everything that the changes touch. UsageError for invalid or ineffective changes."""
-    whole = complete(recipe, [_of_recipe(change, recipe) for change in changes])
-    if isinstance(whole, Refusal):
-        raise UsageError(whole.reason)
-    moved = tuple(c for c in whole if c.kind != "config" or c.after != c.before)
-    if all(change.kind == "command" for change in moved):
+    """Add the changes that these require. UsageError for invalid or ineffective changes."""
+    completed = complete(recipe, [_as_config_change(change, recipe) for change in changes])
+    if isinstance(completed, Refusal):
+        raise UsageError(completed.reason)
+    effective = tuple(c for c in completed if c.kind != "config" or c.after != c.before)
+    if all(change.kind == "command" for change in effective):
         raise UsageError(f"run '{run.id}' already has these values")
-    return moved
+    return effective
 
 
 def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
-    """``plan_rerun``, and the preflight checks; UsageError where one fails. Nothing is written."""
+    """Plan the run and check it; UsageError if a check fails. Nothing is written."""
     rerun = plan_rerun(run, changes)
-    planned, root = rerun.plan, run.path.parent
-    ahead_of_it = ahead(planned.ticket, root) if planned.ticket else ()
+    planned, root, waiting = rerun.plan, run.path.parent, rerun.plan.ticket
     env = {**os.environ, **planned.variables}
     if planned.ray:
         env["RAY_ADDRESS"] = planned.ray
-    waits = planned.ticket is not None
-    warnings = require_launchable(planned.recipe, root, ahead=ahead_of_it, waits=waits, env=env)
+    earlier = ahead(waiting, root) if waiting else ()
+    warnings = require_launchable(
+        planned.recipe, root, ahead=earlier, waits=waiting is not None, env=env
+    )
     if complaint := edited_complaint(run.id, run.read_manifest()):
         warnings = [*warnings, warn("edited", complaint)]
     return replace(rerun, warnings=tuple(warnings), before=tuple(_made_before(run, planned)))
 
 
 def launch_rerun(rerun: Rerun) -> RunDir:
-    """Launch what was planned. An active original is asked to stop once the new run is queued."""
+    """Launch the planned run. An active original is asked to stop once the new run is queued."""
     original = rerun.original
     if rerun.plan.ticket is None and not observed_state(original).has_ended:
         raise UsageError(f"run '{original.id}' has been resumed meanwhile. Apply the fix again")
     made = launch(rerun.plan)
     if not observed_state(original).has_ended:
-        ask_stop(original, by="its remedy")
+        ask_stop(original, by="its fix")
     return made
 
 
 def recipe_of(run: RunDir) -> Recipe:
-    """What the run was launched with, under the name of its recipe."""
+    """The recipe that the run was launched with, under its own name."""
     if not run.recipe.is_file():
         raise UsageError(
-            f"{run.recipe}: the run's recipe is missing; it cannot be rerun with changes"
+            f"{run.recipe}: the run's recipe is missing, so the run cannot be launched again"
         )
     recipe = load_recipe(str(run.recipe), (), {})
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
 
 
 def require_here(run: RunDir) -> None:
-    """UsageError for a run of another folder, where its recipe's paths mean nothing, and for one
-    of which nothing may be executed."""
+    """UsageError for a run of another folder, whose relative paths are invalid here, and for a run
+    that is not trusted."""
     require(run, executes=True)
     cwd = run.read_manifest().get("cwd")
     if cwd and Path(str(cwd)) != Path.cwd():
@@ -140,41 +143,35 @@ def require_here(run: RunDir) -> None:
 
 
 def _stem(run: RunDir) -> str:
-    """How the names of its children begin."""
+    """The beginning of the names of runs that fixes of this run launch."""
     return f"{run.id[:85]}-remedy"
 
 
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
-    """The run's children that differ from the planned one by name and folder only."""
+    """Runs derived from ``run`` that differ from the planned one in name and folder only."""
     root, parent = run.path.parent, planned.parent and asdict(planned.parent)
     wanted = _launched_with(config_of(planned.recipe, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
-    for child in (RunDir(root / name) for name in names):
-        told = child.read_manifest()
-        given = _launched_with(told.get("config") or {}, told.get("variables") or {})
-        if told.get("parent") == parent and given == wanted:
-            yield child
+    for derived in (RunDir(root / name) for name in names):
+        manifest = derived.read_manifest()
+        values = _launched_with(manifest.get("config") or {}, manifest.get("variables") or {})
+        if manifest.get("parent") == parent and values == wanted:
+            yield derived
 
 
 def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
-    """All that was set but the folder, in the form that a manifest keeps."""
+    """All values that were set, without the checkpoint folder, in the form of a manifest."""
+    folder_keys = {kind.checkpoint_key for kind in KINDS.values()}
     values = {
-        key: one["value"]
-        for key, one in config.items()
-        if is_chosen(one) and key not in {kind.checkpoint_key for kind in KINDS.values()}
+        key: entry["value"]
+        for key, entry in config.items()
+        if is_chosen(entry) and key not in folder_keys
     }
     return json.dumps([values, dict(variables)], sort_keys=True, default=str)
 
 
-def _own_folder(recipe: Recipe, name: str) -> Change:
-    key, before = recipe.kind.checkpoint_key, checkpoint_dir(recipe)
-    return Change(
-        "config", key, str(Path(before).parent / name), before, "keeps both runs' weights"
-    )
-
-
-def _of_recipe(change: Change, recipe: Recipe) -> Change:
-    """A run reads what it was launched with: a variable that a recipe key stands for is that."""
+def _as_config_change(change: Change, recipe: Recipe) -> Change:
+    """Turn a variable that a config key sets into a change of that key: a run reads its config."""
     if change.kind != "environment" or change.key not in ENVIRONMENT_KEYS:
         return change
     key = ENVIRONMENT_KEYS[change.key]

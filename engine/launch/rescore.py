@@ -1,14 +1,14 @@
-"""The reward alone, once more, over what a run recorded of a step: no model, no training.
+"""Rescore the recorded rollouts of a step: the reward alone, without model or training.
 
-It says whether a failure lies in the reward (judge, gold, reward function) or in what made the
-rollouts.
+This shows whether a failure is in the reward (judge, gold scores, reward function) or in what made
+the rollouts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -36,7 +36,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class RecordedRollout:
-    """A rollout as it is scored now, and the reward record of the run."""
+    """A rollout to rescore, and the reward record of the run."""
 
     rollout: Rollout
     then: Verdict
@@ -44,11 +44,10 @@ class RecordedRollout:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A step that can be scored again. ``judge`` is None where a function of the recipe scores.
+    """A step that can be rescored. ``judge`` is None if a reward function of the config scores.
 
-    ``gone`` counts the rollouts whose question is in no training file any more; ``edited`` are the
-    files of the data and the reward that are not what the run was launched with: what they are now
-    is scored with.
+    ``gone`` counts the rollouts whose question is no longer in a training file. ``edited`` are the
+    files of the data and the reward that changed since the launch: rescoring uses the new content.
     """
 
     run: str
@@ -64,7 +63,7 @@ class Recorded:
 @dataclass(frozen=True)
 class Again:
     """One rollout, scored twice. ``moved`` names what differs: gold, judge scores or the formula;
-    ``failed`` is why it has no reward now."""
+    ``failed`` says why it has no reward now."""
 
     group: str
     rollout: int | None
@@ -86,7 +85,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Replay:
-    """All of a step. ``outcome`` is the worst of its rollouts, ``text`` what that means."""
+    """All rollouts of a step. ``outcome`` is the worst one, ``text`` explains it."""
 
     outcome: Outcome
     text: str
@@ -97,21 +96,21 @@ class Replay:
         return self.outcome in ("same", "works now")
 
     def to_json(self) -> dict[str, Any]:
-        told = [{**asdict(one), "outcome": one.outcome} for one in self.rollouts]
-        return {"outcome": self.outcome, "text": self.text, "rollouts": told}
+        rollouts = [{**asdict(rollout), "outcome": rollout.outcome} for rollout in self.rollouts]
+        return {"outcome": self.outcome, "text": self.text, "rollouts": rollouts}
 
 
 def recorded(run: RunDir, step: int | None = None) -> Recorded:
-    """What would be scored again. UsageError where nothing can be."""
+    """Return the step to rescore. UsageError if there is none."""
     require_here(run)
-    recipe, found = recipe_of(run), pick_step(run, step)
+    recipe, picked = recipe_of(run), pick_step(run, step)
     require_own_code(recipe)
     if not recipe.kind.has_rollouts:
         raise UsageError(f"run '{run.id}': {recipe.kind.title} has no rewards")
-    if found is None:
+    if picked is None:
         raise UsageError(f"run '{run.id}': no reward of a training step is recorded")
-    rows = _by_question(recipe)
-    pairs = [(one, _row_of(one, rows.get(one.question_id, []))) for one in found.records]
+    rows = _rows_by_question(recipe)
+    pairs = [(then, _row_of(then, rows.get(then.question_id, []))) for then in picked.records]
     rollouts = tuple(
         RecordedRollout(Rollout.of_row(text_of(then.place.read()), row), then)
         for then, row in pairs
@@ -119,47 +118,48 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     )
     if not rollouts:
         files = recipe.get("data.train_files")
-        raise UsageError(f"{files}: none of the questions of step {found.step} is in it")
+        raise UsageError(f"{files}: contains none of the questions of step {picked.step}")
     judge = JudgeSettings(**recipe.section("judge")) if asks_judge(recipe) else None
     gone = len(pairs) - len(rollouts)
     manifest = run.read_manifest()
-    scored_with = {key: value for key, value in manifest.items() if key != "model"}
-    edited = tuple(edited_files(scored_with))
-    return Recorded(run.id, found.step, found.why, recipe, rollouts, gone, judge, edited)
+    edited = tuple(edited_files({key: manifest[key] for key in manifest if key != "model"}))
+    return Recorded(run.id, picked.step, picked.why, recipe, rollouts, gone, judge, edited)
 
 
 def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
-    """Score every rollout as the run did. ``env`` holds the judge's credentials; UsageError
-    without them, and for a reward function that is not there."""
+    """Score every rollout as the run did. ``env`` holds the judge's credentials.
+
+    UsageError if credentials or the reward function are missing.
+    """
     scores = asyncio.run(_scores(plan, env))
-    found = tuple(
-        _compared(one.then, score) for one, score in zip(plan.rollouts, scores, strict=True)
+    rescored = tuple(
+        _compared(rollout.then, score) for rollout, score in zip(plan.rollouts, scores, strict=True)
     )
-    outcome = min((one.outcome for one in found), key=_WORST_FIRST.index)
-    return Replay(outcome, _meaning(outcome, found), found)
+    outcome = min((rollout.outcome for rollout in rescored), key=_WORST_FIRST.index)
+    return Replay(outcome, _meaning(outcome, rescored), rescored)
 
 
 async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
     scorer = make_scorer(plan.recipe, env)
     try:
-        scored = await scorer.score_all([each.rollout for each in plan.rollouts])
-        return [each.score for each in scored]
+        scored = await scorer.score_all([recorded.rollout for recorded in plan.rollouts])
+        return [rollout.score for rollout in scored]
     finally:
         await scorer.aclose()
 
 
-def _by_question(recipe: Recipe) -> dict[str, list[Row]]:
+def _rows_by_question(recipe: Recipe) -> dict[str, list[Row]]:
     files = recipe.get("data.train_files")
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     for name in files if isinstance(files, list) else [files]:
         for row in read_rows(Path(str(name))):
             if row.get("extra_info"):
-                found.setdefault(question_of(row["extra_info"]), []).append(row)
-    return found
+                rows.setdefault(question_of(row["extra_info"]), []).append(row)
+    return rows
 
 
 def _row_of(then: Verdict, rows: list[Row]) -> Row | None:
-    """One question may stand in several rows, with answers of their own."""
+    """Several rows may have the same question with different answers: the gold scores decide."""
     same = (row for row in rows if tuple(row["extra_info"].get("gold_scores") or ()) == then.gold)
     return next(same, rows[0] if rows else None)
 
@@ -177,71 +177,66 @@ def _compared(then: Verdict, now: RolloutScore) -> Again:
 
 
 def _moved(then: Verdict, now: RolloutScore) -> str | None:
-    """The first of what the reward is made from that is not what it was."""
+    """The first input of the reward that differs."""
     if then.reward is None or now.reward is None or abs(then.reward - now.reward) <= _SAME:
         return None
     if now.judge_scores is None:
         return "reward function"
-    if not _equal(then.gold, now.gold_scores):
+    if [*then.gold] != [*now.gold_scores]:
         return "gold"
-    return "formula" if _equal(then.judge, now.judge_scores) else "judge scores"
+    return "formula" if [*then.judge] == [*now.judge_scores] else "judge scores"
 
 
-def _equal(left: Iterable[float | None], right: Iterable[float | None]) -> bool:
-    return [*left] == [*right]
-
-
-def _meaning(outcome: Outcome, found: tuple[Again, ...]) -> str:
-    those = [one for one in found if one.outcome == outcome]
-    count = f"{len(those)} of {len(found)}"
+def _meaning(outcome: Outcome, rescored: tuple[Again, ...]) -> str:
+    rollouts = [rollout for rollout in rescored if rollout.outcome == outcome]
+    count = f"{len(rollouts)} of {len(rescored)}"
     if outcome == "same":
         return (
-            f"all {len(found)} rewards come out the same: what is wrong lies not in the reward "
-            "but in what makes the rollouts, or trains on them"
+            f"all {len(rescored)} rewards are the same: the problem is not in the reward but in "
+            "generation or training"
         )
     if outcome == "works now":
         return (
-            f"{count} failed then and work now: the cause has passed or was mended (the judge or "
-            "its network, credentials, or too many calls at once)"
+            f"{count} failed in the run and work now: the cause is over or was fixed (the judge "
+            "or its network, credentials, or too many simultaneous calls)"
         )
     if outcome == "differs":
-        moved = Counter(one.moved for one in those if one.moved)
+        moved = Counter(rollout.moved for rollout in rollouts if rollout.moved)
         names = ", ".join(f"{name} ({number})" for name, number in moved.most_common())
         return f"{count} rewards differ, by {names}: {_WHY[moved.most_common(1)[0][0]]}"
-    kinds = Counter(one.failed.partition(":")[0] for one in those if one.failed)
+    kinds = Counter(rollout.failed.partition(":")[0] for rollout in rollouts if rollout.failed)
     names = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     if outcome == "fails again":
         return (
-            f"{count} rewards fail again ({names}) without model or training: the cause is the "
-            "reward's own"
+            f"{count} rewards fail again ({names}) without model or training: the cause is in the "
+            "reward"
         )
     return (
-        f"{count} rewards fail now that succeeded in the run ({names}): "
-        "fix that, then rescore again"
+        f"{count} rewards fail now but succeeded in the run ({names}): fix that, then rescore again"
     )
 
 
 _WHY = {
-    "gold": "the training file is not what the run trained on",
-    "judge scores": "the judge does not answer the same twice, so rewards hold its chance",
-    "formula": "the code of the reward is not what it was",
-    "reward function": "the reward function is not what it was, or depends on chance",
+    "gold": "the training file is not the one that the run trained on",
+    "judge scores": "the judge gives different answers to the same question, so rewards are noisy",
+    "formula": "the code of the reward has changed",
+    "reward function": "the reward function has changed, or is random",
 }
 
 
 @dataclass(frozen=True)
 class PickedStep:
-    """``why`` is half a sentence; ``records`` are those of the newest attempt."""
+    """A step of the newest attempt, its records, and half a sentence on why this step."""
 
     step: int
     why: str
     records: tuple[Verdict, ...]
 
 
-def pick_step(run: RunDir, asked: int | None = None) -> PickedStep | None:
-    """The step that was asked for; else the one that failed first, or the first one at all.
+def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:
+    """Pick the wanted step, else the first failed step, else the first one.
 
-    None where no reward of a training step is recorded; UsageError where none of ``asked`` is.
+    None if no reward of a training step is recorded; UsageError if ``wanted`` has none.
     """
     attempts = run.attempts()
     records = RewardRecords(attempts[-1].reward) if attempts else None
@@ -251,19 +246,21 @@ def pick_step(run: RunDir, asked: int | None = None) -> PickedStep | None:
     steps = sorted(records.steps("train"))
     if not steps:
         return None
-    if asked is not None and asked not in steps:
-        near = min(steps, key=lambda one: abs(one - asked))
-        raise UsageError(f"run '{run.id}': step {asked} has no recorded rewards; {near} has")
-    step, why = _failing(run, records, steps) if asked is None else (asked, "as asked")
+    if wanted is not None and wanted not in steps:
+        nearest = min(steps, key=lambda step: abs(step - wanted))
+        raise UsageError(
+            f"run '{run.id}': step {wanted} has no recorded rewards. Nearest step: {nearest}"
+        )
+    step, why = _failing(run, records, steps) if wanted is None else (wanted, "as requested")
     return PickedStep(step, why, tuple(records.at("train", step).values()))
 
 
 def _failing(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> tuple[int, str]:
     for step in steps:
-        failed = [one for one in records.at("train", step).values() if one.error is not None]
+        failed = sum(r.error is not None for r in records.at("train", step).values())
         if failed:
-            return step, f"the first step with a reward that failed ({len(failed)} did)"
-    logged = max((one.step for one in read_steps(run.train_log)), default=0)
+            return step, f"the first step with failed rewards ({failed})"
+    logged = max((logged_step.step for logged_step in read_steps(run.train_log)), default=0)
     if observed_state(run).state == "failed" and steps[-1] > logged:
         return steps[-1], "the step in which the run failed"
-    return steps[0], "no step failed, so the first one"
+    return steps[0], "the first step, because none failed"

@@ -1,4 +1,4 @@
-"""Going on with a run that ended early, as a new attempt with the same values and history."""
+"""Resume a run that ended early, as a new attempt with the same values and history."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from engine.supervise.settle_lost import hold_run, settle
 
 @dataclass(frozen=True)
 class Resumed:
-    """A started attempt: the step it goes on from, 0 for the beginning, and what to know of it."""
+    """A started attempt: the step it resumes from (0: the beginning), and warnings."""
 
     step: int
     attempt: int
@@ -45,10 +45,10 @@ class Resumed:
 def resume(run: RunDir, from_step: int | None = None) -> Resumed:
     """Start a new attempt from the last complete checkpoint, or that of ``from_step``.
 
-    It trains what the run was launched with, whatever happened to the recipe file since. A run
-    that never got to train starts from the beginning. The manifest gains an attempt and loses
-    nothing. UsageError while the run goes on or has processes left, when it has nothing left to
-    do, and when there is no such checkpoint.
+    It trains with the values of the launch, even if the config file has changed since. A run whose
+    trainer never started begins at step 0. The manifest gains an attempt and loses nothing.
+    UsageError if the run is active or has processes left, if no step is left to do, and if there is
+    no such checkpoint.
     """
     require(run, executes=True)
     with hold_run(run):
@@ -57,15 +57,15 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
 
 
 def _resume(run: RunDir, from_step: int | None) -> Resumed:
-    state, manifest = _require_ended(run), _whole_manifest(run)
+    state, manifest = _require_ended(run), _complete_manifest(run)
     _require_own_code(run)
     if manifest.get("ray"):
         chosen_cluster(manifest["ray"], recipe_to_resume(run))
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
     try:
-        found = (*_warnings(run, manifest, attempt), *_gap(run, step))
-        warnings = tuple(jsonl.line(warning) or "" for warning in found)
+        raw_warnings = (*_warnings(run, manifest, attempt), *_gap(run, step))
+        warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
         _begin(run, manifest, attempt, warnings, with_first_start(state, manifest))
         vouch(run)
     except OSError as error:
@@ -83,9 +83,9 @@ def _begin(
 ) -> None:
     number, step = attempt["number"], attempt["from_step"]
     files.make_folder(run.attempt(number).path)
-    # As it was written: reading drops what is damaged, and resuming must not.
-    whole = jsonl.read_json(run.manifest) or manifest
-    jsonl.write_json(run.manifest, {**whole, "attempts": [*whole["attempts"], attempt]})
+    # The file as it is: ``read_manifest`` drops damaged fields, and resuming must not.
+    raw = jsonl.read_json(run.manifest) or manifest
+    jsonl.write_json(run.manifest, {**raw, "attempts": [*raw["attempts"], attempt]})
     clear_requests(run)
     log_event(run, "resume", attempt=number, from_step=step, changes=attempt["changes_since"])
     for warning in warnings:
@@ -104,13 +104,13 @@ def _begin(
     )
 
 
-def _whole_manifest(run: RunDir) -> dict[str, Any]:
+def _complete_manifest(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
     attempts = manifest.get("attempts")
     if manifest.get("id") not in (None, run.id):
         raise UsageError(
-            f"{run.path}: was launched as run '{manifest['id']}', and its checkpoints and W&B run "
-            f"have that name; rename the folder back to '{manifest['id']}' to resume it"
+            f"{run.path}: the run was launched as '{manifest['id']}', and its checkpoints and W&B "
+            f"run have that name. To resume it, rename the folder to '{manifest['id']}'"
         )
     if not attempts or "cwd" not in manifest:
         raise UsageError(
@@ -124,28 +124,28 @@ def _whole_manifest(run: RunDir) -> dict[str, Any]:
 
 
 def resume_step(run: RunDir) -> int:
-    """The step that ``resume`` would go on from. UsageError where it would refuse."""
+    """The step that ``resume`` would start from. UsageError where it would refuse."""
     require(run, executes=True)
     state = _require_ended(run)
-    return starting_point(run, _whole_manifest(run), state, None)[0]
+    return starting_point(run, _complete_manifest(run), state, None)[0]
 
 
 def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
     """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
-    refuse; what only its own look at the defaults and at a cluster finds is not known before."""
+    refuse. Only ``resume`` itself checks the defaults of the installed version and the cluster."""
     require(run, executes=True)
-    state, manifest = _require_ended(run), _whole_manifest(run)
+    state, manifest = _require_ended(run), _complete_manifest(run)
     _require_own_code(run)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
-    found = (*_changed(run, manifest, attempt["surroundings"]), *_gap(run, step))
-    warnings = tuple(jsonl.line(warning) or "" for warning in found)
+    raw_warnings = (*_changed(run, manifest, attempt["surroundings"]), *_gap(run, step))
+    warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
     return Resumed(step, attempt["number"], warnings), attempt["argv"]
 
 
 def _require_own_code(run: RunDir) -> None:
-    """Of what lies outside of the run. Nothing is executed of a recipe that cannot be loaded, and
-    one that is missing is looked at once it is written."""
+    """Check the code outside of the run's folder. A recipe that cannot be loaded executes nothing,
+    and a missing one is checked when it has been written."""
     try:
         recipe = load_recipe(str(run.recipe), env={})
     except UsageError:
@@ -160,26 +160,31 @@ def _require_ended(run: RunDir) -> RunState:
             f"run '{run.id}' is still active ({describe(state)}). Stop it first: "
             f"grubrics-tui stop {run.id}"
         )
-    left = [process.pid for process in members(run)]
-    if left:
+    pids = [process.pid for process in members(run)]
+    if pids:
         raise UsageError(
-            f"run '{run.id}' still has processes ({left}). Kill them first: grubrics-tui reap --yes"
+            f"run '{run.id}' still has processes ({pids}). Kill them first: grubrics-tui reap --yes"
         )
-    elsewhere = left_on_cluster(run)
-    if elsewhere is not None:
-        raise UsageError(f"run '{run.id}': {elsewhere}; grubrics-tui stop {run.id} ends it")
+    complaint = left_on_cluster(run)
+    if complaint is not None:
+        raise UsageError(f"run '{run.id}': {complaint}. Stop it: grubrics-tui stop {run.id}")
     return state
 
 
+def _last_step(run: RunDir) -> int:
+    return max((step.step for step in read_steps(run.train_log)), default=0)
+
+
 def _gap(run: RunDir, step: int) -> Iterator[str]:
-    if step > max((one.step for one in read_steps(run.train_log)), default=0):
+    if step > _last_step(run):
         yield f"step {step} was saved but not logged: the history has a gap there"
 
 
 def _next_attempt(
     run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
 ) -> dict[str, Any]:
-    before = _surroundings_before(manifest)
+    # The first attempt's surroundings are the manifest's own fields.
+    before = manifest["attempts"][-1].get("surroundings") or manifest
     cwd = Path(manifest["cwd"])
     after = surroundings(
         cwd,
@@ -190,10 +195,13 @@ def _next_attempt(
     )
     if "code" in manifest:
         after["code"] = executed_code(run, manifest["code"], cwd)
+    argv = _first_command(run, manifest)
+    if checkpoint is not None:
+        argv += read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
     return {
         "number": manifest["attempts"][-1]["number"] + 1,
         "started": time.time(),
-        "argv": [*_first_command(run, manifest), *_overrides(manifest, checkpoint)],
+        "argv": argv,
         "from_step": step,
         "from": None if checkpoint is None else str(checkpoint),
         "changes_since": changes(before, after),
@@ -202,29 +210,17 @@ def _next_attempt(
 
 
 def _first_command(run: RunDir, manifest: dict[str, Any]) -> list[str]:
-    """As it was launched; the recipe lies in the run's folder, wherever that was moved since."""
+    """The command of the launch, with the present path of the run's recipe."""
     argv = manifest["attempts"][0]["argv"]
-    kept = str(run.recipe.absolute())
+    recipe = str(run.recipe.absolute())
     return [
-        kept if before == "--config" and Path(word).name == run.recipe.name else word
+        recipe if before == "--config" and Path(word).name == run.recipe.name else word
         for before, word in pairwise(["", *argv])
     ]
 
 
-def _overrides(manifest: dict[str, Any], checkpoint: Path | None) -> list[str]:
-    if checkpoint is None:
-        return []
-    return read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
-
-
-def _surroundings_before(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Of the attempt before; the first one's are the manifest's own."""
-    found: dict[str, Any] = manifest["attempts"][-1].get("surroundings") or manifest
-    return found
-
-
 def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
-    """What a person may not expect of this attempt. Writes the recipe that it will read."""
+    """Warnings about this attempt. Writes the recipe that it will read."""
     yield from _changed(run, manifest, attempt["surroundings"])
     if manifest.get("config"):
         files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
@@ -232,7 +228,7 @@ def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) ->
 
 
 def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """The files that are not what they were at the launch."""
+    """Warnings about files that changed since the launch."""
     for path in changed_files(manifest, now, "recipe_file"):
         yield (
             f"{path} changed since the launch; the run keeps the values it was launched with "
@@ -241,11 +237,11 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
     for path in changed_files(manifest, now, "data"):
         yield f"{path} changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "reward_inputs"):
-        yield f"{path}, which the reward reads, changed since the launch; its new content is read"
+        yield f"{path} (read by the reward) changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "model"):
         yield (
-            f"{path} changed since the launch; the weights come from the checkpoint, all else of "
-            "the model, and the base of a LoRA adapter, from the changed folder"
+            f"{path} changed since the launch; the weights come from the checkpoint. The rest of "
+            "the model, and the base of a LoRA adapter, come from the changed folder"
         )
     cwd = Path(manifest["cwd"])
     for path in edited_code(manifest.get("code") or {}, cwd):
@@ -253,23 +249,23 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         yield (
             f"{path} {'changed' if is_there else 'is gone'} since the launch; the run keeps the "
             "reward function it was launched with"
-            + (f"; copy it to {run.code} to take the edit" if is_there else f" ({run.code})")
+            + (f". To use the edit, copy it to {run.code}" if is_there else f" ({run.code})")
         )
 
 
 def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
-    """Values that were never set follow the installed version. UsageError for a key it lost.
+    """Warnings about values that were never set and follow the installed version.
 
-    A value that is implied now and was recorded as verl's default is no news: earlier versions
-    recorded so.
+    UsageError for a key that the version no longer has. A value that is implied now and was
+    recorded as verl's default gives no warning: earlier versions recorded it like that.
     """
     recipe, config = load_recipe(str(run.recipe), env={}), manifest["config"]
     require_own_code(recipe)
-    now_in_force = config_of(recipe, run.attempt(1).path.resolve())
-    for key in sorted({*now_in_force, *config}):
+    present = config_of(recipe, run.attempt(1).path.resolve())
+    for key in sorted({*present, *config}):
         entry = config.get(key, {})
-        is_implied = now_in_force.get(key, {}).get("origin") == "implied"
-        before, now = entry.get("value"), now_in_force.get(key, {}).get("value")
+        is_implied = present.get(key, {}).get("origin") == "implied"
+        before, now = entry.get("value"), present.get(key, {}).get("value")
         if is_implied and (entry.get("origin") != "implied" or _moved(before, now)):
             continue
         if before != jsonl.finite(now):
@@ -277,35 +273,36 @@ def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def _moved(before: Any, now: Any) -> bool:
-    """Whether both are the same place in the run's folder, which may be elsewhere since."""
+    """Whether both are the same path in the run's folder, which may have been moved."""
     paths = isinstance(before, str) and isinstance(now, str) and "/" in before
     return paths and Path(before).name == Path(now).name
 
 
 def starting_point(
-    run: RunDir, manifest: dict[str, Any], state: RunState, asked: int | None
+    run: RunDir, manifest: dict[str, Any], state: RunState, from_step: int | None
 ) -> tuple[int, Path | None]:
-    """The step to go on from and its folder; 0 and None is the beginning.
+    """The step to resume from and its folder; 0 and None for the beginning.
 
-    ``asked`` is the step a person chose. UsageError when nothing is left to do or to go on from.
+    ``from_step`` is the step that the user chose. UsageError if no step is left to do, or if there
+    is no checkpoint to resume from.
     """
     total = manifest.get("total_steps")
-    last = max((step.step for step in read_steps(run.train_log)), default=0)
-    if asked is None and state.state == "finished" and total is not None and last >= total:
+    last = _last_step(run)
+    if from_step is None and state.state == "finished" and total is not None and last >= total:
         raise _nothing_left(run, last, total)
     steps = _checkpoints(run, manifest)
-    if asked is not None:
-        step = asked
+    if from_step is not None:
+        step = from_step
         _require_step(run, manifest, step, steps)
-    elif steps and _has_trained(run):
-        step = _last_logged(last, steps)
-    elif _has_trained(run):
-        raise UsageError(
-            f"{checkpoint_folder(manifest)}: holds no complete checkpoint of run '{run.id}'; "
-            f"start again: grubrics-tui launch {manifest.get('recipe')}"
-        )
-    else:
+    elif not _has_trained(run):
         return 0, None
+    elif steps:
+        step = _last_logged(last, steps)
+    else:
+        raise UsageError(
+            f"{checkpoint_folder(manifest)}: holds no complete checkpoint of run '{run.id}'. "
+            f"Start again: grubrics-tui launch {manifest.get('recipe')}"
+        )
     if total is not None and step >= total and not _lacks_final(run, manifest):
         raise _nothing_left(run, step, total)
     return step, steps[step]
@@ -319,27 +316,27 @@ def _nothing_left(run: RunDir, step: int, total: int) -> UsageError:
 
 
 def _lacks_final(run: RunDir, manifest: dict[str, Any]) -> bool:
-    """SFT ends with writing ``final/``, after its last step."""
+    """Whether the final model is missing: SFT writes ``final/`` after its last step."""
     kind = read_kind(manifest, run.manifest)
     return kind.has_final_model and not check_checkpoint(run).complete
 
 
 def _has_trained(run: RunDir) -> bool:
-    """Whether a trainer was ever started: its console is opened before it is."""
+    """Whether a trainer was ever started: its console log is opened before that."""
     return any(attempt.console.exists() for attempt in run.attempts()) or any(
         True for _ in read_steps(run.train_log)
     )
 
 
 def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
-    """The complete steps of this run. Without a stamp, only the clock tells whose they are."""
+    """The complete steps of this run. Without an ownership file, their time decides."""
     folder = checkpoint_folder(manifest)
     if folder is None:
         raise UsageError(f"{run.manifest}: names no checkpoint folder")
     owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
     if "model" not in wanted.contents:
         raise UsageError(
-            f"{folder}: its steps hold no model shards, from which verl resumes; "
+            f"{folder}: its checkpoints have no model shards, which verl needs to resume; "
             f"actor_rollout_ref.actor.checkpoint.save_contents={sorted(wanted.contents)}"
         )
     if owner is None:
@@ -354,35 +351,36 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
 def _last_logged(last: int, steps: dict[int, Path]) -> int:
     """The newest checkpoint whose step is in the history.
 
-    verl saves a step before it logs it: going on from a step that was saved but not logged would
-    leave a gap, which is only taken when there is no earlier checkpoint.
+    verl saves a step before it logs it. Resuming from a step that was saved but not logged leaves a
+    gap, which is accepted only if there is no earlier checkpoint.
     """
     return max((step for step in steps if step <= last), default=min(steps))
 
 
 def _require_step(run: RunDir, manifest: dict[str, Any], step: int, steps: dict[int, Path]) -> None:
     if step not in steps:
-        known = ", ".join(str(number) for number in steps) or "none"
-        folder = checkpoint_folder(manifest)
-        why = _why_missing(run, manifest, step)
-        raise UsageError(f"{folder}: no complete checkpoint of step {step}; there are {known}{why}")
+        available = ", ".join(str(number) for number in steps) or "none"
+        raise UsageError(
+            f"{checkpoint_folder(manifest)}: no complete checkpoint of step {step}; "
+            f"available: {available}{_missing_reason(run, manifest, step)}"
+        )
 
 
-def _why_missing(run: RunDir, manifest: dict[str, Any], step: int) -> str:
-    """Whether a step was saved and removed since, or was none of those that are saved."""
+def _missing_reason(run: RunDir, manifest: dict[str, Any], step: int) -> str:
+    """Why a step has no checkpoint: never saved, or saved and removed since."""
 
     def value(key: str) -> Any:
         return manifest.get("config", {}).get(key, {}).get("value")
 
     key = read_kind(manifest, run.manifest).save_every_key
-    every, kept = value(key) if key else None, value("trainer.max_actor_ckpt_to_keep")
-    last = max((one.step for one in read_steps(run.train_log)), default=0)
+    interval, limit = value(key) if key else None, value("trainer.max_actor_ckpt_to_keep")
+    last = _last_step(run)
     if step > last:
-        return f" (the run got to step {last})"
-    if not isinstance(every, int) or every < 1:
+        return f" (the run reached step {last})"
+    if not isinstance(interval, int) or interval < 1:
         return ""
-    if step % every and step != manifest.get("total_steps"):
-        return f" (step {step} was never saved: {key}={every})"
-    if isinstance(kept, int) and kept > 0:
-        return f" (step {step} was saved, then removed: trainer.max_actor_ckpt_to_keep={kept})"
-    return f" (step {step} was saved, and its folder is gone or damaged)"
+    if step % interval and step != manifest.get("total_steps"):
+        return f" (step {step} was never saved: {key}={interval})"
+    if isinstance(limit, int) and limit > 0:
+        return f" (step {step} was saved, then removed: trainer.max_actor_ckpt_to_keep={limit})"
+    return f" (step {step} was saved, but its folder is missing or damaged)"

@@ -1,4 +1,4 @@
-"""The minimal check of the whole pipeline: ten small steps, and four questions about them."""
+"""The smoke test of a config: ten small steps, and four checks of their metrics."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STEPS, BATCH = 10, 2
 FOLDER = Path("checkpoints/smoke-test")
 POLICY_LOSS = "actor/pg_loss"
 _EXPLODED = 10.0
-"""A loss is out of hand at so many times its beginning, and at least at one."""
+"""A loss explodes above this multiple of its first values, and above 1."""
 
 
 @dataclass(frozen=True)
 class SmokeCheck:
-    """One question, its answer, and the numbers behind it."""
+    """One check, its result, and the numbers behind it."""
 
     id: str
     passed: bool
@@ -40,14 +40,14 @@ class SmokeCheck:
 
 
 def default_config() -> str:
-    """The debug recipe where there is a GPU, else the tiny one."""
+    """The debug config if there is a GPU, else the tiny one."""
     return "verl_grpo_debug" if gpus() else "grpo_tiny"
 
 
 def small_run(
     config: str, runs: Path, env: Mapping[str, str] | None = None
 ) -> tuple[LaunchPlan, tuple[Change, ...]]:
-    """The plan of the ten steps and what was changed for it. Nothing is written."""
+    """Plan the ten steps; returns the plan and what it changes. Nothing is written."""
     recipe = load_recipe(config, ())
     if recipe.kind != GRPO:
         raise UsageError(f"{recipe.path}: the smoke test is for GRPO, not {recipe.kind.title}")
@@ -58,56 +58,57 @@ def small_run(
 
 
 def check_steps(steps: Sequence[Step], *, judged: bool = True) -> tuple[SmokeCheck, ...]:
-    """The four answers, from the steps of the run.
+    """The four checks of a run's steps.
 
-    ``judged`` says that a judge scores, and not a function of the recipe's own, which is asked in
-    its place whether it scored every rollout.
+    ``judged`` says that a judge scores. Otherwise a reward function of the config does, and the
+    last check is whether it scored every rollout.
     """
-    scored = _parsing(steps) if judged else _scoring(steps)
+    scored = _judge_replies(steps) if judged else _scored_rollouts(steps)
     return (_reward(steps), _spread(steps), _loss(steps), scored)
 
 
 def _reward(steps: Sequence[Step]) -> SmokeCheck:
     values = _values(steps, metrics.REWARD_MEAN)
-    known = [value for value in values if value is not None]
-    text = f"{len(known)} of {len(values)} steps have a number"
-    if known:
-        text += f", {min(known):+.3f} to {max(known):+.3f}"
-    return SmokeCheck("reward/mean is a number", bool(known) and len(known) == len(values), text)
+    numbers = [value for value in values if value is not None]
+    text = f"{len(numbers)} of {len(values)} steps have a number"
+    if numbers:
+        text += f", {min(numbers):+.3f} to {max(numbers):+.3f}"
+    passed = bool(numbers) and len(numbers) == len(values)
+    return SmokeCheck("reward/mean is a number", passed, text)
 
 
 def _spread(steps: Sequence[Step]) -> SmokeCheck:
-    """Rollouts of one prompt must differ in reward, in most steps: else there is no advantage."""
-    known = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
-    above = sum(value > 0 for value in known)
-    text = f"{above} of {len(steps)} steps have a spread"
-    if known:
-        text += f", median {median(known):.3f}"
+    """Rollouts of a group must differ in reward, in most steps: else there is no advantage."""
+    numbers = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
+    above = sum(value > 0 for value in numbers)
+    text = f"{above} of {len(steps)} steps have a std above 0"
+    if numbers:
+        text += f", median {median(numbers):.3f}"
     return SmokeCheck("reward/std is above 0", above * 2 > len(steps), text)
 
 
 def _loss(steps: Sequence[Step]) -> SmokeCheck:
     values = _values(steps, POLICY_LOSS)
-    known = [abs(value) for value in values if value is not None]
-    if not known or len(known) < len(values):
-        text = f"{len(known)} of {len(values)} steps have a number"
+    losses = [abs(value) for value in values if value is not None]
+    if not losses or len(losses) < len(values):
+        text = f"{len(losses)} of {len(values)} steps have a number"
         return SmokeCheck("policy loss does not explode", False, text)
-    limit = max(1.0, _EXPLODED * median(known[:3]))
-    text = f"largest {max(known):.3g}, allowed {limit:.3g}"
-    return SmokeCheck("policy loss does not explode", max(known) <= limit, text)
+    limit = max(1.0, _EXPLODED * median(losses[:3]))
+    text = f"largest {max(losses):.3g}, allowed {limit:.3g}"
+    return SmokeCheck("policy loss does not explode", max(losses) <= limit, text)
 
 
-def _parsing(steps: Sequence[Step]) -> SmokeCheck:
+def _judge_replies(steps: Sequence[Step]) -> SmokeCheck:
     failures = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_PARSE_FAILURES))
     calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
     text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
     return SmokeCheck("every judge reply is read", failures == 0 and calls > 0, text)
 
 
-def _scoring(steps: Sequence[Step]) -> SmokeCheck:
+def _scored_rollouts(steps: Sequence[Step]) -> SmokeCheck:
     shares = [share for share in _values(steps, metrics.FAILED_SHARE) if share is not None]
     failed = sum(share > 0 for share in shares)
-    text = f"in {failed} of {len(shares)} steps it failed for some rollout"
+    text = f"it failed for some rollouts in {failed} of {len(shares)} steps"
     return SmokeCheck(
         "the recipe's reward function scores every rollout", bool(shares) and not failed, text
     )

@@ -1,5 +1,5 @@
-"""Whether the files of a run's own reward function, and those it reads, are still what the run was
-launched with."""
+"""Watch the files of a run's reward function, and the files that it reads, for changes since the
+launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Signature = tuple[int, int, int] | None
 
 
 class CodeWatch:
-    """Looks at the files again and again; one that was not touched is not read."""
+    """Checks the files repeatedly; reads only those that were touched."""
 
     def __init__(self, manifest: Mapping[str, Any], cwd: Path) -> None:
         inputs = manifest.get("reward_inputs") or {}
@@ -28,32 +28,30 @@ class CodeWatch:
         self._signatures: dict[Path, _Signature] = {}
 
     def changes(self) -> Iterator[Path]:
-        """The files whose content is another than at the last look; at first: at the launch."""
-        for path, known in self._hashes.items():
+        """The files whose content differs from the last call; at first, from the launch."""
+        for path, before in self._hashes.items():
             signature = _signature(path)
             if path in self._signatures and self._signatures[path] == signature:
                 continue
             self._signatures[path] = signature
             now = _hash(path)
-            if now != known:
+            if now != before:
                 self._hashes[path] = now
                 yield path
 
     def describe(self, path: Path) -> str:
-        """What became of a file since the launch, at the last look."""
+        """How the file differs from the launch, by the last call of ``changes``."""
         if self._hashes[path] == self._launched[path]:
-            return f"{path} is again what it was at the launch"
-        what = "changed" if self._hashes[path] else "is gone"
+            return f"{path} has the content of the launch again"
+        change = "changed" if self._hashes[path] else "is gone"
         if path in self._inputs:
-            return (
-                f"{path}, which the reward reads, {what} since the launch; it is read where it is"
-            )
-        return f"{path} {what} since the launch; the run keeps its copy"
+            return f"{path}, which the reward reads, {change} since the launch; there is no copy"
+        return f"{path} {change} since the launch; the run uses its copy"
 
 
 def _signature(path: Path) -> _Signature:
     try:
-        status = os.stat(path)  # noqa: PTH116 - asked every few seconds for the life of a run
+        status = os.stat(path)  # noqa: PTH116 - called every few seconds for the life of a run
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -23,15 +23,16 @@ def log_event(run: RunDir, event: str, **details: Any) -> None:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Stop now, or once the next checkpoint is complete. ``by`` is who asks."""
+    """Stop now, or once the next checkpoint is complete. ``by`` names the requester."""
 
     after_checkpoint: bool
-    asked: float
+    time: float
     by: str = "user"
 
 
 def ask_stop(run: RunDir, *, after_checkpoint: bool = False, by: str = "user") -> None:
-    """Ask the run's supervisor to stop it. Asking twice is asking once; "now" wins over "after"."""
+    """Ask the supervisor to stop the run. A repeated request has no effect, except that a stop now
+    replaces a stop after the next checkpoint."""
     waiting = pending_stop(run)
     if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
         return
@@ -41,14 +42,17 @@ def ask_stop(run: RunDir, *, after_checkpoint: bool = False, by: str = "user") -
 
 
 def pending_stop(run: RunDir) -> StopRequest | None:
-    """The stop that was asked for, if any."""
+    """The stop request, if any."""
     raw = jsonl.read_json(run.requests / "stop.json")
     if raw is None:
         return None
-    asked, by = jsonl.moment(raw.get("t")) or 0.0, jsonl.line(raw.get("by")) or "user"
-    return StopRequest(raw.get("after_checkpoint") is True, asked, by)
+    return StopRequest(
+        raw.get("after_checkpoint") is True,
+        jsonl.moment(raw.get("t")) or 0.0,
+        jsonl.line(raw.get("by")) or "user",
+    )
 
 
 def clear_requests(run: RunDir) -> None:
-    """Forget the requests of the attempt before."""
+    """Delete the requests of the previous attempt."""
     (run.requests / "stop.json").unlink(missing_ok=True)

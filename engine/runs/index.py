@@ -1,7 +1,7 @@
-"""A cache of what runs look like, so that ten thousand of them list at once.
+"""A cache of the rows of the runs list, so that ten thousand runs are listed at once.
 
-It is only a cache: it is rebuilt from the run directories by looking at them, and whatever is
-wrong with it (locked, broken, on a file system without locks) makes the list slower, never wrong.
+It is rebuilt from the run directories. A locked or damaged cache, or a file system without locks,
+makes the list slower, never wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.base import files
 
 Row = dict[str, Any]
 
-# In the name: a program of another version keeps its own file.
+# Part of the file name: programs of different versions do not share a file.
 _VERSION = 4
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
@@ -38,28 +38,32 @@ def cache_folder() -> Path:
     """``grubrics-tui`` in the user's cache directory."""
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without one
     cache = os.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
-    # A user without a home has no cache; "~" is no folder to create.
+    # A user without a home has no cache, and no folder named "~" is created.
     return Path("/dev/null" if cache.startswith("~") else cache) / "grubrics-tui"
 
 
 class Index:
-    """Rows of one runs folder: JSON objects by run id, each valid for one stamp of its files."""
+    """Rows of one runs directory: JSON objects by run ID, each valid for one stamp of its files."""
 
     def __init__(self, root: Path, path: Path | None = None) -> None:
-        # A path need not be text that a database takes.
+        # A path may be invalid as text in a database.
         self._root = ascii(str(root.resolve()))
         self._path = index_path() if path is None else path
 
     def read(self) -> dict[str, tuple[str, Row]]:
-        """``id -> (stamp, row)``; empty when there is no usable index."""
+        """``id -> (stamp, row)``; empty without a usable index."""
         query = "select id, stamp, row from run where root = ?"
         try:
             with self._open() as database:
                 stored = database.execute(query, [self._root]).fetchall()
         except (sqlite3.Error, OSError):
             return {}
-        rows = _decode([text for _, _, text in stored])
-        if rows is None:
+        texts = [text for _, _, text in stored]
+        try:  # One call: a call for each of ten thousand rows takes longer than everything else.
+            rows = json.loads(f"[{','.join(texts)}]")
+        except (TypeError, ValueError, RecursionError):
+            rows = []
+        if len(rows) != len(texts) or not all(isinstance(row, dict) for row in rows):
             self._discard()
             return {}
         return {id: (stamp, row) for (id, stamp, _), row in zip(stored, rows, strict=True)}
@@ -77,9 +81,8 @@ class Index:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        files.make_private(
-            self._path.parent
-        )  # It tells what runs hold that only their owner reads.
+        # Only the owner may read the rows: some of the runs may be private.
+        files.make_private(self._path.parent)
         try:
             with closing(sqlite3.connect(self._path, timeout=1.0)) as database:
                 # The write-ahead log needs shared memory, which network file systems do not have.
@@ -88,31 +91,21 @@ class Index:
                 database.execute(_SCHEMA)
                 yield database
         except sqlite3.DatabaseError as error:
-            # Those without a code are about what is stored, such as text that is none.
+            # An error without a code is about the stored data, e.g. invalid text.
             if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) in _BROKEN:
                 self._discard()
             raise
 
     def _discard(self) -> None:
-        """A broken file would be in the way for ever."""
+        """Delete the file: a damaged one would never work again."""
         with suppress(OSError):
             self._path.unlink()
 
 
 def stamp(file: str) -> str:
-    """Changes whenever the file is replaced: inode, size and time of its last change.
+    """Inode, size and modification time: changes whenever the file is replaced.
 
-    Takes text: making ten thousand path objects would take longer than looking at the files.
+    Takes text: ten thousand path objects would take longer than the file status.
     """
     status = os.stat(file)  # noqa: PTH116
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
-
-
-def _decode(texts: list[Any]) -> list[Row] | None:
-    """JSON objects, in one call because ten thousand would take longer than all else; or None."""
-    try:
-        rows = json.loads(f"[{','.join(texts)}]")
-    except (TypeError, ValueError, RecursionError):
-        return None
-    whole = len(rows) == len(texts) and all(isinstance(row, dict) for row in rows)
-    return rows if whole else None

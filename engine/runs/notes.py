@@ -1,6 +1,6 @@
-"""What a person says about a run: tags and a note, in ``notes.json`` beside what the run writes.
+"""Tags and the note of a run, in ``notes.json`` in its folder.
 
-Nothing of a run reads or writes that file, so it can be changed at any time.
+No process of the run reads or writes that file, so it can be changed at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 @dataclass(frozen=True)
 class Notes:
-    """Safe to show whatever the file says: tags as ``check_tag`` wants them, lines of text."""
+    """Valid tags, and text that is safe to display."""
 
     tags: tuple[str, ...] = ()
     text: str = ""
@@ -38,38 +38,38 @@ class Notes:
 
     @classmethod
     def from_json(cls, raw: Any) -> Notes:
-        """The notes of a file or an index row; what is not as it should be is left out."""
+        """The notes of a file or an index row, without invalid parts."""
         if not isinstance(raw, dict):
             return cls()
-        found = raw.get("tags")
-        tags = [tag for tag in found if _is_tag(tag)] if isinstance(found, list) else []
+        raw_tags = raw.get("tags")
+        tags = [tag for tag in raw_tags if _is_tag(tag)] if isinstance(raw_tags, list) else []
         return cls(tuple(dict.fromkeys(tags))[:MOST_TAGS], _clean(raw.get("text")))
 
 
 def check_tag(tag: str) -> str:
-    """``tag`` when it can be one; UsageError otherwise."""
+    """Return a valid ``tag``; UsageError otherwise."""
     if not _is_tag(tag):
         raise UsageError(f"tag {tag!r} must be letters, digits, '.', '_', '-', at most 40 of them")
     if holds_secret(tag):
-        raise UsageError(f"tag {tag!r} looks like a secret, and tags are kept with the run")
+        raise UsageError(f"tag {tag!r} looks like a secret, and tags are stored with the run")
     return tag
 
 
 def read_notes(run: RunDir) -> Notes:
-    """Empty while nobody has noted anything."""
+    """The notes of a run; empty if there are none."""
     return Notes.from_json(jsonl.read_json(run.notes))
 
 
 def add_tags(run: RunDir, tags: Iterable[str]) -> Notes:
-    """Tags that the run has already are kept where they are."""
+    """Add tags. Existing ones keep their position."""
     new = [check_tag(tag) for tag in tags]
     with _changing(run) as before:
-        found = tuple(dict.fromkeys([*before.tags, *new]))
-        return _write(run, Notes(found, before.text))
+        all_tags = tuple(dict.fromkeys([*before.tags, *new]))
+        return _write(run, Notes(all_tags, before.text))
 
 
 def remove_tags(run: RunDir, tags: Iterable[str]) -> Notes:
-    """UsageError for a tag that the run does not have."""
+    """Remove tags. UsageError for a tag that the run does not have."""
     gone = set(tags)
     with _changing(run) as before:
         for tag in gone.difference(before.tags):
@@ -84,7 +84,7 @@ def write_note(run: RunDir, text: str) -> Notes:
 
 
 def replace_notes(run: RunDir, tags: Iterable[str], text: str) -> Notes:
-    """Both at once: what a form that shows both leaves behind."""
+    """Replace tags and note, as a form with both does."""
     new = Notes(tuple(dict.fromkeys(check_tag(tag) for tag in tags)), _checked(text))
     with _changing(run):
         return _write(run, new)
@@ -107,10 +107,10 @@ def _checked(text: str) -> str:
 
 @contextlib.contextmanager
 def _changing(run: RunDir) -> Iterator[Notes]:
-    """The notes as they are, while nobody else changes them.
+    """The present notes, locked against other changes.
 
-    A file beside it is locked, since the notes are replaced by every change. A file system without
-    locks is trusted to have one user.
+    The lock is a separate file, since every change replaces the notes. On a file system without
+    locks, nothing is locked.
     """
     require(run)
     with locks.held_file(run.path / ".notes.lock"):
@@ -122,7 +122,7 @@ def _is_tag(value: Any) -> bool:
 
 
 def _clean(text: Any) -> str:
-    """Lines without control and invisible characters, and without empty lines at the ends."""
+    """Remove control and invisible characters, and empty lines at both ends."""
     if not isinstance(text, str):
         return ""
     lines = [jsonl.line(line) or "" for line in text[:LONGEST_NOTE].splitlines()]

@@ -1,4 +1,4 @@
-"""Where a run is put together before it appears: ``.launch-<pid>-*``, renamed when it is whole."""
+"""Staging folders of launches: ``.launch-<pid>-*``, renamed when the run is complete."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.base.errors import UsageError
 GROUP_VARIABLE = "GRUBRICS_RUNS_GROUP"
 _NAME = re.compile(r"\.launch-(?:(\d+)-)?[a-z0-9_]+")
 _OLD_S = 3600.0
-"""A launch takes seconds; on another machine, where its process cannot be seen, it is over too."""
+"""A launch takes seconds, so an older folder is abandoned, also if another machine made it."""
 
 
 def new_staging(root: Path) -> Path:
     """An empty folder in ``root`` for the run that this process launches.
 
-    It is this user's alone, or may be read by the group that ``GRUBRICS_RUNS_GROUP`` names.
-    UsageError for a group that this user cannot give it to.
+    Only this user may read it, or also the group that ``GRUBRICS_RUNS_GROUP`` names. UsageError for
+    a group that this user is not in.
     """
     gid = _sharing_group()
     folder = Path(tempfile.mkdtemp(prefix=f".launch-{os.getpid()}-", dir=root))
@@ -47,13 +47,13 @@ def _sharing_group() -> int | None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove what launches left behind that were killed. A symbolic link is not followed."""
+    """Remove the folders of killed launches. A symbolic link is not followed."""
     with suppress(OSError), os.scandir(root) as entries:
         for entry in list(entries):
             match = _NAME.fullmatch(entry.name)
-            mine = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            is_own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
             is_folder = entry.is_dir(follow_symlinks=False)
-            if match and mine and is_folder and _is_abandoned(entry, match[1]):
+            if match and is_own and is_folder and _is_abandoned(entry, match[1]):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 

@@ -124,13 +124,13 @@ def _environment(cluster: Cluster | None) -> dict[str, str] | None:
 
 
 def _show_plan(plan: LaunchPlan, cluster: Cluster | None) -> None:
-    from engine.launch.ray_target import where_it_trains
+    from engine.launch.ray_target import describe_target
 
     say(f"$ {shlex.join(plan.argv)}")
     for change in plan.recipe.changes:
         say(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
     if cluster:
-        say(f"  {where_it_trains(cluster, plan.recipe)}")
+        say(f"  {describe_target(cluster, plan.recipe)}")
 
 
 COMMAND = Command(launch, Task.RUN)

@@ -219,11 +219,11 @@ def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
     Path("mine/rw.py").unlink()
     (gone,) = watch.changes()
     assert watch.describe(gone).endswith(
-        "mine/rw.py is gone since the launch; the run keeps its copy"
+        "mine/rw.py is gone since the launch; the run uses its copy"
     )
     edit("V = 0.1\n")
     (restored,) = watch.changes()
-    assert watch.describe(restored).endswith("mine/part.py is again what it was at the launch")
+    assert watch.describe(restored).endswith("mine/part.py has the content of the launch again")
 
 
 def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_refused_by_name() -> None:
@@ -280,12 +280,12 @@ class TestWhatTheRewardReads:
         table.write_text('{"a": 2}')
         (warning,) = resume_plan(run)[0].warnings
         assert warning == (
-            "mine/tables/weights.json, which the reward reads, changed since the launch; its new "
-            "content is read"
+            "mine/tables/weights.json (read by the reward) changed since the launch; the run "
+            "uses its new content"
         )
         (changed,) = watch.changes()
         assert watch.describe(changed).endswith(
-            "weights.json, which the reward reads, changed since the launch; it is read where it is"
+            "weights.json, which the reward reads, changed since the launch; there is no copy"
         )
 
 

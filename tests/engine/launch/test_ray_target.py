@@ -14,10 +14,10 @@ from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import (
     Needs,
     chosen_cluster,
+    describe_target,
     exposure,
     recipe_to_resume,
     shortage,
-    where_it_trains,
 )
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
@@ -66,8 +66,8 @@ def test_a_cpu_recipe_needs_logical_gpus_and_room_for_its_other_actors(tmp_path:
 def test_a_cluster_that_other_hosts_reach_is_asked_for_by_name(tmp_path: Path) -> None:
     nodes = [Node("10.0.0.1", cpus=64, gpus=8), Node("127.0.0.1", cpus=64, gpus=8)]
     assert exposure(nodes, recipe(tmp_path)) == (
-        "the run would listen on 10.0.0.1, where other hosts reach it (docs/security.md says "
-        "what); set grubrics.exposed=true if that is meant"
+        "the run would listen on 10.0.0.1, where other hosts reach it (docs/security.md lists "
+        "the ports). To allow it, set grubrics.exposed=true"
     )
     meant = load_recipe(str(tmp_path / "try.yaml"), ["grubrics.exposed=true"], {})
     assert exposure(nodes, meant) is None
@@ -103,12 +103,12 @@ def test_only_grpo_recipes_run_as_jobs(tmp_path: Path) -> None:
 
 def test_the_plan_names_the_secrets_that_the_cluster_must_have_itself(tmp_path: Path) -> None:
     cluster = Cluster("http://head:8265")
-    line = where_it_trains(cluster, recipe(tmp_path, judge="openai"))
+    line = describe_target(cluster, recipe(tmp_path, judge="openai"))
     assert line.startswith("on the Ray cluster http://head:8265; its nodes need OPENAI_API_KEY")
-    assert where_it_trains(cluster, recipe(tmp_path)) == "on the Ray cluster http://head:8265"
+    assert describe_target(cluster, recipe(tmp_path)) == "on the Ray cluster http://head:8265"
 
 
-def test_the_manifest_says_where_it_trains(tmp_path: Path) -> None:
+def test_the_manifest_says_describe_target(tmp_path: Path) -> None:
     launch_plan = plan(recipe(tmp_path), "try", tmp_path, ray="http://head:8265")
     found = manifest(launch_plan)
     assert found["ray"] == "http://head:8265"

@@ -233,7 +233,7 @@ def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
         wait_for(lambda: observed_state(run).step)
         made = launch_rerun(check_rerun(run, [BATCH]))
         assert seen == [("queued", False)]
-        assert "stopped by its remedy" in (ended(run).reason or "")
+        assert "stopped by its fix" in (ended(run).reason or "")
         wait_for(lambda: observed_state(made).state != "queued")
     finally:
         stage.clear_away()

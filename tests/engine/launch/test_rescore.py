@@ -65,14 +65,14 @@ class TestOutcomes:
     def test_the_same_rewards_clear_the_reward(self, project: Project, sound: list[Any]) -> None:
         found = again(launched(project, *sound))
         assert found.outcome == "same" and found.is_clean
-        assert found.text.startswith("all 2 rewards come out the same")
+        assert found.text.startswith("all 2 rewards are the same")
 
     def test_what_failed_then_and_works_now_has_passed(
         self, project: Project, sound: list[Any]
     ) -> None:
         found = again(launched(project, {**sound[0], **FAILED}, sound[1]))
         assert found.outcome == "works now" and found.is_clean
-        assert "1 of 2 failed then and work now" in found.text
+        assert "1 of 2 failed in the run and work now" in found.text
         assert found.rollouts[0].failed_then == "timeout"
 
     def test_a_judge_that_answers_otherwise_is_named(
@@ -155,13 +155,13 @@ async def test_rollouts_whose_question_is_gone_are_left_out(project: Project) ->
 
 async def test_nothing_can_be_scored_where_no_question_is_left(project: Project) -> None:
     gone = {**await scored(project, "q1"), "question_id": "nobody"}
-    with pytest.raises(UsageError, match=r"train\.parquet: none of the questions of step 1"):
+    with pytest.raises(UsageError, match=r"contains none of the questions of step 1"):
         recorded(launched(project, gone))
 
 
 async def test_a_step_without_records_is_refused_with_the_nearest(project: Project) -> None:
     run = launched(project, await scored(project, "q1", step=3))
-    with pytest.raises(UsageError, match="step 9 has no recorded rewards; 3 has"):
+    with pytest.raises(UsageError, match=r"step 9 has no recorded rewards\. Nearest step: 3"):
         recorded(run, 9)
 
 

@@ -118,7 +118,7 @@ def test_a_renamed_run_says_what_it_was_called(run: RunDir, folder: Path) -> Non
     save(folder, 2)
     log(run, 1, 2)
     renamed = RunDir(run.path.rename(run.path.with_name("other")))
-    with pytest.raises(UsageError, match=r"launched as run 'mine'.* rename the folder back"):
+    with pytest.raises(UsageError, match=r"launched as 'mine'.* rename the folder"):
         resume(renamed)
     assert resume(RunDir(renamed.path.rename(run.path))).step == 2
 
@@ -184,7 +184,7 @@ def test_a_finished_run_has_nothing_left_to_do(run: RunDir, folder: Path) -> Non
 def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: Path) -> None:
     save(folder, 2, 4)
     log(run, 1, 2, 3, 4)
-    with pytest.raises(UsageError, match="no complete checkpoint of step 3; there are 2, 4"):
+    with pytest.raises(UsageError, match="no complete checkpoint of step 3; available: 2, 4"):
         resume(run, from_step=3)
 
 
@@ -193,7 +193,7 @@ def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: 
     [
         (3, r"step 3 was never saved: trainer.save_freq=2"),
         (2, r"step 2 was saved, then removed: trainer.max_actor_ckpt_to_keep=1"),
-        (6, r"the run got to step 5"),
+        (6, r"the run reached step 5"),
     ],
 )
 def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
@@ -204,7 +204,7 @@ def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
     keeping = {"trainer.save_freq": 2, "trainer.max_actor_ckpt_to_keep": 1}
     config = run.read_manifest()["config"] | {k: {"value": v} for k, v in keeping.items()}
     rewrite(run, config=config)
-    with pytest.raises(UsageError, match=rf"there are 4 \({why}\)"):
+    with pytest.raises(UsageError, match=rf"available: 4 \({why}\)"):
         resume(run, from_step=step)
 
 

@@ -14,7 +14,6 @@ from engine.estimate.training import _TRAINING
 from engine.findings import remedy_builders
 from engine.findings.run_context import MetricContext
 from engine.history.rollouts import require_step
-from engine.launch.resume import _overrides as resume_overrides
 from engine.launch.shrink import _SIZES
 from engine.preflight.checklist import run_checks
 from engine.preflight.values import value_findings
@@ -95,7 +94,7 @@ def test_what_is_written_for_other_kinds_refuses_a_third_one(evaluation: Kind) -
         lambda: unread(recipe),
         lambda: _TRAINING[evaluation],
         lambda: _SIZES[evaluation],
-        lambda: resume_overrides({"kind": "evaluation"}, Path("checkpoint")),
+        lambda: EVALUATION.resume_overrides(Path("checkpoint")),
     ):
         with pytest.raises(UsageError, match="'evaluation'"):
             refuse()
