@@ -19,7 +19,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
-from engine.launch.ray_target import through
+from engine.launch.ray_target import follower_argv
 from engine.launch.resume import resume
 from engine.runs.processes import end, members
 from engine.runs.rundir import RunDir
@@ -150,7 +150,9 @@ def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -
     run = RunDir(tmp_path / "runs" / "run")
 
     def make(*arguments: str, steps: int = 3) -> RunDir:
-        argv = through(cluster.address, [sys.executable, str(STANDIN), str(steps), *arguments])
+        argv = follower_argv(
+            cluster.address, [sys.executable, str(STANDIN), str(steps), *arguments]
+        )
         run.attempt(1).path.mkdir(parents=True)
         manifest = {
             "v": 1,
