@@ -13,6 +13,7 @@ from collections.abc import Iterator
 _SMALLEST = 16 << 20
 """Smaller holes are read: some file systems call what was written a moment ago a hole."""
 _CHUNK = 1 << 20
+_BACKWARDS_CHUNK = 64 * 1024
 _LONGEST_LINE = 64 << 20
 
 
@@ -75,3 +76,19 @@ def numbered_lines(descriptor: int, start: int = 0) -> Iterator[tuple[int, bytes
             offset, parts, size = offset + size, [], 0
     if size:
         yield offset, b"".join(parts)
+
+
+def lines_backwards(descriptor: int) -> Iterator[bytes]:
+    """The lines of a file without their ends, last one first. Holes are skipped."""
+    rest = b""
+    end = before_hole(descriptor, os.fstat(descriptor).st_size)
+    while end:
+        start = max(0, end - _BACKWARDS_CHUNK)
+        block = os.pread(descriptor, end - start, start)
+        end = start
+        if not block.strip(b"\0"):
+            end, rest = before_hole(descriptor, end), b""
+            continue
+        rest, *lines = (block + rest).split(b"\n")
+        yield from reversed(lines)
+    yield rest

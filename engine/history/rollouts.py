@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.follow import Cancelled
-from engine.history.advantage import Estimator, is_flat, sample_std
+from engine.history.group_scores import Estimator, is_flat, sample_std
 from engine.history.reward_records import (
     Failure,
     Key,

@@ -21,7 +21,7 @@ from engine.base.query_fields import (
     unknown_field,
 )
 from engine.history import metrics
-from engine.history.newest import newest_names, newest_value
+from engine.history.train_log import newest_names, newest_value
 from engine.runs import columns
 from engine.runs.columns import RunInfo
 from engine.runs.index import stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.base.follow import Tail
+from engine.base.holes import lines_backwards
 from engine.history import metrics
 from engine.history.rewards import Record, reward_metrics, validation_metrics
 from engine.runs.rundir import Attempt
@@ -125,6 +127,49 @@ def last_validation(train_log: Path) -> float | None:
     """The reward of the newest validation that has one."""
     rewards = (step.metrics.get(metrics.VALIDATION_REWARD) for step in read_steps(train_log))
     return next(reversed([reward for reward in rewards if reward is not None]), None)
+
+
+def newest_value(train_log: Path, metric: str) -> float | None:
+    """The value at the last step that has ``metric``; None for a NaN and where no step has it.
+
+    Reads from the end of the file. Only a log that a resumed run appended to is read completely:
+    its last lines need not be the last steps.
+    """
+    needle, has_step = json.dumps(metric, ensure_ascii=False).encode(), False
+    for line in _lines_backwards(train_log):
+        if has_step and needle not in line:
+            continue
+        if (step := _step_in(line)) is None:
+            continue
+        if step.attempt > 1:
+            steps = reversed(history(read_steps(train_log)))
+            return next((step.metrics[metric] for step in steps if metric in step.metrics), None)
+        if metric in step.metrics:
+            return step.metrics[metric]
+        has_step = True
+    return None
+
+
+def newest_names(train_log: Path) -> tuple[str, ...]:
+    """The metrics of the last line that is a step."""
+    steps = (step for line in _lines_backwards(train_log) if (step := _step_in(line)) is not None)
+    last = next(steps, None)
+    return () if last is None else tuple(last.metrics)
+
+
+def _step_in(line: bytes) -> Step | None:
+    record = jsonl.parse_line(line)
+    return None if record is None else Step.from_json(record)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file, last one first; none of a file that cannot be read."""
+    try:
+        handle = files.open_regular(path)
+    except OSError:
+        return
+    with handle:
+        yield from lines_backwards(handle.fileno())
 
 
 def history(steps: Iterable[Step]) -> list[Step]:

@@ -23,7 +23,6 @@ from engine.base.follow import Tail
 from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.checkpoints.step_folders import tracked_step
-from engine.history.phases import waiting_for
 from engine.history.train_log import StepJoiner, last_validation, read_steps
 from engine.host.gpus import ALL
 from engine.host.programs import detach
@@ -49,7 +48,7 @@ from engine.supervise.run_writer import RunWriter
 from engine.supervise.settings import Supervision
 from engine.supervise.stall import StallWatch
 from engine.supervise.stopping import Escalation
-from engine.supervise.trainer import Trainer
+from engine.supervise.trainer import Trainer, waiting_for
 from engine.supervise.verdict import Evidence, Exit, judge
 
 TICK_S = 0.25

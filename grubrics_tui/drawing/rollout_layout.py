@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.history.rollouts import Answer, Group
-from engine.history.word_diff import Piece
 from grubrics_tui.drawing.rollouts import (
     diff_spans,
     judge_rows,
@@ -18,6 +17,7 @@ from grubrics_tui.drawing.rollouts import (
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import wrapped
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.word_diff import Piece
 
 MOST_CHARACTERS = 60_000
 """What a screen lays out of one text; the command line prints all of it."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine.history.agreement import Agreement, agreement, out_of_order
+from engine.history.group_scores import Agreement, agreement, out_of_order
 from engine.history.reward_records import OVERLONG
 from engine.history.rollouts import Answer, Group
-from engine.history.word_diff import Piece
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.text.formats import MISSING, fixed
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.word_diff import Piece
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Answer, Group, StepRollouts, Visit
-from engine.history.word_diff import Piece
 from grubrics_tui.model.rollout_search import Hit, in_order
+from grubrics_tui.text.word_diff import Piece
 
 GroupKey = tuple[str, int, str]
 """Split, step and group ID."""

@@ -15,9 +15,9 @@ from engine.checkpoints.disposal import bytes_of
 from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.text.findings import read_log
 from engine.formats.external_run import read_steps
-from engine.history.newest import newest_names, newest_value
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows
+from engine.history.train_log import newest_names, newest_value
 from grubrics_tui.commands.shared.read_report import of_path
 
 SIZE = 2 << 40

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.base import jsonl
-from engine.history.newest import newest_names, newest_value
-from engine.history.train_log import history, read_steps
+from engine.history.train_log import history, newest_names, newest_value, read_steps
 
 lines = st.lists(
     st.tuples(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.advantage import Estimator
+from engine.history.group_scores import Agreement, Estimator, agreement, out_of_order
 
 scores = st.lists(st.floats(-10, 10).map(lambda value: round(value, 4)), min_size=2, max_size=32)
 
@@ -58,3 +58,16 @@ def test_other_estimators_are_named_and_not_imitated() -> None:
 
 def test_a_foreign_dump_is_taken_for_verls_default() -> None:
     assert "assumed" in Estimator.of({}).formula
+
+
+def test_pairs_are_counted_as_gold_has_them_tied_or_reversed() -> None:
+    assert agreement([0.9, 0.5, 0.5, 0.7], [1.0, 0.6, 0.4, 0.0]) == Agreement(3, 1, 2)
+
+
+def test_the_answers_on_the_wrong_side_of_another_are_named() -> None:
+    assert out_of_order([0.9, 0.5, 0.5, 0.7], [1.0, 0.6, 0.4, 0.0]) == {1, 2, 3}
+
+
+def test_scores_that_are_missing_or_equal_in_gold_say_nothing() -> None:
+    assert agreement([0.1, None, 0.3], [0.5, 1.0, 0.5]) is None
+    assert agreement((), ()) is None

@@ -1,10 +1,11 @@
-"""The advantage that verl's GRPO gives each answer of a group, from the dumped scores."""
+"""What the scores of a group say: GRPO's advantages, and how a judge agrees with gold scores."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 EPSILON = 1e-6
@@ -77,3 +78,45 @@ def sample_std(scores: Sequence[float]) -> float:
         return 0.0
     mean = math.fsum(scores) / len(scores)
     return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
+
+
+Scores = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Pairs of answers that gold tells apart: as gold has them, tied by the judge, reversed."""
+
+    in_order: int
+    tied: int
+    reversed: int
+
+    @property
+    def pairs(self) -> int:
+        return self.in_order + self.tied + self.reversed
+
+
+def agreement(judge: Scores, gold: Scores) -> Agreement | None:
+    """None when no two answers have both scores and differ in gold."""
+    counts = {1: 0, 0: 0, -1: 0}
+    scored = [(j, g) for j, g in zip(judge, gold, strict=False) if j is not None and g is not None]
+    for (j1, g1), (j2, g2) in combinations(scored, 2):
+        if g1 != g2:
+            higher, lower = (j1, j2) if g1 > g2 else (j2, j1)
+            counts[(higher > lower) - (higher < lower)] += 1
+    found = Agreement(counts[1], counts[0], counts[-1])
+    return found if found.pairs else None
+
+
+def out_of_order(judge: Scores, gold: Scores) -> set[int]:
+    """The answers that the judge puts on the wrong side of some other one."""
+    known = [
+        (index, j, g)
+        for index, (j, g) in enumerate(zip(judge, gold, strict=False))
+        if j is not None and g is not None
+    ]
+    wrong: set[int] = set()
+    for (left, j1, g1), (right, j2, g2) in combinations(known, 2):
+        if (j1 - j2) * (g1 - g2) < 0:
+            wrong |= {left, right}
+    return wrong

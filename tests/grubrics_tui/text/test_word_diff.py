@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.word_diff import Piece, differences
+from grubrics_tui.text.word_diff import Piece, differences
 
 texts = st.text("ab .\n", max_size=60)
 
