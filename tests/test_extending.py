@@ -20,7 +20,9 @@ from engine.data.adapters import get_adapter
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
+from engine.doctor.text.matching import book
 from engine.doctor.text.rules import all_rules, load_rules
+from engine.formats.detect import load_formats
 from engine.history.train_log import read_steps
 from engine.judge.api import ApiJudge
 from engine.judge.settings import JudgeSettings, make_judge
@@ -66,9 +68,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         )
     )
     monkeypatch.syspath_prepend(str(site))
+    forget()
     yield site
+    forget()
     for module in [name for name in sys.modules if name.partition(".")[0] == "grubrics_sums"]:
         del sys.modules[module]
+
+
+def forget() -> None:
+    """Programs read their plugins once; the tests of a process have different ones."""
+    load_formats.cache_clear()
+    book.cache_clear()
 
 
 def test_the_metric_rule_finds_a_leak_and_is_silent_on_a_healthy_run() -> None:

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
+from engine.recipe.config_files import CONFIG_DIR
 from engine.runs.columns import RunInfo, format_step
 from engine.runs.kinds import find_kind
 from engine.runs.registry import active_run
@@ -19,6 +20,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
 from grubrics_tui.app.splash import Splash
 from grubrics_tui.screens.navigation import (
+    OpenChecklist,
     OpenCompare,
     OpenFindings,
     OpenLeftovers,
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 
 class GrubricsApp(Frame):
-    """Opens the active run, or the preflight checks of ``config`` if no run is active.
+    """Opens the active run, or the preflight checks of ``config`` if no run is active. In a folder
+    without runs and configs, and without ``config``, it opens the ways to begin.
 
     The app only reads files and sends requests: quitting it, or losing the terminal, does not
     affect a run. With ``log`` it opens that file. Screens are imported when they open, so that a
@@ -48,9 +51,9 @@ class GrubricsApp(Frame):
     class Opened(Message):
         """The runs folder was read: ``active`` is the newest run that has not ended."""
 
-        def __init__(self, active: RunInfo | None) -> None:
+        def __init__(self, active: RunInfo | None, *, is_new: bool) -> None:
             super().__init__()
-            self.active = active
+            self.active, self.is_new = active, is_new
 
     def __init__(
         self,
@@ -85,13 +88,18 @@ class GrubricsApp(Frame):
             active = active_run(self.runs_root)
         except OSError:
             active = None  # The list of runs says what is wrong with the folder.
-        self.post_message(self.Opened(active))
+        is_new = not self.config and not any(
+            folder.is_dir() and any(folder.iterdir()) for folder in (self.runs_root, CONFIG_DIR)
+        )
+        self.post_message(self.Opened(active, is_new=is_new))
 
     @on(Opened)
     def _open(self, message: Opened) -> None:
         if len(self.screen_stack) > 1:
             return  # The user has opened another screen already.
-        if message.active is None:
+        if message.is_new:
+            self._show(_start(self.runs_root))
+        elif message.active is None:
             self.action_show_checklist()
         else:
             self._open_first(RunDir(self.runs_root / message.active.id))
@@ -129,6 +137,11 @@ class GrubricsApp(Frame):
 
     def on_checklist_screen_chosen(self, message: ChecklistScreen.Chosen) -> None:
         self.config, self.overrides = message.config, message.overrides
+
+    @on(OpenChecklist)
+    def _open_checklist(self, message: OpenChecklist) -> None:
+        self.config = message.config
+        self.action_show_checklist()
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:
@@ -233,6 +246,12 @@ def _live(run: Watched, settings: Settings) -> Screen[None]:
     from grubrics_tui.screens.live.screen import LiveScreen
 
     return LiveScreen(run, settings)
+
+
+def _start(root: Path) -> Screen[None]:
+    from grubrics_tui.screens.start import StartScreen
+
+    return StartScreen(root)
 
 
 def _runs(root: Path) -> Screen[None]:

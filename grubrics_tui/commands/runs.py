@@ -87,9 +87,10 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
 
 
 def _how_to_start(root: Path) -> str:
-    demo = "grpo_tiny"
-    config = demo if Path("configs", f"{demo}.yaml").is_file() else "CONFIG"
-    return f"no runs in {root}. Start one: grubrics-tui launch {config}"
+    return (
+        f"no runs in {root}. Try it: grubrics-tui demo. Watch a log: grubrics-tui watch PATH. "
+        "Train on your data: grubrics-tui init DATA"
+    )
 
 
 def _row(info: RunInfo, health: Health | None) -> str:

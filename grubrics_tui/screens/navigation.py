@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 
 class OpenRun(Message):
-    """Show the live view of a run."""
+    """Show the live view of a run, or of another program's log."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Watched) -> None:
         super().__init__()
         self.run = run
+
+
+class OpenChecklist(Message):
+    """Show the preflight checks of a config; with an empty name, choose one first."""
+
+    def __init__(self, config: str) -> None:
+        super().__init__()
+        self.config = config
 
 
 class OpenSummary(Message):

@@ -93,3 +93,15 @@ def test_following_a_run_that_was_stopped_is_refused(project: Project, busy: Run
 def test_an_empty_queue_says_so(project: Project) -> None:
     assert project.run("queue").stdout == "no queued runs\n"
     assert project.json("queue") == {"runs": [], "held": None}
+
+
+def test_the_demo_trains_by_sft_and_then_by_grpo(project: Project) -> None:
+    launched = [row["run"] for row in project.json("demo")["runs"]]
+    try:
+        rows = {row["id"]: row for row in project.json("runs")["runs"]}
+        first, second = (rows[name] for name in launched)
+        assert (first["kind"], second["kind"]) == ("sft", "grpo")
+        assert second["state"] == "queued" and launched[0] in second["waiting_for"]
+    finally:
+        for name in reversed(launched):
+            project.run("stop", name)

@@ -58,6 +58,7 @@ from grubrics_tui.screens.navigation import (
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
+from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.world import RUNS, World
@@ -320,7 +321,15 @@ async def whole_values(driver: Driver, world: World) -> None:
     await arrive(driver, WholeValues)
 
 
+async def start(driver: Driver, world: World) -> None:
+    driver.app.push_screen(StartScreen(RUNS))
+    await arrive(driver, StartScreen, "Try it")
+    await driver.press("j", "enter")
+    await driver.shows("enter opens it")
+
+
 WAYS: dict[str, Way] = {
+    "start": Way(StartScreen, start),
     "live": Way(LiveScreen, live),
     "live-sft": Way(LiveScreen, live_sft),
     "live-failed": Way(LiveScreen, live_failed),

@@ -1,0 +1,237 @@
+"""Write a first config for a data file: SFT for JSONL with messages, GRPO for parquet.
+
+A parquet file with answers and gold scores gets the rubric reward and a judge. Any other one gets
+a reward function in ``rewards/``, which compares a response with the ground truth until its author
+changes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.host.environment import gpus
+from engine.recipe.config_files import CONFIG_DIR
+
+DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+_GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
+
+_SFT = """\
+# SFT on {comment}. All values: grubrics-tui config {name}
+grubrics:
+  kind: sft
+  device: {device}
+  description: SFT on {comment}
+
+model:
+  path: {model} # a folder, or a name on the Hugging Face hub
+
+lora:
+  r: {lora_rank} # 0: full fine-tuning
+
+data:
+  train_file: {data}
+  max_seq_length: 1024
+
+training:
+  output_dir: checkpoints/{name} # the trained model is in final/
+  num_train_epochs: 1
+  per_device_train_batch_size: 4
+  learning_rate: {sft_rate}
+  bf16: {bf16}
+  save_steps: -1 # only at the end
+  seed: 1
+
+logging:
+  project: {name}
+  run_name: {name}
+"""
+
+_GRPO = """\
+# GRPO on {comment}. All values: grubrics-tui config {name}
+grubrics:
+  kind: grpo
+  device: {device}
+  description: GRPO on {comment}
+  seed: 1
+
+{reward}
+
+data:
+  train_files: {data}
+  val_files: {validation}
+  train_batch_size: 8
+  max_prompt_length: 512
+  max_response_length: 512
+
+actor_rollout_ref:
+  model:
+    path: {model} # a folder, or a name on the Hugging Face hub
+  actor:
+    ppo_mini_batch_size: 8 # one update per step
+    ppo_micro_batch_size_per_gpu: 4
+    optim:
+      lr: 1.0e-6
+  rollout:
+    name: {engine}
+    tensor_model_parallel_size: 1
+    n: 8 # responses per prompt; their spread is what GRPO learns from
+    log_prob_micro_batch_size_per_gpu: 4
+  ref:
+    log_prob_micro_batch_size_per_gpu: 4
+
+algorithm:
+  adv_estimator: grpo
+
+trainer:
+  total_epochs: 1
+  n_gpus_per_node: 1
+  project_name: {name}
+  experiment_name: {name}
+  default_local_dir: checkpoints/{name}
+  test_freq: 10
+  save_freq: 50
+  logger: [console]
+"""
+
+_JUDGED = """\
+judge:
+  provider: openai # or azure; docs/data.md has the credentials
+  model: gpt-5-mini
+  timeout_s: 300 # a reasoning model takes minutes
+  max_tokens: 16000 # it spends its thinking from this
+
+reward_config:
+  use_contrastive: {contrastive} # as the file was prepared"""
+
+_SCORED = """\
+reward:
+  custom_reward_function:
+    path: {path}"""
+
+_REWARD = '''\
+"""Scores a response to a row of {data}."""
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info):
+    """1 if the last line of the response is the ground truth, else 0."""
+    lines = solution_str.strip().splitlines() or [""]
+    return float(lines[-1].strip() == str(ground_truth).strip())
+'''
+
+
+@dataclass(frozen=True)
+class NewConfig:
+    """What was written. ``reward`` is None where a judge scores or nothing is scored."""
+
+    name: str
+    path: Path
+    reward: Path | None = None
+
+
+def write_config(data: Path, name: str | None = None, model: str | None = None) -> NewConfig:
+    """Write ``configs/NAME.yaml`` for ``data``; ``name`` is the file's stem by default.
+
+    UsageError if the file cannot be trained on as it is, or if a config of that name exists.
+    """
+    if not data.is_file():
+        raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
+    if name is None:
+        name = re.sub(r"[^\w-]+", "-", data.stem, flags=re.ASCII).strip("-") or "config"
+    elif not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise UsageError(f"--name {name!r}: use letters, digits, '.', '_' and '-'")
+    path = CONFIG_DIR / f"{name}.yaml"
+    if path.exists():
+        raise UsageError(f"{path} exists; choose another name with --name")
+    template, scoring, reward = _SFT, "", None
+    if data.suffix != ".parquet":
+        _check_messages(data)
+    elif _read_has_gold(data):
+        template, scoring = _GRPO, _JUDGED.format(contrastive=_read_contrastive(data))
+    else:
+        reward = Path("rewards", f"{name}.py")
+        template, scoring = _GRPO, _SCORED.format(path=reward)
+    on_gpu = bool(gpus())
+    config = template.format(
+        data=_quote(data),
+        comment=_plain(data),
+        name=name,
+        model=_quote(model or DEFAULT_MODEL),
+        device="cuda" if on_gpu else "cpu",
+        bf16="true" if on_gpu else "false",
+        engine="vllm" if on_gpu else "hf",
+        lora_rank=16 if on_gpu else 0,
+        sft_rate="2.0e-4" if on_gpu else "2.0e-5",
+        validation=_quote(_find_validation(data)),
+        reward=scoring,
+    )
+    if reward is not None and not reward.exists():
+        _write(reward, _REWARD.format(data=_plain(data)))
+    _write(path, config)
+    return NewConfig(name, path, reward)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomic(path, text)
+
+
+def _quote(value: object) -> str:
+    """The value as text of YAML. UsageError for what OmegaConf would replace."""
+    text = str(value)
+    if "${" in text:
+        raise UsageError(f"{text!r} contains '${{', which a config would replace; rename it")
+    return text if re.fullmatch(r"[\w./-]+", text, re.ASCII) else json.dumps(text)
+
+
+def _plain(data: Path) -> str:
+    """The file's name for a comment or docstring, without characters that could end it."""
+    return re.sub(r"[^\w.-]", "_", data.name)
+
+
+def _check_messages(data: Path) -> None:
+    with files.open_regular(data) as handle:
+        record = jsonl.parse_line(handle.readline())
+    if record is None:
+        raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
+    if "messages" not in record:
+        keys = ", ".join(sorted(record)[:8]) or "no keys"
+        raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md)")
+
+
+def _read_has_gold(data: Path) -> bool:
+    """Whether the rows have gold scores. UsageError if columns of verl's format are missing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq  # 50 ms, which JSONL does not need.
+
+    try:
+        schema = pq.read_schema(data)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{data}: {error}") from error
+    missing = [column for column in _GRPO_COLUMNS if column not in schema.names]
+    if missing:
+        raise UsageError(
+            f"{data}: no column {', '.join(missing)}; GRPO needs {', '.join(_GRPO_COLUMNS)} "
+            "(docs/rewards.md)"
+        )
+    extra_info = schema.field("extra_info").type
+    return bool(pa.types.is_struct(extra_info)) and extra_info.get_field_index("gold_scores") >= 0
+
+
+def _read_contrastive(data: Path) -> str:
+    from engine.data.contract import read_facts  # Imports pyarrow too.
+
+    facts = read_facts(data)
+    return "true" if facts is None or facts.use_contrastive else "false"
+
+
+def _find_validation(data: Path) -> Path:
+    """The file beside ``data`` that is named for validation, else where one is to be made."""
+    names = [data.name.replace("train", word) for word in ("val", "valid", "test", "dev")]
+    beside = [data.with_name(name) for name in names if name != data.name]
+    made = beside[0] if beside else data.with_stem(f"{data.stem}-val")
+    return next((path for path in beside if path.is_file()), made)

@@ -1,0 +1,48 @@
+"""``grubrics-tui demo``: train the tiny demo."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.run_text import outcome
+
+
+def demo(
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Print progress until the last run ends")
+    ] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train the tiny demo in this folder: data, SFT, GRPO.
+
+    Needs no GPU, network or API key; takes five to ten minutes on two cores. Data and an SFT model
+    that exist are used again. With --wait, exits with 1 if a run does not finish.
+    """
+    from engine.launch.demo import launch_demo, make_demo_data, require_trainer
+
+    require_trainer()
+    if not as_json:
+        say("making data/tiny ...", flush=True)
+    make_demo_data()
+    launched = launch_demo(runs_root(runs))
+    if not as_json:
+        say(f"launched {', then '.join(run.id for run in launched)}", flush=True)
+    text = f"grubrics-tui watch {launched[0].id} opens the live view"
+    states = {run.id: followed(run, as_json) for run in launched} if wait else {}
+    if wait:
+        text = "\n".join(outcome(run, states[run.id]) for run in launched)
+    rows = [{"run": run.id, "state": states[run.id].state if wait else None} for run in launched]
+    answer({"runs": rows}, text, as_json)
+    if not all(state.went_well for state in states.values()):
+        raise typer.Exit(1)
+
+
+COMMAND = Command(demo, Task.PREPARE)

@@ -1,0 +1,51 @@
+"""``grubrics-tui init``: write a first config for a data file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared.output import answer
+
+
+def init(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="JSONL with messages (SFT), or parquet in verl's format (GRPO)"
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the config (default: DATA's stem)")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Folder or hub name of the model (default: Qwen/Qwen2.5-0.5B-Instruct)",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a first config for a data file to configs/.
+
+    A parquet file without gold scores also gets a reward function in rewards/, which compares the
+    last line of a response with the ground truth: change it to your task.
+    """
+    from engine.launch.new_config import write_config
+
+    new = write_config(data, name, model)
+    lines = [f"wrote {new.path}"]
+    if new.reward is not None:
+        lines.append(f"wrote {new.reward}: edit how a response is scored")
+    lines.append(f"next: grubrics-tui check {new.name}")
+    reward = None if new.reward is None else str(new.reward)
+    value = {"config": str(new.path), "name": new.name, "reward": reward}
+    answer(value, "\n".join(lines), as_json)
+
+
+COMMAND = Command(init, Task.PREPARE)

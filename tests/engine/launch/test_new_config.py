@@ -1,0 +1,165 @@
+"""A first config for a data file: it is valid, and it fits the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.base.errors import UsageError
+from engine.data.contract import FileFacts, write_rows
+from engine.launch.new_config import write_config
+from engine.own_reward.function import RewardFunction
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.runs.kinds import GRPO, SFT
+
+MESSAGES = [{"role": "user", "content": "2 + 3?"}, {"role": "assistant", "content": "5"}]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def jsonl_file(name: str, record: dict[str, Any]) -> Path:
+    Path(name).write_text(json.dumps(record) + "\n")
+    return Path(name)
+
+
+def sums_file(name: str = "sums.parquet", **changes: Any) -> Path:
+    row: dict[str, Any] = {
+        "data_source": "sums",
+        "prompt": [{"role": "user", "content": "2 + 3?"}],
+        "reward_model": {"style": "rule", "ground_truth": "5"},
+        "extra_info": {"index": 0},
+    }
+    pq.write_table(pa.Table.from_pylist([{**row, **changes}]), name)
+    return Path(name)
+
+
+def rubric_file(name: str, *, use_contrastive: bool) -> Path:
+    row: dict[str, Any] = {
+        "data_source": "tiny",
+        "prompt": [{"role": "user", "content": "Write a rubric"}],
+        "reward_model": {"style": "rule", "ground_truth": ""},
+        "extra_info": {"answers": ["a", "b"], "gold_scores": [0.0, 1.0]},
+    }
+    facts = FileFacts("tiny", "train", use_contrastive, None, 0)
+    write_rows(Path(name), [row], facts)
+    return Path(name)
+
+
+def loaded(name: str) -> Recipe:
+    return load_recipe(name, (), env={})
+
+
+def test_conversations_become_an_sft_config() -> None:
+    new = write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}), model="models/base")
+    assert (new.name, new.path, new.reward) == ("chats", Path("configs/chats.yaml"), None)
+    recipe = loaded("chats")
+    assert recipe.kind == SFT
+    assert recipe.get("data.train_file") == "chats.jsonl"
+    assert recipe.get("model.path") == "models/base"
+
+
+def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
+    new = write_config(sums_file())
+    recipe = loaded("sums")
+    assert recipe.kind == GRPO
+    assert recipe.get("reward.custom_reward_function.path") == str(new.reward)
+    namespace: dict[str, Any] = {}
+    assert new.reward is not None
+    exec(new.reward.read_text(), namespace)
+    score = namespace[RewardFunction.name]
+    arguments = {"data_source": "sums", "ground_truth": "5", "extra_info": {}}
+    assert score(solution_str="2 and 3\n5", **arguments) == 1.0
+    assert score(solution_str="6", **arguments) == score(solution_str="", **arguments) == 0.0
+
+
+@pytest.mark.parametrize("use_contrastive", [True, False])
+def test_rows_with_gold_scores_are_judged_as_they_were_prepared(use_contrastive: bool) -> None:
+    new = write_config(rubric_file("rows.parquet", use_contrastive=use_contrastive))
+    recipe = loaded("rows")
+    assert new.reward is None
+    assert recipe.get("judge.provider") == "openai"
+    assert recipe.get("reward_config.use_contrastive") is use_contrastive
+
+
+@pytest.mark.parametrize(
+    "name", ["a: b #.parquet", '"x\'""".parquet', "a\nb.parquet", "[é].parquet"]
+)
+def test_any_file_name_makes_a_valid_config(name: str) -> None:
+    new = write_config(sums_file(name))
+    assert loaded(new.name).get("data.train_files") == name
+    assert new.reward is not None
+    compile(new.reward.read_text(), "reward", "exec")
+
+
+def test_a_name_that_a_config_would_replace_is_refused() -> None:
+    with pytest.raises(UsageError, match="would replace"):
+        write_config(sums_file("${env}.parquet"))
+    assert not Path("configs").exists() and not Path("rewards").exists()
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "x\n"])
+def test_a_config_name_is_a_plain_word(name: str) -> None:
+    with pytest.raises(UsageError, match="--name"):
+        write_config(sums_file(), name=name)
+
+
+def test_the_file_beside_it_validates() -> None:
+    sums_file("my_val.parquet")
+    write_config(sums_file("my_train.parquet"))
+    assert loaded("my_train").get("data.val_files") == "my_val.parquet"
+
+
+def test_an_own_reward_function_is_kept() -> None:
+    Path("rewards").mkdir()
+    Path("rewards/sums.py").write_text("mine")
+    write_config(sums_file())
+    assert Path("rewards/sums.py").read_text() == "mine"
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    write_config(sums_file())
+    before = Path("configs/sums.yaml").read_text()
+    with pytest.raises(UsageError, match=r"configs/sums\.yaml exists.*--name"):
+        write_config(sums_file(), model="other")
+    assert Path("configs/sums.yaml").read_text() == before
+    assert write_config(sums_file(), name="again").path == Path("configs/again.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "line 1 is not a JSON object"),
+        (b"hello\n", "line 1 is not a JSON object"),
+        (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT needs 'messages'"),
+    ],
+)
+def test_a_file_that_is_no_training_data_is_refused_and_nothing_is_written(
+    content: bytes, reason: str
+) -> None:
+    Path("data.jsonl").write_bytes(content)
+    with pytest.raises(UsageError, match=reason):
+        write_config(Path("data.jsonl"))
+    assert not Path("configs").exists()
+
+
+def test_parquet_without_the_columns_is_refused_with_their_names() -> None:
+    pq.write_table(pa.table({"question": ["2 + 3?"]}), "raw.parquet")
+    with pytest.raises(UsageError, match="no column prompt, data_source, reward_model"):
+        write_config(Path("raw.parquet"))
+    Path("torn.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match=r"torn\.parquet"):
+        write_config(Path("torn.parquet"))
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.jsonl"):
+        with pytest.raises(UsageError, match="is not a file"):
+            write_config(path)
