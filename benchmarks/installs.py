@@ -2,9 +2,9 @@
 
     python benchmarks/installs.py FOLDER [NAME ...]
 
-Makes each environment with pip in FOLDER (tens of GB, an hour or more the first time; the second
-time it is reused after the program was removed), installs this checkout's wheel without extras, and
-prints which versions moved and which packages were added.
+Makes each environment with pip in FOLDER (tens of GB, an hour or more the first time; afterwards it
+is restored to the versions in its ``prepared.txt``), installs this checkout's wheel without extras,
+and prints which versions moved and which packages were added.
 """
 
 from __future__ import annotations
@@ -32,18 +32,30 @@ def pip(python: Path, *arguments: str) -> str:
 
 
 def prepare(folder: Path, requirements: tuple[str, ...]) -> Path:
-    """The interpreter of an environment that holds ``requirements`` and not this program."""
-    python = folder / "bin" / "python"
-    if not python.exists():
+    """The interpreter of an environment with the packages that ``requirements`` once chose."""
+    python, prepared = folder / "bin" / "python", folder / "prepared.txt"
+    if not prepared.exists():
         venv.create(folder, with_pip=True)
         pip(python, "install", "-q", *requirements)
-    pip(python, "uninstall", "-q", "-y", PROGRAM)
+        prepared.write_text(pip(python, "list", "--format", "freeze"))
+        return python
+    wanted, present = parse_versions(prepared.read_text()), read_versions(python)
+    if added := sorted(present.keys() - wanted.keys()):
+        pip(python, "uninstall", "-q", "-y", *added)
+    moved = [
+        f"{name}=={version}" for name, version in wanted.items() if present.get(name) != version
+    ]
+    if moved:
+        pip(python, "install", "-q", "--no-deps", *moved)
     return python
 
 
 def read_versions(python: Path) -> dict[str, str]:
-    listed = pip(python, "list", "--format", "freeze").splitlines()
-    return dict(line.split("==", 1) for line in listed)
+    return parse_versions(pip(python, "list", "--format", "freeze"))
+
+
+def parse_versions(listed: str) -> dict[str, str]:
+    return dict(line.split("==", 1) for line in listed.splitlines())
 
 
 def main() -> None:
