@@ -1,4 +1,4 @@
-"""Which lines of a log a person asks for."""
+"""Search and filter the lines of a log."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass
 
 from engine.base.errors import UsageError
+from engine.base.literals import required_literals
 from engine.logs.log_lines import DRIVER, without_colors
 
-_ANY_SOURCE = rb"\([\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?\)"
+_ANY_SOURCE = r"\([\w:.<>-]{1,80} pid=\d+(?:, ip=[\d.]+)?\)"
 
 
 _WORTH_FINDING = 3
-"""Bytes: fewer stand in most lines."""
+"""Characters: most lines contain shorter texts."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Query:
     def search(self, data: bytes) -> list[int]:
         """The places of the matching lines in ``data``, which holds whole lines."""
         text = without_colors(data)
-        tests = [_Test(pattern, text) for pattern in self._bytes_patterns()]
+        tests = [_Test(pattern, text) for pattern in self._all_patterns()]
         if not tests:
             return []
         first, *others = tests
@@ -48,24 +49,23 @@ class Query:
             place = first.next_line(end)
         return found if text is data else _places(found, text, data)
 
-    def _bytes_patterns(self) -> list[bytes]:
-        patterns = [pattern.encode("utf-8", errors="surrogateescape") for pattern in self.patterns]
+    def _all_patterns(self) -> tuple[str, ...]:
         if self.source == DRIVER:
-            return [*patterns, rb"^(?!" + _ANY_SOURCE + rb")"]
+            return (*self.patterns, f"^(?!{_ANY_SOURCE})")
         if self.source:
-            return [*patterns, rb"^\(" + re.escape(self.source.encode()) + rb"\)"]
-        return patterns
+            return (*self.patterns, rf"^\({re.escape(self.source)}\)")
+        return self.patterns
 
 
 class _Test:
     """One pattern over one piece of text."""
 
-    def __init__(self, pattern: bytes, text: bytes) -> None:
+    def __init__(self, pattern: str, text: bytes) -> None:
         # Comparing small letters is ten times as quick as a search that ignores case.
         self._text = text if _minds_case(pattern) else text.lower()
-        self._pattern = re.compile(pattern, re.MULTILINE)
-        literal = required_literal(pattern)
-        self._literal = literal if len(literal) >= _WORTH_FINDING else b""
+        self._pattern = re.compile(_to_bytes(pattern), re.MULTILINE)
+        literals = required_literals(pattern, lambda text: len(text) >= _WORTH_FINDING)
+        self._literal = _to_bytes(literals[0]) if len(literals) == 1 else b""
 
     def next_line(self, place: int) -> int | None:
         """The start of the first line at or after ``place`` that holds a match within itself."""
@@ -107,17 +107,21 @@ def highlighter(pattern: str) -> re.Pattern[str] | None:
     unbounded = re.findall(r"[*+]|\{\d*,\}", re.sub(r"\\.|\[[^]]*\]", "x", pattern))
     if len(unbounded) > 2 or re.search(r"\)[*+{?]|\\\d|\(\?P=", pattern):
         return None
-    return re.compile(pattern, 0 if _minds_case(pattern.encode()) else re.IGNORECASE)
+    return re.compile(pattern, 0 if _minds_case(pattern) else re.IGNORECASE)
 
 
-def _minds_case(pattern: bytes) -> bool:
-    plain = re.sub(rb"\\.", b"", pattern)
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _minds_case(pattern: str) -> bool:
+    plain = re.sub(rb"\\.", b"", _to_bytes(pattern))
     return plain != plain.lower()
 
 
 def _checked(pattern: str) -> None:
     try:
-        re.compile(pattern.encode("utf-8", errors="surrogateescape"))
+        re.compile(_to_bytes(pattern))
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"'{pattern}' is no regular expression: {error}") from error
 
@@ -131,35 +135,3 @@ def _places(found: list[int], text: bytes, data: bytes) -> list[int]:
         places.append(at_data)
         at_text = start
     return places
-
-
-# One element of an expression and how often it may come: what is not of this kind is not judged.
-_ELEMENT = re.compile(
-    rb"(?P<literal>\\[^0-9A-Za-z\n]|[^\\\[\](){}|*+?.^$\n])"
-    rb"|(?P<other>\\[dDwWsSbB]|\[\^?\]?(?:\\[^\n]|[^\]\\\n\[])*\]|[.^$])"
-)
-_REPEATED = re.compile(rb"(?P<maybe>[*?]|\{0?,?\d*,?\d*\})[?+]?|(?P<more>\+)[?+]?")
-
-
-def required_literal(pattern: bytes) -> bytes:
-    """The longest run of bytes that every match holds; empty where in doubt.
-
-    Groups, alternatives and anything unusual are in doubt.
-    """
-    best = run = b""
-    place = 0
-    while place < len(pattern):
-        element = _ELEMENT.match(pattern, place)
-        if element is None:
-            return b""
-        place = element.end()
-        repeated = _REPEATED.match(pattern, place)
-        if repeated is not None:
-            place = repeated.end()
-        literal = (element["literal"] or b"")[-1:]
-        if literal and not (repeated and repeated["maybe"]):
-            run += literal
-            best = max(best, run, key=len)
-        if not literal or repeated is not None:
-            run = b""
-    return best

@@ -1,10 +1,10 @@
-"""The text a pattern cannot match without is found by reading the pattern, not by trying it."""
+"""The texts that the lines of a rule must contain."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.doctor.text.rules import NoLiteralError, alternatives, load_rules, required_literals
+from engine.doctor.text.rules import NoLiteralError, load_rules, pattern_literals
 
 
 @pytest.mark.parametrize(
@@ -21,21 +21,17 @@ from engine.doctor.text.rules import NoLiteralError, alternatives, load_rules, r
     ],
 )
 def test_texts_of_a_pattern(pattern: str, texts: tuple[str, ...]) -> None:
-    assert required_literals(pattern) == texts
+    assert pattern_literals(pattern) == texts
 
 
-def test_an_exceptions_name_and_message_are_looked_for_apart_because_of_colors() -> None:
-    assert required_literals("UnpicklingError: bad") == ("unpicklingerror",)
+def test_an_exceptions_name_and_message_are_searched_for_apart_because_of_colors() -> None:
+    assert pattern_literals("UnpicklingError: bad") == ("unpicklingerror",)
 
 
 @pytest.mark.parametrize("pattern", [r"\d+ \w+", "a|b", "(?:optional)?", "(unclosed", "loss"])
 def test_a_pattern_without_a_rare_text_is_refused(pattern: str) -> None:
     with pytest.raises(NoLiteralError):
-        required_literals(pattern)
-
-
-def test_alternatives_inside_a_group_are_not_at_the_top() -> None:
-    assert alternatives(r"a(?:b|c)|[|]d|\|e") == ["a(?:b|c)", "[|]d", r"\|e"]
+        pattern_literals(pattern)
 
 
 def test_every_example_of_a_rule_contains_one_of_its_texts() -> None:

@@ -1,0 +1,83 @@
+"""Texts that a regular expression cannot match without: a quick search before the slow one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import groupby
+
+_TOKEN = re.compile(
+    r"(?P<literal>\\[^0-9A-Za-z]|[^\\\[(){|*+?.^$\n])"
+    r"|(?P<optional>[*?]|\{\d*,?\d*\})[?+]?|(?P<repeated>\+)[?+]?"
+    r"|(?P<group>\((?!\?)|\(\?(?:P<\w+>|:))|(?P<lookaround>\(\?<?[=!])"
+    r"|(?P<end>\))|(?P<bar>\|)"
+    r"|(?P<unknown>\\[dDwWsSbBAZ]|\[\^?\]?(?:\\.|[^\]\\\[])*\]|[.^$])"
+)
+"""An element of a pattern. Flags, references and anything else unusual do not match."""
+
+_Element = str | tuple[str, ...]
+"""A character that is in every match, or texts of which one is; no texts if that is unknown."""
+
+
+class _UnreadableError(ValueError):
+    """The pattern has an element whose meaning is not known here."""
+
+
+def required_literals(pattern: str, is_rare: Callable[[str], bool]) -> tuple[str, ...]:
+    """Texts of which every match contains at least one, all of them rare.
+
+    Of several choices the one whose shortest text is longest. Empty where a match needs no rare
+    text, or where the pattern is not understood.
+    """
+    try:
+        alternatives, end = _read_alternatives(pattern, 0, is_rare)
+    except _UnreadableError:
+        return ()
+    return _one_of_each(alternatives, is_rare) if end == len(pattern) else ()
+
+
+def _read_alternatives(
+    pattern: str, at: int, is_rare: Callable[[str], bool]
+) -> tuple[list[list[_Element]], int]:
+    """The elements of each alternative from ``at`` to the end of the group, and its index."""
+    alternatives: list[list[_Element]] = [[]]
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None or ((token["optional"] or token["repeated"]) and not alternatives[-1]):
+            raise _UnreadableError
+        kind, elements = token.lastgroup, alternatives[-1]
+        if kind == "end":
+            break
+        at = token.end()
+        if kind == "bar":
+            alternatives.append([])
+        elif kind == "literal":
+            elements.append(token[0][-1])
+        elif kind == "optional":
+            elements[-1] = ()
+        elif kind in ("group", "lookaround"):
+            inner, at = _read_alternatives(pattern, at, is_rare)
+            if at == len(pattern):
+                raise _UnreadableError
+            at += 1
+            elements.append(_one_of_each(inner, is_rare) if kind == "group" else ())
+        else:
+            elements.append(())
+    return alternatives, at
+
+
+def _one_of_each(
+    alternatives: list[list[_Element]], is_rare: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """The rarest texts of every alternative; empty if one has none."""
+    literals: list[str] = []
+    for elements in alternatives:
+        choices: list[tuple[str, ...]] = []
+        for is_text, group in groupby(elements, lambda element: isinstance(element, str)):
+            members = list(group)
+            choices += [("".join(map(str, members)),)] if is_text else map(tuple, members)
+        rare = [texts for texts in choices if texts and all(map(is_rare, texts))]
+        if not rare:
+            return ()
+        literals += max(rare, key=lambda texts: min(map(len, texts)))
+    return tuple(dict.fromkeys(literals))
