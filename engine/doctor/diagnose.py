@@ -22,7 +22,7 @@ def diagnose_file(path: Path) -> list[Finding]:
 
     Raises OSError when it cannot be read, UsageError when it is neither.
     """
-    return LogDoctor(source_of(path)).look(whole=True)
+    return LogDoctor(source_of(path)).look(ended=True)
 
 
 def diagnose_run(run: RunDir) -> list[Finding]:
@@ -43,7 +43,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
         return [*stall, *numbers]
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
-    asked = pending_stop(run) is not None
-    told = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=asked)
-    found = merge_findings(grade_by_records(told, numbers), numbers)
-    return [*stall, *offer_resume(found, run, state)]
+    stop_is_asked = pending_stop(run) is not None
+    text = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=stop_is_asked)
+    merged = merge_findings(grade_by_records(text, numbers), numbers)
+    return [*stall, *offer_resume(merged, run, state)]

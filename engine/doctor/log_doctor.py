@@ -1,4 +1,4 @@
-"""The doctor of what another program writes: a console, a file of numbers, or both."""
+"""Diagnose what another program writes: a console log, a file of metrics, or both."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 4 * 1024 * 1024
 _SETTLED_S = 5.0
-"""What has not grown for so long is read to its last byte, though no line ends there."""
+"""A file that has not grown for so long is read to its last byte, even if no line ends there."""
 _OVER_S = 600.0
-"""What has not grown for so long is taken for the log of a run that is over."""
+"""A log that has not grown for so long counts as that of an ended run."""
 
 
 @dataclass(frozen=True)
 class LogSource:
-    """``path`` is what a person named, or the file that was found there; ``console`` is the text.
+    """``path`` is what the user named, or the file found there; ``console`` is the text.
 
-    ``numbers`` are the logs whose steps are read: of a text in no known format, the text as each of
-    the console formats.
+    ``numbers`` are the logs whose steps are read. A text in no known format is read as each of the
+    console formats.
     """
 
     path: Path
@@ -59,7 +59,7 @@ def source_of(path: Path) -> LogSource:
     try:
         return source_of_external(open_external(path))
     except UsageError:  # No trainer's log, or of several.
-        consoles = (Detected(path, each) for each in formats() if each.is_console)
+        consoles = (Detected(path, log_format) for log_format in formats() if log_format.is_console)
         return LogSource(path, path, tuple(consoles))
 
 
@@ -70,8 +70,8 @@ def source_of_external(run: ExternalRun) -> LogSource:
 
 
 @dataclass(frozen=True)
-class _Rest:
-    """What files are like: size and time of each, and whether they have come to rest."""
+class _Activity:
+    """Size and time of each file, and whether the files still change."""
 
     sizes: tuple[tuple[int, int], ...] = ()
     is_settled: bool = False
@@ -79,63 +79,63 @@ class _Rest:
 
 
 class LogDoctor:
-    """Asked again and again; each look reads only what is new. Memory is bounded."""
+    """Diagnoses a log again and again; each call reads only what is new. Memory is bounded."""
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
         self._console = ConsoleDiagnosis(source.console) if source.console else None
         self._numbers = [_Numbers(log) for log in source.numbers]
-        self._rest = _Rest()
-        self._found: list[Finding] = []
+        self._activity = _Activity()
+        self._findings: list[Finding] = []
 
     @property
     def columns(self) -> Columns | None:
-        """Every metric until the last look; None before the first step."""
-        return self._most.columns
+        """Every metric until the last call of ``look``; None before the first step."""
+        return self._richest.columns
 
     @property
-    def _most(self) -> _Numbers:
+    def _richest(self) -> _Numbers:
         return max(self._numbers, key=_Numbers.count)
 
-    def look(self, stopped: Stopped = never, *, whole: bool = False) -> list[Finding]:
+    def look(self, stopped: Stopped = never, *, ended: bool = False) -> list[Finding]:
         """The findings now, root causes first; OSError when nothing can be read.
 
-        ``whole`` says that no more will come. Else a last line without an end is read once
-        nothing was added to it for a while, and the log is whole after a longer while.
+        ``ended`` means that no more will come. Else a last line without an end is read once
+        nothing was added to it for a while, and the log counts as ended after a longer while.
         """
-        rest = self._at_rest(whole)
-        if rest == self._rest:
-            return self._found
-        found = self._look(stopped, rest)
-        if not stopped():
-            self._rest, self._found = rest, found
-        return found
-
-    def _at_rest(self, whole: bool) -> _Rest:
-        found = [self._source.path.stat()]
-        if self._source.console is not None:
-            with suppress(OSError):
-                found.append(self._source.console.stat())
-        sizes = tuple((one.st_size, one.st_mtime_ns) for one in found)
-        age = time.time() - max(one.st_mtime for one in found)
-        is_over = whole or age > _OVER_S
-        is_settled = is_over or sizes == self._rest.sizes or age > _SETTLED_S
-        return _Rest(sizes, is_settled, is_over)
-
-    def _look(self, stopped: Stopped, rest: _Rest) -> list[Finding]:
+        activity = self._read_activity(ended)
+        if activity == self._activity:
+            return self._findings
         text: list[Finding] = []
         if self._console is not None:
-            text = self._console.look(ended=rest.is_settled, stopped=stopped)
+            text = self._console.look(ended=activity.is_settled, stopped=stopped)
         for numbers in self._numbers:
-            numbers.read(ended=rest.is_settled, stopped=stopped)
-        series = self._of_series(self._most.columns, self._most.total_steps, rest.is_over)
+            numbers.read(ended=activity.is_settled, stopped=stopped)
+        richest = self._richest
+        series = self._series_findings(richest.columns, richest.total_steps, activity.is_over)
         findings = merge_findings(text, series)
         files = [path for path in (self._source.console, self._source.path) if path]
-        return in_terms_of(framework_of(files, findings), findings)
+        findings = in_terms_of(framework_of(files, findings), findings)
+        if not stopped():
+            self._activity, self._findings = activity, findings
+        return findings
 
-    def _of_series(self, columns: Columns | None, total: int | None, over: bool) -> list[Finding]:
+    def _read_activity(self, ended: bool) -> _Activity:
+        statuses = [self._source.path.stat()]
+        if self._source.console is not None:
+            with suppress(OSError):
+                statuses.append(self._source.console.stat())
+        sizes = tuple((status.st_size, status.st_mtime_ns) for status in statuses)
+        age = time.time() - max(status.st_mtime for status in statuses)
+        is_over = ended or age > _OVER_S
+        is_settled = is_over or sizes == self._activity.sizes or age > _SETTLED_S
+        return _Activity(sizes, is_settled, is_over)
+
+    def _series_findings(
+        self, columns: Columns | None, total_steps: int | None, is_over: bool
+    ) -> list[Finding]:
         path, console = self._source.path, self._source.console
-        is_whole = over and not is_ours(path)
+        is_whole = is_over and not is_ours(path)
         is_printed = is_whole and console is not None and console.is_file()
         excerpt = fuller(columns, console) if console and is_printed else None
         columns = excerpt.columns if excerpt else columns
@@ -146,7 +146,7 @@ class LogDoctor:
         from engine.doctor.metrics import MetricContext, metric_findings
 
         context = MetricContext(
-            total_steps=total,
+            total_steps=total_steps,
             path=str(path),
             is_whole=is_whole,
             is_counted=excerpt is not None and excerpt.is_counted,
@@ -155,7 +155,7 @@ class LogDoctor:
 
 
 class _Numbers:
-    """Follows the steps of a log, or of a folder in which the newest file of them counts."""
+    """Follows the steps of a log, or of a folder whose newest file counts."""
 
     def __init__(self, log: Detected) -> None:
         self._log = log
@@ -166,7 +166,7 @@ class _Numbers:
         self._reader = self._log.open()
         self._history: Columns | None = None
         self.columns: Columns | None = None
-        """Every metric until now; None before the first step."""
+        """Every metric so far; None before the first step."""
 
     @property
     def total_steps(self) -> int | None:
@@ -177,7 +177,7 @@ class _Numbers:
         return 0 if self.columns is None else size(self.columns)
 
     def read(self, *, ended: bool, stopped: Stopped) -> None:
-        """Read what is new; with ``ended`` a last line without an end too."""
+        """Read what is new; with ``ended`` also a last line without an end."""
         # Steps of a truncated or replaced file are void, and so is the state of its reader.
         if self._follower.poll() in RESTARTS:
             self._begin()
@@ -188,9 +188,10 @@ class _Numbers:
                 break
         if (file := self._follower.file) is not None:
             file.read_to(file.size())
-        rest = self._reader.rest() if ended else []
-        frozen = self._history.frozen() if self._history is not None and rest else self._history
-        self.columns = _with_steps(frozen, rest)
+        torn = self._reader.rest() if ended else []
+        # What the torn line holds may change: it stays out of the history.
+        history = self._history.frozen() if self._history is not None and torn else self._history
+        self.columns = _with_steps(history, torn)
 
 
 def _with_steps(columns: Columns | None, steps: list[Step]) -> Columns | None:

@@ -31,7 +31,7 @@ _FIRST_SIZE = 64
 class Column:
     """Values by ascending step, NaN where the run logged null. Appending is cheap; so is reading.
 
-    A step that comes again, after a resume, replaces its earlier value.
+    A step that is repeated, after a resume, replaces its earlier value.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Column:
         self._values = np.empty(_FIRST_SIZE)
         self._size = 0
         self.rewrites = 0
-        """Grows when a value changes that was there before: what was derived from it is stale."""
+        """Grows when an earlier value changes: what was derived from it is stale."""
 
     def __len__(self) -> int:
         return self._size
@@ -72,7 +72,7 @@ class Column:
         self._size += 1
 
     def extend(self, steps: Floats, values: Floats) -> None:
-        """Note many values, whose steps never go back."""
+        """Note many values whose steps never decrease."""
         if not steps.size:
             return
         later = not self._size or steps[0] > self._steps[self._size - 1]
@@ -90,21 +90,21 @@ class Column:
         self._size = size
 
     def clear(self) -> None:
-        """Forget every step; what somebody holds of them stays as it was."""
+        """Drop every step. Arrays that were handed out stay as they were."""
         self.rewrites += 1
         self._steps, self._values, self._size = np.empty(_FIRST_SIZE), np.empty(_FIRST_SIZE), 0
 
     def drop(self, step: float) -> None:
-        """Forget a step; nothing happens when it has no value."""
-        place = int(np.searchsorted(self.steps, step))
-        if place < self._size and self._steps[place] == step:
+        """Drop a step, if it has a value."""
+        index = int(np.searchsorted(self.steps, step))
+        if index < self._size and self._steps[index] == step:
             self.rewrites += 1
-            self._steps[place : self._size - 1] = self._steps[place + 1 : self._size]
-            self._values[place : self._size - 1] = self._values[place + 1 : self._size]
+            self._steps[index : self._size - 1] = self._steps[index + 1 : self._size]
+            self._values[index : self._size - 1] = self._values[index + 1 : self._size]
             self._size -= 1
 
     def leave_out(self, steps: Floats) -> None:
-        """Forget these steps; what somebody holds of them stays as it was."""
+        """Drop these steps. Arrays that were handed out stay as they were."""
         keep = ~np.isin(self.steps, steps)
         if not keep.all():
             self.rewrites += 1
@@ -117,24 +117,25 @@ class Column:
             return np.full(steps.size, missing)
         if np.array_equal(steps, self.steps):
             return self.values
-        places = np.clip(np.searchsorted(self.steps, steps), 0, self._size - 1)
-        return np.where(self.steps[places] == steps, self.values[places], missing)
+        indices = np.clip(np.searchsorted(self.steps, steps), 0, self._size - 1)
+        return np.where(self.steps[indices] == steps, self.values[indices], missing)
 
     def _amend(self, step: float, value: float) -> None:
+        """Note the value of a step that is not after the last one."""
         self.rewrites += 1
-        place = int(np.searchsorted(self.steps, step))
-        if self._steps[place] != step:
-            self._steps = np.insert(self.steps, place, step)
-            self._values = np.insert(self.values, place, value)
+        index = int(np.searchsorted(self.steps, step))
+        if self._steps[index] != step:
+            self._steps = np.insert(self.steps, index, step)
+            self._values = np.insert(self.values, index, value)
             self._size += 1
         else:
-            self._values[place] = value
+            self._values[index] = value
 
 
 class Clock(Column):
     """Unix seconds by step. Elapsed time counts while an attempt runs, not the pauses between.
 
-    It begins with the first attempt's start; of a log that names none, with its first step.
+    It begins with the start of the first attempt, or with the first step of a log without one.
     """
 
     def __init__(self) -> None:
@@ -150,7 +151,7 @@ class Clock(Column):
 
     @property
     def begins(self) -> float | None:
-        """When elapsed time is 0; None while nothing is known."""
+        """When elapsed time is 0; None while it is unknown."""
         first = self.values[:1].tolist() if self.says_anything else []
         return next(iter([*self._starts, *first]), None)
 
@@ -282,9 +283,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
         kinds.setdefault(tuple(row), []).append(number)
     parts: dict[str, list[tuple[Ints, Floats]]] = {}
     for keys, members in kinds.items():
-        for name, places, values in _block(keys, members, rows):
-            parts.setdefault(name, []).append((places, values))
-    return {name: _in_order(found) for name, found in parts.items()}
+        for name, indices, values in _block(keys, members, rows):
+            parts.setdefault(name, []).append((indices, values))
+    return {name: _in_order(blocks) for name, blocks in parts.items()}
 
 
 def _block(
@@ -302,9 +303,9 @@ def _block(
         yield from _cell_by_cell(members, rows)
         return
     block[~(np.abs(block) <= LARGEST)] = np.nan
-    places = np.array(members, np.int64)
+    indices = np.array(members, np.int64)
     for name, column in zip(names, block.T, strict=True):
-        yield name, places, column
+        yield name, indices, column
 
 
 def _cell_by_cell(
@@ -316,6 +317,7 @@ def _cell_by_cell(
 
 
 def _in_order(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    """One column of several blocks, by ascending row."""
     if len(parts) == 1:
         return parts[0]
     rows = np.concatenate([part[0] for part in parts])
@@ -337,8 +339,8 @@ def read_batches(train_log: Path) -> Iterator[Batch]:
             yield Batch.from_lines(part)
 
 
-_MOST_STEPS = 65_536
-"""Of 90 metrics these are 90 MiB."""
+_MAX_STEPS = 65_536
+"""With 90 metrics these take 90 MiB."""
 
 
 class Columns:
@@ -385,7 +387,7 @@ class Columns:
 
     @property
     def rewrites(self) -> int:
-        """Grows when a value changes that was there before, in whichever column."""
+        """Grows when an earlier value changes in any column."""
         columns = (self._times, *self._columns.values())
         return self._forgotten + sum(column.rewrites for column in columns)
 
@@ -404,7 +406,7 @@ class Columns:
         return frozen
 
     def renamed(self, names: Mapping[str, str]) -> Columns:
-        """The columns as they are now, some of them by other names: ``{old: new}``."""
+        """The columns as they are now, some under other names: ``{old: new}``."""
         frozen = self.frozen()
         for old, new in names.items():
             frozen._columns[new] = frozen._columns.pop(old)
@@ -413,7 +415,7 @@ class Columns:
     def add(self, line: Step) -> None:
         """Take over a line of the history, as ``train_log.history`` does.
 
-        A step that a later attempt did again replaces what was said before, as a whole.
+        A step that a later attempt repeats replaces all metrics of the earlier one.
         """
         self.version += 1
         step = line.step
@@ -428,26 +430,20 @@ class Columns:
             self._columns[name].set(step, np.nan if value is None else value)
 
     def merge(self, batch: Batch) -> None:
-        """Take over many lines at once, as ``add`` would one after the other."""
+        """Take over many lines, as ``add`` would one by one."""
         bounds = np.flatnonzero((np.diff(batch.steps) < 0) | (np.diff(batch.attempts) != 0))
         edges = [0, *(bounds + 1).tolist(), len(batch)]
         for start, end in pairwise(edges):
-            new = start + self._known(batch, start, end)
+            # Rows up to the last known step repeat, or may repeat, steps that are there already.
+            last = self._times.steps[-1] if len(self._times) else -np.inf
+            new = start + int(np.searchsorted(batch.steps[start:end], last, side="right"))
             for row in range(start, new):
                 self.add(batch.step(row))
-            self._extend(batch, new, end)
-
-    def _known(self, batch: Batch, start: int, end: int) -> int:
-        """How many of the rows redo, or may redo, steps that are there already."""
-        if not len(self._times):
-            return 0
-        last = self._times.steps[-1]
-        return int(np.searchsorted(batch.steps[start:end], last, side="right"))
+            if new < end:
+                self._extend(batch, new, end)
 
     def _extend(self, batch: Batch, start: int, end: int) -> None:
-        """Rows of one attempt whose steps do not go back and are all new."""
-        if start == end:
-            return
+        """Append rows of one attempt whose steps never decrease and are all new."""
         self.version += 1
         steps = batch.steps[start:end]
         self._attempts.extend(steps, batch.attempts[start:end])
@@ -458,10 +454,10 @@ class Columns:
                 column = self._columns.setdefault(name, Column())
                 column.extend(batch.steps[rows[first:last]], values[first:last])
 
-    def thin(self, most: int = _MOST_STEPS) -> None:
-        """Bound the memory of a history without end: while it has more than ``most`` steps every
-        second one of its older half is left out. What came lately stays whole."""
-        while (size := len(self._times)) > most:
+    def thin(self, max_steps: int = _MAX_STEPS) -> None:
+        """Bound the memory of an endless history: while it has more than ``max_steps``, drop every
+        second step of its older half."""
+        while (size := len(self._times)) > max_steps:
             self.version += 1
             out = self._times.steps[1 : size // 2 : 2].copy()
             for column in (self._times, self._attempts, *self._columns.values()):

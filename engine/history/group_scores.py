@@ -14,7 +14,7 @@ _NO_SPREAD = 1e-9
 
 @dataclass(frozen=True)
 class Estimator:
-    """How a run turns the scores of a group into advantages; verl's defaults for a foreign run.
+    """How a run turns the scores of a group into advantages; verl's defaults for an external run.
 
     Source: ``compute_grpo_outcome_advantage`` in verl 0.9.1, ``verl/trainer/ppo/core_algos.py``:
     (r - mean) / (std + 1e-6) with the sample deviation (n - 1) of the group; an answer alone in
@@ -68,12 +68,12 @@ class Estimator:
 
 
 def is_flat(scores: Sequence[float]) -> bool:
-    """Whether several scores do not differ: nothing can be learnt from their group."""
+    """Whether several scores are equal: the group has no learning signal."""
     return len(scores) > 1 and max(scores) - min(scores) < _NO_SPREAD
 
 
 def sample_std(scores: Sequence[float]) -> float:
-    """The deviation with n - 1 below the line, as ``torch.std`` has it; 0 for a single score."""
+    """The standard deviation with n - 1, as ``torch.std``; 0 for a single score."""
     if len(scores) < 2:
         return 0.0
     mean = math.fsum(scores) / len(scores)
@@ -85,7 +85,8 @@ Scores = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Pairs of answers that gold tells apart: as gold has them, tied by the judge, reversed."""
+    """Pairs of answers with different gold scores: in the order of gold, tied or reversed by the
+    judge."""
 
     in_order: int
     tied: int
@@ -97,26 +98,26 @@ class Agreement:
 
 
 def agreement(judge: Scores, gold: Scores) -> Agreement | None:
-    """None when no two answers have both scores and differ in gold."""
+    """How the judge orders pairs; None when no two answers have both scores and differ in gold."""
     counts = {1: 0, 0: 0, -1: 0}
     scored = [(j, g) for j, g in zip(judge, gold, strict=False) if j is not None and g is not None]
     for (j1, g1), (j2, g2) in combinations(scored, 2):
         if g1 != g2:
             higher, lower = (j1, j2) if g1 > g2 else (j2, j1)
             counts[(higher > lower) - (higher < lower)] += 1
-    found = Agreement(counts[1], counts[0], counts[-1])
-    return found if found.pairs else None
+    result = Agreement(counts[1], counts[0], counts[-1])
+    return result if result.pairs else None
 
 
 def out_of_order(judge: Scores, gold: Scores) -> set[int]:
-    """The answers that the judge puts on the wrong side of some other one."""
-    known = [
+    """Indices of the answers whose order to some other answer the judge reverses."""
+    scored = [
         (index, j, g)
         for index, (j, g) in enumerate(zip(judge, gold, strict=False))
         if j is not None and g is not None
     ]
     wrong: set[int] = set()
-    for (left, j1, g1), (right, j2, g2) in combinations(known, 2):
+    for (index1, j1, g1), (index2, j2, g2) in combinations(scored, 2):
         if (j1 - j2) * (g1 - g2) < 0:
-            wrong |= {left, right}
+            wrong |= {index1, index2}
     return wrong

@@ -16,22 +16,22 @@ Key = tuple[str, int | None]
 
 PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
 OVERLONG = "overlong_reward"
-"""What a long response loses of any reward (``engine.train.reward_entry``); 0 or less."""
+"""The penalty for a long response, 0 or less (``engine.train.reward_entry``)."""
 
 # How the recorder's own lines begin: their step is known without parsing the texts after it.
 _HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
 
 
 @dataclass(frozen=True)
-class Place:
-    """One line of a JSONL file, in bytes."""
+class LineRange:
+    """Where one line of a JSONL file is, in bytes."""
 
     path: Path
     offset: int
     size: int
 
     def read(self) -> dict[str, Any]:
-        """The record; empty when the file is gone or was written anew."""
+        """The record; empty when the file is gone or was rewritten."""
         try:
             with files.open_regular(self.path) as handle:
                 handle.seek(self.offset)
@@ -42,16 +42,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an answer has no reward."""
+    """Why a rollout has no reward."""
 
     kind: str
     message: str
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One reward record without its text. ``parts`` are the terms before their weights, or what a
-    reward function of the recipe's own returned beside the score."""
+class RewardRecord:
+    """One reward record without its text. ``parts`` are the reward components before their weights,
+    or what an own reward function returned beside the score."""
 
     key: Key
     question_id: str
@@ -61,7 +61,7 @@ class Verdict:
     gold: tuple[float | None, ...]
     length: int
     error: Failure | None
-    place: Place
+    line: LineRange
 
 
 class RewardRecords:
@@ -83,21 +83,21 @@ class RewardRecords:
     def steps(self, split: Split) -> set[int]:
         return {step for kind, step in self._ranges if kind == split}
 
-    def at(self, split: Split, step: int) -> dict[Key, Verdict]:
+    def at(self, split: Split, step: int) -> dict[Key, RewardRecord]:
         """The records of a step; of two with one key the later one."""
-        found: dict[Key, Verdict] = {}
+        records: dict[Key, RewardRecord] = {}
         ranges = self._ranges.get((split, step), [])
         if not ranges:
-            return found
+            return records
         with files.open_regular(self.path) as handle:
             for start, end in ranges:
                 handle.seek(start)
                 while start < end and (line := handle.readline()):
-                    verdict = _verdict(line, Place(self.path, start, len(line)))
-                    if verdict is not None:
-                        found[verdict.key] = verdict
+                    record = _parse(line, LineRange(self.path, start, len(line)))
+                    if record is not None:
+                        records[record.key] = record
                     start += len(line)
-        return found
+        return records
 
     def _add(self, line: bytes, offset: int) -> None:
         if (head := _HEAD.match(line)) is not None:
@@ -117,41 +117,41 @@ class RewardRecords:
 
 
 def text_of(record: dict[str, Any]) -> str:
-    """What was scored: an answer by the recipe's own function, a rubric by GRubrics."""
+    """The text that was scored: a response by an own reward function, a rubric by GRubrics."""
     text = record.get("answer", record.get("rubric"))
     return text if isinstance(text, str) else ""
 
 
 def is_own(record: dict[str, Any]) -> bool:
-    """Whether a reward function of the recipe's own made the record; else a judge was asked."""
+    """Whether an own reward function made the record; else a judge was called."""
     return "answer" in record
 
 
 def own_parts(record: dict[str, Any]) -> dict[str, float]:
-    """The numbers that such a function returned beside the score."""
+    """The numbers that an own reward function returned beside the score."""
     parts = record.get("parts")
     named = parts.items() if isinstance(parts, dict) else ()
-    found = {jsonl.line(name) or "?": jsonl.number(value) for name, value in named}
-    return {name: value for name, value in found.items() if value is not None}
+    numbers = {jsonl.line(name) or "?": jsonl.number(value) for name, value in named}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
-    """The reward's terms where a record has all of them, and what its length took."""
-    found = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
-    known = {name: value for name, value in found.items() if value is not None}
-    if not all(name in known for name in PARTS):
-        known = {name: value for name, value in known.items() if name == OVERLONG}
-    return known or None
+    """The reward components where a record has all of them, and the penalty for its length."""
+    fields = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
+    parts = {name: value for name, value in fields.items() if value is not None}
+    if not all(name in parts for name in PARTS):
+        parts = {name: value for name, value in parts.items() if name == OVERLONG}
+    return parts or None
 
 
-def _verdict(line: bytes, place: Place) -> Verdict | None:
-    record = jsonl.parse_line(line)
+def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
+    record = jsonl.parse_line(raw)
     if record is None:
         return None
     parts, text = record.get("parts"), text_of(record)
     terms = parts_of(parts) if isinstance(parts, dict) else None
     length = jsonl.integer(record.get("n_chars"))
-    return Verdict(
+    return RewardRecord(
         key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
         question_id=jsonl.line(record.get("question_id")) or "",
         reward=jsonl.number(record.get("reward")),
@@ -160,7 +160,7 @@ def _verdict(line: bytes, place: Place) -> Verdict | None:
         gold=_numbers(record.get("gold_scores")),
         length=len(text) if length is None else length,
         error=_failure(record.get("error")),
-        place=place,
+        line=line,
     )
 
 

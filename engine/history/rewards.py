@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 _ZERO_STD = 1e-9
 _AT_ONCE_S = 0.01
-"""A reward that starts so soon after another's end has waited in line for it."""
+"""A reward that starts so soon after the end of another one waited for it."""
 
 
 def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
@@ -45,19 +45,21 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
 
 
 def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:
-    """Of a reward function of the recipe's own: its failures, and the means of the numbers that it
-    returns beside the score, as ``reward/<name>``."""
-    own = [record for record in records if is_own(record)]
-    if not own:
+    """Metrics of an own reward function: its failures, and the means of the numbers that it returns
+    beside the score, as ``reward/<name>``."""
+    own_records = [record for record in records if is_own(record)]
+    if not own_records:
         return {}
     numbers: dict[str, list[float]] = defaultdict(list)
-    for record in own:
+    for record in own_records:
         for name, value in own_parts(record).items():
             numbers[f"reward/{name}"].append(value)
     return {
         **{name: _mean(values) for name, values in numbers.items()},
-        metrics.REWARD_ERRORS: float(sum(record.get("error") is not None for record in own)),
-        metrics.REWARD_TIMEOUTS: float(_failures(own, "reward_timeout")),
+        metrics.REWARD_ERRORS: float(
+            sum(record.get("error") is not None for record in own_records)
+        ),
+        metrics.REWARD_TIMEOUTS: float(_failures(own_records, "reward_timeout")),
     }
 
 
@@ -86,7 +88,7 @@ def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
 
 
 def _failures(records: Iterable[Record], kind: str) -> int:
-    """Attempts that failed so, those that a later attempt made good included."""
+    """Calls that failed in this way, including those whose retry succeeded."""
     count = 0
     for record in records:
         attempts, error = record.get("failed_attempts"), record.get("error")
@@ -98,13 +100,13 @@ def _failures(records: Iterable[Record], kind: str) -> int:
 
 
 def _tokens(records: Iterable[Record]) -> dict[str, float | None]:
-    """Tokens sent to and received from the judge; nothing when no reply said."""
-    told = [tokens for record in records if isinstance(tokens := record.get("tokens"), dict)]
-    if not told:
+    """Tokens sent to and received from the judge; empty when no reply reported them."""
+    usages = [tokens for record in records if isinstance(tokens := record.get("tokens"), dict)]
+    if not usages:
         return {}
     return {
-        metrics.JUDGE_TOKENS_IN: math.fsum(_numbers(told, "input")),
-        metrics.JUDGE_TOKENS_OUT: math.fsum(_numbers(told, "output")),
+        metrics.JUDGE_TOKENS_IN: math.fsum(_numbers(usages, "input")),
+        metrics.JUDGE_TOKENS_OUT: math.fsum(_numbers(usages, "output")),
     }
 
 
@@ -117,7 +119,7 @@ def _groups(records: Iterable[Record]) -> list[list[float]]:
 
 
 def _wall(records: Sequence[Record]) -> float | None:
-    """Seconds from the first rollout that asked for its reward to the last that got it."""
+    """Seconds from the start of the first reward to the end of the last one."""
     spans = _spans(records)
     if not spans:
         return None
@@ -127,9 +129,9 @@ def _wall(records: Sequence[Record]) -> float | None:
 def _wait(records: Sequence[Record]) -> float | None:
     """Seconds from the last rollout that was generated to the last reward.
 
-    A rollout asks for its reward when it is generated: until the last one asks, rewards run beside
-    generation and nothing waits for them. One that starts where another of its process ends was
-    generated before, and says nothing of when.
+    A rollout's reward starts when the rollout is generated: until the last one starts, rewards run
+    beside generation and nothing waits for them. A reward that starts where another of its process
+    ends waited in line, so its start does not tell when its rollout was generated.
     """
     spans = sorted(_spans(records))
     if not spans:
@@ -139,19 +141,17 @@ def _wait(records: Sequence[Record]) -> float | None:
         ends[worker].append(end)
     for times in ends.values():
         times.sort()
-    asked = [start for start, _, worker in spans if not _follows_an_end(start, ends[worker])] or [
-        spans[0][0]
-    ]
-    return max(end for _, end, _ in spans) - asked[-1]
-
-
-def _follows_an_end(start: float, ends: Sequence[float]) -> bool:
-    before = bisect_right(ends, start)
-    return before > 0 and start - ends[before - 1] < _AT_ONCE_S
+    last_start = spans[0][0]
+    for start, _, worker in spans:
+        before = bisect_right(ends[worker], start)
+        has_waited = before > 0 and start - ends[worker][before - 1] < _AT_ONCE_S
+        if not has_waited:
+            last_start = start
+    return max(end for _, end, _ in spans) - last_start
 
 
 def _spans(records: Iterable[Record]) -> list[tuple[float, float, Any]]:
-    """When each reward was asked for, when it came, and the process that scored it."""
+    """Start and end of each reward, and the process that computed it."""
     return [
         (float(record["t"] - record["duration_s"]), float(record["t"]), record.get("pid"))
         for record in records

@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.follow import Cancelled
 from engine.base.holes import numbered_lines
-from engine.history.reward_records import Place, parts_of
+from engine.history.reward_records import LineRange, parts_of
 
 PADDING = "pad"
 
@@ -33,7 +33,7 @@ class DumpRow:
     parts: dict[str, float] | None
     length: int
     prompt: str
-    place: Place
+    line: LineRange
 
 
 def dump_files(folder: Path) -> dict[int, Path]:
@@ -47,26 +47,25 @@ def dump_files(folder: Path) -> dict[int, Path]:
 def read_rows(path: Path, cancelled: Cancelled = bool) -> Iterator[DumpRow]:
     """The rows of a dump, padding left out; ends early when cancelled."""
     numbers: Counter[str] = Counter()
-    for place, line in _lines(path, cancelled):
-        record = jsonl.parse_line(line)
-        if record is not None and (row := _row(record, place, numbers)) is not None:
+    for line, raw in _lines(path, cancelled):
+        record = jsonl.parse_line(raw)
+        if record is not None and (row := _row(record, line, numbers)) is not None:
             yield row
 
 
 def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterator[DumpRow]:
-    """The rows whose prompt is exactly this text; the others are not even parsed."""
-    needles = tuple(json.dumps(prompt, ensure_ascii=how).encode() for how in (False, True))
+    """The rows with exactly this prompt. Lines that cannot hold it are not parsed, for speed."""
+    needles = tuple(json.dumps(prompt, ensure_ascii=escape).encode() for escape in (False, True))
     numbers: Counter[str] = Counter()
-    for place, line in _lines(path, cancelled):
-        if any(needle in line for needle in needles):
-            record = jsonl.parse_line(line)
-            if record is not None and record.get("input") == prompt:
-                row = _row(record, place, numbers)
-                if row is not None:
-                    yield row
+    for line, raw in _lines(path, cancelled):
+        record = jsonl.parse_line(raw) if any(needle in raw for needle in needles) else None
+        if record is None or record.get("input") != prompt:
+            continue
+        if (row := _row(record, line, numbers)) is not None:
+            yield row
 
 
-def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
+def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[LineRange, bytes]]:
     try:
         handle = files.open_regular(path)
     except OSError:
@@ -75,10 +74,10 @@ def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[Place, bytes]]:
         for offset, line in numbered_lines(handle.fileno()):
             if cancelled():
                 return
-            yield Place(path, offset, len(line)), line
+            yield LineRange(path, offset, len(line)), line
 
 
-def _row(record: dict[str, Any], place: Place, numbers: Counter[str]) -> DumpRow | None:
+def _row(record: dict[str, Any], line: LineRange, numbers: Counter[str]) -> DumpRow | None:
     uid, prompt, text = (_text(record.get(key)) for key in ("uid", "input", "output"))
     if uid.startswith(PADDING) or not ("output" in record or "score" in record):
         return None
@@ -88,11 +87,11 @@ def _row(record: dict[str, Any], place: Place, numbers: Counter[str]) -> DumpRow
         rollout = numbers[group]
         numbers[group] += 1
     score = jsonl.number(record.get("score"))
-    return DumpRow(group, rollout, output, score, parts_of(record), len(text), digest, place)
+    return DumpRow(group, rollout, output, score, parts_of(record), len(text), digest, line)
 
 
 def _split(uid: str, unnamed: str) -> tuple[str, int | None, int]:
-    """Group, rollout and output; the rollout is None where the row does not say it."""
+    """Group, rollout and output; the rollout is None where the row does not name it."""
     parts = uid.rsplit("_", 2)
     if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
         return parts[0], int(parts[1]), int(parts[2])

@@ -2,7 +2,7 @@
 
 A row of the dump and a record belong together when group and rollout are the same: the group is
 the sample's part of the dump's ``uid``, so joins never cross groups. Texts stay in the files; a
-step holds numbers and the places of its texts.
+step holds numbers and the lines of its texts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from engine.history.group_scores import Estimator, is_flat, sample_std
 from engine.history.reward_records import (
     Failure,
     Key,
-    Place,
+    LineRange,
+    RewardRecord,
     RewardRecords,
     Split,
-    Verdict,
     text_of,
 )
 from engine.history.rollout_dump import DumpRow, dump_files, read_rows, read_rows_of
 from engine.runs.kinds import find_kind
-from engine.runs.rundir import Attempt, RunDir
+from engine.runs.rundir import RunDir
 
 _STEPS_BACK = 4
 """Asynchronous training uses rollouts that were made, and recorded, up to so many steps before."""
@@ -51,7 +51,7 @@ class Answer:
     judge: tuple[float | None, ...] = ()
     gold: tuple[float | None, ...] = ()
     error: Failure | None = None
-    places: tuple[Place, ...] = ()
+    lines: tuple[LineRange, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -59,12 +59,12 @@ class Answer:
 
     def text(self) -> str:
         """Read from the files. The outputs of several turns follow each other."""
-        texts = [place.read() for place in self.places]
+        texts = [line.read() for line in self.lines]
         return "\n\n".join(str(record.get("output", text_of(record))) for record in texts)
 
     def ground_truth(self) -> str:
         """Read from the files: the right answer of the row; empty where there is none."""
-        record = self.places[-1].read() if self.places else {}
+        record = self.lines[-1].read() if self.lines else {}
         truth = record.get("gts", record.get("ground_truth"))
         return "" if truth is None else str(truth)
 
@@ -82,22 +82,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Group:
-    """The answers to one prompt in one step. ``place`` is None while no dump has the prompt."""
+    """The answers to one prompt in one step. ``line`` is None while no dump has the prompt."""
 
     id: str
     answers: tuple[Answer, ...]
     question_id: str = ""
     digest: str = ""
-    place: Place | None = None
+    line: LineRange | None = None
 
     def prompt(self) -> str:
         """Read from the files; empty where they do not have it."""
-        found = self.place.read().get("input") if self.place else None
-        return found if isinstance(found, str) else ""
+        prompt = self.line.read().get("input") if self.line else None
+        return prompt if isinstance(prompt, str) else ""
 
     @cached_property
     def compared(self) -> tuple[Answer, ...]:
-        """The answers whose scores make the group's mean: those of the step, while it has any."""
+        """The answers whose scores make the group's mean: those of the step, if it has any."""
         scored = [answer for answer in self.answers if answer.score is not None]
         return tuple([answer for answer in scored if answer.trained] or scored)
 
@@ -163,7 +163,7 @@ class StepRollouts:
 
 @dataclass(frozen=True)
 class Visit:
-    """A prompt met again: its group in one step, and how well it was answered."""
+    """One step in which a prompt was trained: its group and its scores."""
 
     step: int
     group: str
@@ -213,22 +213,22 @@ class RolloutStore:
     def steps(self, split: Split, cancelled: Cancelled = bool) -> tuple[int, ...]:
         """The steps that have rollouts by now, ascending."""
         with self._lock:
-            self._look(cancelled)
-            found: set[int] = set()
+            self._poll(cancelled)
+            steps: set[int] = set()
             for source in self._sources:
-                found.update(dump_files(source.dumps[split]), source.records.steps(split))
-            return tuple(sorted(found))
+                steps.update(dump_files(source.dumps[split]), source.records.steps(split))
+            return tuple(sorted(steps))
 
     def load(self, split: Split, step: int, cancelled: Cancelled = bool) -> StepRollouts:
-        """A step's numbers; without groups when nothing is known of it."""
+        """A step's rollouts without their texts; no groups for an unknown step."""
         with self._lock:
-            self._look(cancelled)
+            self._poll(cancelled)
             source, dump = self._source_of(split, step)
             if source is None:
                 return StepRollouts(split, step, 0, False, ())
             rows = list(read_rows(dump, cancelled)) if dump else []
-            verdicts = _verdicts(source.records, split, step, rows)
-        groups = _groups(rows, verdicts, dump is not None)
+            records = _records_of(source.records, split, step, rows)
+        groups = _groups(rows, records, dump is not None)
         if split == "train" and dump is not None:
             groups = [_with_advantages(group, self.estimator) for group in groups]
         return StepRollouts(split, step, source.attempt, dump is not None, tuple(groups))
@@ -236,7 +236,7 @@ class RolloutStore:
     def visits(
         self, prompt: str, split: Split, cancelled: Cancelled = bool
     ) -> Iterator[tuple[int, list[Visit]]]:
-        """Step by step, all of them: where this prompt was answered."""
+        """The visits of this prompt, for every step in order; an empty list where it has none."""
         for step in self.steps(split):
             if cancelled():
                 return
@@ -246,12 +246,18 @@ class RolloutStore:
             scores: dict[str, dict[int, float | None]] = {}
             for row in rows:
                 scores.setdefault(row.group, {})[row.rollout] = row.score
-            yield step, [Visit(step, group, _known(found)) for group, found in scores.items()]
+            yield (
+                step,
+                [
+                    Visit(step, group, tuple(s for s in rollouts.values() if s is not None))
+                    for group, rollouts in scores.items()
+                ],
+            )
 
-    def _look(self, cancelled: Cancelled) -> None:
-        known = {source.records.path: source for source in self._sources}
+    def _poll(self, cancelled: Cancelled) -> None:
+        before = {source.records.path: source for source in self._sources}
         self._sources = tuple(
-            known.get(source.records.path, source) for source in _sources(self.path)
+            before.get(source.records.path, source) for source in _sources(self.path)
         )
         for source in self._sources:
             source.records.poll(cancelled)
@@ -270,66 +276,68 @@ class RolloutStore:
 
 def _sources(path: Path) -> list[_Source]:
     if attempts := RunDir(path).attempts():
-        return [_source(attempt) for attempt in attempts]
-    own = path / "rollouts"
-    folder = own if own.is_dir() else path
+        return [
+            _Source(
+                attempt.number,
+                {"train": attempt.rollouts, "val": attempt.validation},
+                RewardRecords(attempt.reward),
+            )
+            for attempt in attempts
+        ]
+    rollouts = path / "rollouts"
+    folder = rollouts if rollouts.is_dir() else path
     dumps: dict[Split, Path] = {"train": folder, "val": path / "validation"}
     return [_Source(1, dumps, RewardRecords(path / "reward.jsonl"))]
 
 
-def _source(attempt: Attempt) -> _Source:
-    dumps: dict[Split, Path] = {"train": attempt.rollouts, "val": attempt.validation}
-    return _Source(attempt.number, dumps, RewardRecords(attempt.reward))
-
-
-def _verdicts(
-    records: RewardRecords, split: Split, step: int, rows: list[DumpRow]
-) -> dict[Key, Verdict]:
+def _records_of(
+    index: RewardRecords, split: Split, step: int, rows: list[DumpRow]
+) -> dict[Key, RewardRecord]:
     """The records of a step, and those of rows that were generated a few steps earlier."""
-    found = records.at(split, step)
-    wanted = {row.group for row in rows}
+    records = index.at(split, step)
+    dumped = {row.group for row in rows}
     if rows:
         # Groups that the dump does not have belong to another step, or lost all their answers.
-        lost = {key[0] for key, verdict in found.items() if verdict.reward is None}
-        found = {key: one for key, one in found.items() if key[0] in wanted | lost}
+        lost = {key[0] for key, record in records.items() if record.reward is None}
+        records = {key: record for key, record in records.items() if key[0] in dumped | lost}
     for earlier in range(step - 1, max(-1, step - 1 - _STEPS_BACK), -1):
-        missing = wanted - {group for group, _ in found}
+        missing = dumped - {group for group, _ in records}
         if not missing:
             break
-        before = records.at(split, earlier)
-        found |= {key: one for key, one in before.items() if key[0] in missing}
-    return found
+        before = index.at(split, earlier)
+        records |= {key: record for key, record in before.items() if key[0] in missing}
+    return records
 
 
-def _groups(rows: list[DumpRow], verdicts: Mapping[Key, Verdict], dumped: bool) -> list[Group]:
+def _groups(rows: list[DumpRow], records: Mapping[Key, RewardRecord], dumped: bool) -> list[Group]:
     dumped_rows: dict[str, dict[int, list[DumpRow]]] = {}
     for row in rows:
         dumped_rows.setdefault(row.group, {}).setdefault(row.rollout, []).append(row)
-    recorded: dict[str, list[Verdict]] = {}
-    for verdict in verdicts.values():
-        recorded.setdefault(verdict.key[0], []).append(verdict)
+    recorded: dict[str, list[RewardRecord]] = {}
+    for record in records.values():
+        recorded.setdefault(record.key[0], []).append(record)
     return [
         _group(name, dumped_rows.get(name, {}), recorded.get(name, []))
         for name in dict.fromkeys([*dumped_rows, *recorded])
     ]
 
 
-def _group(name: str, rows: Mapping[int, list[DumpRow]], verdicts: list[Verdict]) -> Group:
-    by_rollout = {verdict.key[1]: verdict for verdict in verdicts}
+def _group(name: str, rows: Mapping[int, list[DumpRow]], records: list[RewardRecord]) -> Group:
+    by_rollout = {record.key[1]: record for record in records}
     answers = [_answer(outputs, by_rollout.pop(rollout, None)) for rollout, outputs in rows.items()]
-    answers += [_left_out(verdict, number) for number, verdict in enumerate(by_rollout.values())]
+    answers += [_left_out(record, number) for number, record in enumerate(by_rollout.values())]
     first = next((outputs[0] for outputs in rows.values()), None)
-    question = next((verdict.question_id for verdict in verdicts if verdict.question_id), "")
+    question = next((record.question_id for record in records if record.question_id), "")
     return Group(
         name,
         tuple(sorted(answers, key=lambda answer: answer.rollout)),
         question,
         first.prompt if first else "",
-        first.place if first else None,
+        first.line if first else None,
     )
 
 
-def _answer(rows: list[DumpRow], verdict: Verdict | None) -> Answer:
+def _answer(rows: list[DumpRow], record: RewardRecord | None) -> Answer:
     """A dumped rollout. verl scores, and takes the advantage of, its last output."""
     outputs = sorted(rows, key=lambda row: row.output)
     last = outputs[-1]
@@ -339,49 +347,50 @@ def _answer(rows: list[DumpRow], verdict: Verdict | None) -> Answer:
         sum(row.length for row in outputs),
         trained=True,
         parts=last.parts,
-        places=tuple(row.place for row in outputs),
+        lines=tuple(row.line for row in outputs),
     )
-    return answer if verdict is None else _judged(answer, verdict)
+    return answer if record is None else _judged(answer, record)
 
 
-def _judged(answer: Answer, verdict: Verdict) -> Answer:
+def _judged(answer: Answer, record: RewardRecord) -> Answer:
     return replace(
         answer,
-        parts=verdict.parts or answer.parts,
-        judge=verdict.judge,
-        gold=verdict.gold,
-        error=verdict.error,
+        parts=record.parts or answer.parts,
+        judge=record.judge,
+        gold=record.gold,
+        error=record.error,
     )
 
 
-def _left_out(verdict: Verdict, number: int) -> Answer:
-    """Recorded but not dumped: without a reward, alone in its group, or of a step that goes on."""
-    rollout = verdict.key[1]
+def _left_out(record: RewardRecord, number: int) -> Answer:
+    """A recorded rollout that is not dumped: it has no reward, is alone in its group, or its step
+    is not complete."""
+    rollout = record.key[1]
     answer = Answer(
         number if rollout is None else rollout,
-        verdict.reward,
-        verdict.length,
+        record.reward,
+        record.length,
         trained=False,
-        places=(verdict.place,),
+        lines=(record.line,),
     )
-    return _judged(answer, verdict)
+    return _judged(answer, record)
 
 
 def _with_advantages(group: Group, estimator: Estimator) -> Group:
-    compared = [one for one in group.answers if one.trained and one.score is not None]
-    found = estimator.advantages([one.score for one in compared if one.score is not None])
-    if found is None:
+    scores = {
+        answer.rollout: answer.score
+        for answer in group.answers
+        if answer.trained and answer.score is not None
+    }
+    advantages = estimator.advantages(list(scores.values()))
+    if advantages is None:
         return group
-    given = {one.rollout: value for one, value in zip(compared, found, strict=True)}
+    by_rollout = dict(zip(scores, advantages, strict=True))
     answers = (
-        replace(one, advantage=given.get(one.rollout)) if one.trained else one
-        for one in group.answers
+        replace(answer, advantage=by_rollout.get(answer.rollout)) if answer.trained else answer
+        for answer in group.answers
     )
     return replace(group, answers=tuple(answers))
-
-
-def _known(scores: Mapping[int, float | None]) -> tuple[float, ...]:
-    return tuple(score for score in scores.values() if score is not None)
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -397,11 +406,11 @@ def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
         "info_value": config.get("reward_config.lambda_info"),
         "defense_penalty": config.get("reward_config.lambda_defense"),
     }
-    known = {key: float(value) for key, value in named.items() if isinstance(value, int | float)}
-    if len(known) < len(named):
+    values = {key: float(value) for key, value in named.items() if isinstance(value, int | float)}
+    if len(values) < len(named):
         return None
     signs = {"length_penalty": -1.0, "info_value": 1.0, "defense_penalty": -1.0}
-    return {"alignment": 1.0, **{key: signs[key] * value for key, value in known.items()}}
+    return {"alignment": 1.0, **{key: signs[key] * value for key, value in values.items()}}
 
 
 def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
@@ -414,6 +423,6 @@ def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     if step is None:
         return steps[-1]
     if step not in steps:
-        near = min(steps, key=lambda one: abs(one - step))
-        raise UsageError(f"{path}: step {step} has no rollouts; the nearest is {near}")
+        nearest = min(steps, key=lambda other: abs(other - step))
+        raise UsageError(f"{path}: step {step} has no rollouts; the nearest is {nearest}")
     return step

@@ -1,4 +1,4 @@
-"""Select runs by a filter: by what the list knows first, by their files only where that decides."""
+"""Select runs by a filter: by columns of the list first, by files only where these decide."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _ABSENT = object()
 
 
 class RunFiles:
-    """What filters asked of the files of a folder's runs; read again only where a file changed."""
+    """Values from the files of runs that filters test; read again only if a file changed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._cache: dict[tuple[str, str], tuple[str, Any]] = {}
         self.present: set[str] = set()
         """Config keys and metrics that some run had."""
-        self.others: set[str] = set()
-        """What those runs have that lacked what was asked for."""
+        self.other_names: set[str] = set()
+        """Keys and metrics of the runs that lack the tested one."""
 
     def answer(self, run: RunInfo, test: Condition) -> bool:
         key = _config_key(test)
@@ -54,26 +54,27 @@ class RunFiles:
 
     def _cached(self, run: RunInfo, field: str, file: str, name: str) -> Any:
         try:
-            now = stamp(f"{self._root}/{run.id}/{file}")
+            current = stamp(f"{self._root}/{run.id}/{file}")
         except OSError:
             return _ABSENT if file == "manifest.json" else None
-        known = self._cache.get((run.id, field))
-        if known is None or known[0] != now:
-            known = self._cache[run.id, field] = (now, self._read(run, file, name))
-        if known[1] is not _ABSENT and known[1] is not None:
+        cached = self._cache.get((run.id, field))
+        if cached is None or cached[0] != current:
+            cached = self._cache[run.id, field] = (current, self._read(run, file, name))
+        value = cached[1]
+        if value is not _ABSENT and value is not None:
             self.present.add(field)
-        return known[1]
+        return value
 
     def _read(self, run: RunInfo, file: str, name: str) -> Any:
         directory = RunDir(self._root / run.id)
         if file != "manifest.json":
             value = newest_value(directory.train_log, name)
             if value is None:
-                self.others.update(newest_names(directory.train_log))
+                self.other_names.update(newest_names(directory.train_log))
             return value
         config = _config(directory)
         if name not in config:
-            self.others.update(config)
+            self.other_names.update(config)
             return _ABSENT
         entry = config[name]
         return entry.get("value") if isinstance(entry, dict) else _ABSENT
@@ -90,7 +91,7 @@ class RunFilter:
             self._check(test)
 
     def by_list(self, run: RunInfo, now: float) -> bool | None:
-        """Evaluate the filter with what the list knows; None: the run's files decide."""
+        """Evaluate the filter by the columns of the list; None: the run's files decide."""
         return holds(self.tree, lambda leaf: self._listed(leaf, run, now))
 
     def matches(self, run: RunInfo, files: RunFiles, now: float) -> bool:
@@ -112,13 +113,17 @@ class RunFilter:
     def remark(self, files: RunFiles) -> str | None:
         """Name a config key or metric that no run has: most likely a typing mistake."""
         for test in conditions(self.tree):
-            if test.name.lower() in self._fields or test.name in files.present or not files.others:
+            if (
+                test.name.lower() in self._fields
+                or test.name in files.present
+                or not files.other_names
+            ):
                 continue
             key = _config_key(test)
-            close = nearest(key or metrics.canonical(test.name), files.others)
+            close = nearest(key or metrics.canonical(test.name), files.other_names)
             hint = f"; did you mean '{close}'?" if close else ""
-            what = f"config key '{key}'" if key else f"value of '{test.name}'"
-            return f"no matching run has a {what}{hint}"
+            missing = f"config key '{key}'" if key else f"value of '{test.name}'"
+            return f"no matching run has a {missing}{hint}"
         return None
 
     def _check(self, test: Condition) -> None:
@@ -128,11 +133,10 @@ class RunFilter:
         if field is not None:
             check_condition(test, field.kind, field.choices)
             return
-        known = "/" in test.name or test.name in _METRICS or test.name in metrics.ALIASES
-        if not known:
+        if "/" not in test.name and test.name not in _METRICS and test.name not in metrics.ALIASES:
             names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
-            others = f"{', '.join(self._fields)}, config.KEY and metrics such as reward/mean"
-            raise unknown_field(test, names, others)
+            summary = f"{', '.join(self._fields)}, config.KEY and metrics such as reward/mean"
+            raise unknown_field(test, names, summary)
         check_condition(test, "number")
 
     def _listed(self, leaf: Word | Condition, run: RunInfo, now: float) -> bool | None:

@@ -24,7 +24,7 @@ Metrics = dict[str, float | None]
 class Step:
     """One line of ``train_log.jsonl``. A metric is None when it was NaN or infinite.
 
-    ``redone`` marks a step that an earlier attempt had logged already: the later line counts.
+    ``redone`` marks a step that an earlier attempt had logged: the later line counts.
     """
 
     step: int
@@ -46,7 +46,7 @@ class Step:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Step | None:
-        """The step of a line, or None; what is no metric, or no number, is left out."""
+        """The step in a line, or None. Values that are no numbers are left out."""
         step, values = jsonl.integer(raw.get("step")), raw.get("metrics")
         if step is None or not isinstance(values, dict):
             return None
@@ -67,7 +67,7 @@ class StepJoiner:
         self._metrics = Tail(attempt.metrics)
         self._reward = Tail(attempt.reward)
         self.scored = 0
-        """How many rollouts were recorded so far, with a reward or without one."""
+        """Rollouts recorded so far, with a reward or without one."""
         self._last: Record = {"step": -1}
         self._train: dict[int | None, list[Record]] = defaultdict(list)
         self._validation: dict[int | None, list[Record]] = defaultdict(list)
@@ -93,7 +93,7 @@ class StepJoiner:
         if number is None or not isinstance(data, dict):
             return None
         if number < self._last["step"] or record == self._last:
-            return None  # An earlier line again: somebody wrote the file anew.
+            return None  # An earlier line again: the file was rewritten.
         self._last = record
         values = verl_metrics(data)
         values.update(reward_metrics(_take(self._train, number)))
@@ -173,10 +173,10 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def history(steps: Iterable[Step]) -> list[Step]:
-    """One entry per step, in order: of a step that was redone, the latest.
+    """One entry per step, in order: of a repeated step, the latest.
 
-    Lines of one attempt about the same step are one entry: verl's SFT trainer logs a step's
-    validation on a line of its own.
+    Lines of one attempt about the same step are one entry: verl's SFT trainer logs the validation
+    of a step on a separate line.
     """
     latest: dict[int, Step] = {}
     for step in steps:
@@ -188,7 +188,7 @@ def history(steps: Iterable[Step]) -> list[Step]:
 
 
 def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:
-    """The records of a step, with those that name none; older leftovers are dropped."""
+    """The records of a step, and those that name no step; records of older steps are dropped."""
     for old in [key for key in records if key is not None and key < step]:
         del records[old]
     return records.pop(step, []) + records.pop(None, [])

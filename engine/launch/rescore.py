@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
-from engine.history.reward_records import RewardRecords, Verdict, text_of
+from engine.history.reward_records import RewardRecord, RewardRecords, text_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import edited_files
 from engine.judge.settings import JudgeSettings
@@ -39,7 +39,7 @@ class RecordedRollout:
     """A rollout to rescore, and the reward record of the run."""
 
     rollout: Rollout
-    then: Verdict
+    then: RewardRecord
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     rows = _rows_by_question(recipe)
     pairs = [(then, _row_of(then, rows.get(then.question_id, []))) for then in picked.records]
     rollouts = tuple(
-        RecordedRollout(Rollout.of_row(text_of(then.place.read()), row), then)
+        RecordedRollout(Rollout.of_row(text_of(then.line.read()), row), then)
         for then, row in pairs
         if row is not None
     )
@@ -158,13 +158,13 @@ def _rows_by_question(recipe: Recipe) -> dict[str, list[Row]]:
     return rows
 
 
-def _row_of(then: Verdict, rows: list[Row]) -> Row | None:
+def _row_of(then: RewardRecord, rows: list[Row]) -> Row | None:
     """Several rows may have the same question with different answers: the gold scores decide."""
     same = (row for row in rows if tuple(row["extra_info"].get("gold_scores") or ()) == then.gold)
     return next(same, rows[0] if rows else None)
 
 
-def _compared(then: Verdict, now: RolloutScore) -> Again:
+def _compared(then: RewardRecord, now: RolloutScore) -> Again:
     return Again(
         *then.key,
         then.question_id,
@@ -176,7 +176,7 @@ def _compared(then: Verdict, now: RolloutScore) -> Again:
     )
 
 
-def _moved(then: Verdict, now: RolloutScore) -> str | None:
+def _moved(then: RewardRecord, now: RolloutScore) -> str | None:
     """The first input of the reward that differs."""
     if then.reward is None or now.reward is None or abs(then.reward - now.reward) <= _SAME:
         return None
@@ -230,7 +230,7 @@ class PickedStep:
 
     step: int
     why: str
-    records: tuple[Verdict, ...]
+    records: tuple[RewardRecord, ...]
 
 
 def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:

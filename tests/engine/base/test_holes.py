@@ -94,7 +94,7 @@ def test_the_doctor_and_readers_of_foreign_logs_come_to_the_end(sparse: Path) ->
 
 
 def test_a_record_is_read_again_from_where_it_lies(sparse: Path) -> None:
-    assert [row.place.read()["step"] for row in read_rows(sparse)] == [1, 2]
+    assert [row.line.read()["step"] for row in read_rows(sparse)] == [1, 2]
 
 
 def test_nothing_that_is_kept_whole_is_read_without_bound(tmp_path: Path) -> None:

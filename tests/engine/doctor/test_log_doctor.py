@@ -62,7 +62,7 @@ def test_looks_at_a_growing_log_end_where_diagnose_does(
         path.write_bytes(content[: round(share * len(content))])
         doctor.look()
     path.write_bytes(content)
-    assert doctor.look(whole=True) == diagnose_file(path) != []
+    assert doctor.look(ended=True) == diagnose_file(path) != []
 
 
 def test_a_console_tells_by_its_text_and_by_its_numbers(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_numbers_that_were_written_anew_tell_nothing_of_before(tmp_path: Path) -
     doctor = following(path)
     assert alarms(doctor.look()) == ["kl_or_grad_blowup.gradient"]
     path.write_bytes(RECORDS[: len(RECORDS) // 4])
-    assert doctor.look(whole=True) == diagnose_file(path)
+    assert doctor.look(ended=True) == diagnose_file(path)
     assert alarms(doctor.look()) == []
 
 
@@ -115,7 +115,7 @@ def test_an_output_folder_of_hf_is_diagnosed_by_its_newest_state(tmp_path: Path)
     ]
     trainer_state(tmp_path / "checkpoint-40" / "trainer_state.json", entries)
     assert alarms(following(tmp_path).look()) == ["kl_or_grad_blowup.gradient"]
-    assert diagnose_file(tmp_path) == following(tmp_path).look(whole=True)
+    assert diagnose_file(tmp_path) == following(tmp_path).look(ended=True)
 
 
 def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_pa
     (folder / "run-abc.wandb").write_bytes(wandb_log(records))
     found = diagnose_file(folder)
     assert alarms(found) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
-    assert found == following(folder).look(whole=True)
+    assert found == following(folder).look(ended=True)
 
 
 def test_of_a_log_that_no_trainer_wrote_the_text_is_read(tmp_path: Path) -> None:
