@@ -31,7 +31,7 @@ test: $(STAMP)
 quick: $(STAMP)
 	@$(BIN)/python -m pytest tests -m "not slow" --ignore=tests/engine/train -n 4
 
-# The first worker makes the tiny world and its SFT model, which most of tests/e2e needs, while the
+# The first worker makes the tiny demo and its SFT model, which most of tests/e2e needs, while the
 # second is busy with what needs neither.
 training: $(STAMP)
 	@$(BIN)/python -m pytest tests/e2e/test_faults.py tests/engine/train tests/e2e tests \

@@ -1,6 +1,6 @@
 """The recipes of ``healthy_runs.py``: a fixed list of different ones, and ranges to draw from.
 
-All of them train soundly in the tiny world, so that whatever the doctor, the canary or
+All of them train soundly in the tiny demo, so that whatever the doctor, the canary or
 ``config --unused`` says of them is a false alarm.
 """
 
@@ -222,7 +222,7 @@ _GRPO: dict[str, tuple[str, ...]] = {
 
 
 def drawn_plan(number: int, seed: int) -> Plan:
-    """A run with settings drawn from ranges in which the tiny world trains soundly."""
+    """A run with settings drawn from ranges in which the tiny demo trains soundly."""
     draw = random.Random(f"{seed}/{number}")
     if draw.random() < SFT_SHARE:
         return Plan(f"sft-{number:03}", "sft_tiny", tuple(_drawn_sft(draw, number)), False)

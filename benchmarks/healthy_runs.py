@@ -126,7 +126,7 @@ def _call(project: Path, *arguments: str) -> str:
 
 
 def prepare(project: Path) -> None:
-    """The tiny world, and the SFT model that every GRPO run starts from."""
+    """the tiny demo, and the SFT model that every GRPO run starts from."""
     if not (project / "configs").exists():
         shutil.copytree(REPOSITORY / "configs", project / "configs")
         _write_own_reward(project)
@@ -149,7 +149,7 @@ _JUDGED = ("judge", "reward_config")
 
 
 def _write_contrastive(project: Path) -> None:
-    """The tiny world's rows with excerpts of good and poor answers in the prompts."""
+    """The tiny demo's rows with excerpts of good and poor answers in the prompts."""
     before = Path.cwd()
     os.chdir(project)  # the preset names its files from there
     try:

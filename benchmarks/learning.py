@@ -1,4 +1,4 @@
-"""Does GRPO learn? SFT, then GRPO, of the tiny world on a CPU, for several seeds.
+"""Does GRPO learn? SFT, then GRPO, of the tiny demo on a CPU, for several seeds.
 
     python benchmarks/learning.py [--seeds 0 1 2] [--steps 60] [--out DIR]
 

@@ -81,7 +81,7 @@ class GoldCache:
             "records with neither its text nor any of its answers": [
                 example.question_id
                 for example in examples
-                if example.answers and _is_foreign(used[example.question_id], example)
+                if example.answers and _shares_nothing(used[example.question_id], example)
             ],
         }
 
@@ -139,7 +139,7 @@ def _is_of(record: Record, example: Example) -> bool:
     return all(own.get(answer, gold) == gold for answer, gold in scored)
 
 
-def _is_foreign(record: Record, example: Example) -> bool:
+def _shares_nothing(record: Record, example: Example) -> bool:
     text_is_named = isinstance(record.get("question"), str)
     return not text_is_named and not {*record["answers"]} & {*example.answers}
 
@@ -155,8 +155,8 @@ def _plain(text: str) -> str:
 
 def _differ(records: Sequence[Record]) -> bool:
     first = records[0]
-    same = (each for each in records[1:] if each.get("question") == first.get("question"))
-    return any(each["gold_scores"] != first["gold_scores"] for each in same)
+    same = (record for record in records[1:] if record.get("question") == first.get("question"))
+    return any(record["gold_scores"] != first["gold_scores"] for record in same)
 
 
 def _fields(record: Record) -> str:

@@ -127,7 +127,9 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
 
     def rows(split: str, chosen: Iterable[Example]) -> tuple[Row, ...]:
         row_options = RowOptions(split, options.use_contrastive)
-        return tuple(to_row(each, dataset, adapter.domain_type, row_options) for each in chosen)
+        return tuple(
+            to_row(example, dataset, adapter.domain_type, row_options) for example in chosen
+        )
 
     val = [example for example in usable if example.question_id in held_out]
     others = [example for example in usable if example.question_id not in held_out]

@@ -1,4 +1,4 @@
-"""The language of the tiny world: plain health questions, what good answers say, and chatter.
+"""The language of the tiny demo: plain health questions, what good answers say, and chatter.
 
 Each aspect of a condition has four telling points, worth 4, 3, 2 and 1 of 10. An answer is as
 good as the points it makes; a rubric is as good as the points it names.

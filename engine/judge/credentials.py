@@ -40,7 +40,7 @@ def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credent
     provider = get_provider(settings.provider)
     values = {name: value.strip() for name, value in env.items() if value.strip()}
     credentials = next(
-        (found for each in provider.sign_ins if (found := _complete(each, settings, values))), None
+        filter(None, (_complete(each, settings, values) for each in provider.sign_ins)), None
     )
     if credentials is None:
         missing = _missing_variables(provider, settings, values)

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Scorer:
-    """Calls the function and turns whatever becomes of a call into a reply."""
+    """Calls the function and turns its result, or its failure, into a reply."""
 
     def __init__(self, function: Callable[..., Any], source: Source, busy: Busy) -> None:
         self._function = function
@@ -167,7 +167,7 @@ class Scorer:
 
 
 def plain(result: Any) -> Any:
-    """A result of Python's own types: the owner has no torch, and need not unpickle foreign code.
+    """A result of Python's own types: the owner has no torch and unpickles no external code.
 
     TypeError for what is neither a number nor a mapping with ``score``.
     """
@@ -179,8 +179,8 @@ def plain(result: Any) -> Any:
         )
     named = {str(name): value for name, value in result.items() if name != "score"}
     beside = {name: _beside(value) for name, value in named.items()}
-    kept = {name: value for name, value in beside.items() if value is not ...}
-    return {"score": number_of(result["score"]), **kept}
+    numbers = {name: value for name, value in beside.items() if value is not ...}
+    return {"score": number_of(result["score"]), **numbers}
 
 
 def number_of(result: Any) -> float:

@@ -37,13 +37,13 @@ def data_values(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:
     """Fingerprints of what a new attempt would execute: the run's copies, if there are any."""
-    found = {}
+    executed = {}
     for path, name in _names(files).items():
         copy = run.code / name
         source = copy if copy.is_file() else cwd / path
         if source.is_file():
-            found[path] = fingerprint(source)
-    return found
+            executed[path] = fingerprint(source)
+    return executed
 
 
 def edited_code(files: Files, cwd: Path) -> Iterator[str]:

@@ -41,22 +41,22 @@ def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> 
     for _ in range((function.module or "").count(".") + (file.name == "__init__.py")):
         top = top.parent
     roots = tuple(dict.fromkeys([top, file.parent, _relative_cwd(file)]))
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     package = file.parent / "__init__.py"
     waiting = [file, *([package] if function.module and package.is_file() else [])]
-    while waiting and len(found) < _MOST_FILES:
+    while waiting and len(paths) < _MOST_FILES:
         path = waiting.pop(0)
-        if path in found:
+        if path in paths:
             continue
-        found[path] = None
+        paths[path] = None
         waiting += [
-            each
-            for name in _imported(path, top)
+            module
+            for name in _imported_names(path, top)
             for root in roots
-            for each in _module_files(root, name)
-            if everywhere or _lies_in(each, file.parent)
+            for module in _module_files(root, name)
+            if everywhere or module.is_relative_to(file.parent)
         ]
-    return list(found)
+    return list(paths)
 
 
 def hidden_libraries(function: RewardFunction) -> list[Path]:
@@ -87,18 +87,18 @@ def kept_copies(file: Path, folder: Path) -> Mapping[str, str]:
     imports, by the real path of their originals. These may be edited or gone."""
     if not folder.is_dir():
         return {}
-    own = file.absolute().parent
+    home = file.absolute().parent
     return {
-        str((own / copy.relative_to(folder)).resolve()): str(copy.resolve())
+        str((home / copy.relative_to(folder)).resolve()): str(copy.resolve())
         for copy in folder.rglob("*.py")
     }
 
 
 def keep_code(function: RewardFunction, folder: Path) -> None:
-    """Copy the files into ``folder``, as they lie in the function's own folder. OSError."""
-    found = code_files(function)
-    for path in found:
-        keep_copy(path, folder, path.relative_to(found[0].parent))
+    """Copy the files into ``folder``, with their paths in the function's own folder. OSError."""
+    paths = code_files(function)
+    for path in paths:
+        keep_copy(path, folder, path.relative_to(paths[0].parent))
 
 
 def keep_copy(path: Path, folder: Path, name: Path) -> None:
@@ -110,36 +110,32 @@ def keep_copy(path: Path, folder: Path, name: Path) -> None:
 
 
 def input_files(function: RewardFunction | None) -> list[Path]:
-    """The files in order of mention, relative if the function's own file is and they lie below its
+    """The files in order of mention, relative if the function's own file is and they are below its
     folder or the working directory."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for code in code_files(function):
-        for path in _named(code):
+        for path in _named_paths(code):
             if path.suffix not in (".py", ".pyc", ".so") and path.is_file():
-                found[path] = None
-            if len(found) >= _MOST_INPUTS:
-                return list(found)
-    return list(found)
+                paths[path] = None
+            if len(paths) >= _MOST_INPUTS:
+                return list(paths)
+    return list(paths)
 
 
 def keep_inputs(function: RewardFunction, folder: Path) -> None:
-    """Copy those that lie in the function's own folder into ``folder``, as a record: the function
-    reads the originals. Large ones are left out. OSError."""
+    """Copy those in the function's own folder into ``folder``, as a record: the function reads the
+    originals. Large ones are left out. OSError."""
     for path in input_files(function):
-        own = code_files(function)[0].parent
-        if path.is_relative_to(own) and path.stat().st_size <= LARGEST:
-            keep_copy(path, folder, path.relative_to(own))
+        home = code_files(function)[0].parent
+        if path.is_relative_to(home) and path.stat().st_size <= LARGEST:
+            keep_copy(path, folder, path.relative_to(home))
 
 
 def _relative_cwd(file: Path) -> Path:
     return Path.cwd() if file.is_absolute() else Path()
 
 
-def _lies_in(path: Path, folder: Path) -> bool:
-    return path.is_relative_to(folder)
-
-
-def _imported(path: Path, top: Path) -> Iterator[str]:
+def _imported_names(path: Path, top: Path) -> Iterator[str]:
     """Absolute names of the modules that a file may import, best known first."""
     try:
         tree = ast.parse(files.read_regular(path, LARGEST))
@@ -190,11 +186,10 @@ def _module_files(root: Path, name: str) -> Iterator[Path]:
         folder = folder / part
 
 
-def _named(code: Path) -> Iterator[Path]:
+def _named_paths(code: Path) -> Iterator[Path]:
     """Paths that the texts in ``code`` may mean, with and without the folders that it names."""
     names = list(dict.fromkeys(_texts(code)))
-    here = Path.cwd() if code.is_absolute() else Path()
-    roots = list(dict.fromkeys([code.parent, here]))
+    roots = list(dict.fromkeys([code.parent, _relative_cwd(code)]))
     folders = [root / name for root, name in product(roots, names) if _is_folder(root, name)]
     for root, name in product([*roots, *folders[:_MOST_FOLDERS]], names):
         if Path(name).suffix:

@@ -354,8 +354,8 @@ class RewardProcesses:
 
     def _forget_dead(self) -> None:
         """A process that ended by itself may still be telling its calls so: it is left alone."""
-        self._processes = [each for each in self._processes if each.is_alive]
-        self._idle = [each for each in self._idle if each.is_alive]
+        self._processes = [process for process in self._processes if process.is_alive]
+        self._idle = [process for process in self._idle if process.is_alive]
 
     def _start(self) -> RewardProcess:
         return RewardProcess.start(
@@ -427,10 +427,10 @@ def _end(popen: subprocess.Popen[bytes], mark: str) -> int:
 def _kill_marked(mark: str) -> None:
     """Kill what the function started in another process group, e.g. a daemon."""
     for _ in range(_ROUNDS):  # One of them may start another meanwhile.
-        found = carriers(MARK_VARIABLE, mark)
-        if not found:
+        marked = carriers(MARK_VARIABLE, mark)
+        if not marked:
             return
-        for process in found:
+        for process in marked:
             send(process, signal.SIGKILL)
 
 

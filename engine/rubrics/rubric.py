@@ -37,18 +37,18 @@ def parse_rubric(text: str) -> tuple[RubricItem, ...]:
 
     Lines that follow an item without a blank line continue it. Items without text are dropped.
     """
-    found: list[tuple[float, list[str]]] = []
+    parsed: list[tuple[float, list[str]]] = []
     is_open = False
     for line in text.splitlines():
         header = _header(line)
         if header is not None:
-            found.append((header[0], [header[1]]))
-        elif is_open and (alone := _ITEM_ALONE.match(line)) and not any(found[-1][1]):
-            found[-1][1].append(alone["text"])
+            parsed.append((header[0], [header[1]]))
+        elif is_open and (alone := _ITEM_ALONE.match(line)) and not any(parsed[-1][1]):
+            parsed[-1][1].append(alone["text"])
         elif is_open and line.strip():
-            found[-1][1].append(line)
-        is_open = bool(found) and bool(line.strip())
-    return tuple(item for points, parts in found if (item := _joined(points, parts)).criterion)
+            parsed[-1][1].append(line)
+        is_open = bool(parsed) and bool(line.strip())
+    return tuple(item for points, parts in parsed if (item := _joined(points, parts)).criterion)
 
 
 def format_rubric(items: Iterable[RubricItem]) -> str:

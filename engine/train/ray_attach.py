@@ -75,31 +75,31 @@ def require_shared(attempt: Path) -> None:
     job = read_job(attempt)
     if job is None:  # a run by hand
         return
-    look = ray.remote(num_cpus=0, max_retries=0)(_seen)
+    task = ray.remote(num_cpus=0, max_retries=0)(_read_job_id)
     nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
-    asked = {
-        node: look.options(
+    answers = {
+        node: task.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
         ).remote(str(attempt))
         for node in nodes
     }
-    blind = {nodes[node] for node, seen in asked.items() if _answer(seen) != job.submission_id}
+    blind = {nodes[node] for node, answer in answers.items() if _get(answer) != job.submission_id}
     if blind:
         raise NotSharedError(blindness(sorted(blind), attempt))
 
 
-def _seen(attempt: str) -> str | None:
+def _read_job_id(attempt: str) -> str | None:
     job = read_job(Path(attempt))
     return job.submission_id if job else None
 
 
-def _answer(reference: Any) -> str | None:
+def _get(reference: Any) -> str | None:
     """None also from a node that cannot even import the engine."""
     import ray
     from ray.exceptions import RayError
 
     try:
-        seen: str | None = ray.get(reference, timeout=_CHECK_S)
+        job_id: str | None = ray.get(reference, timeout=_CHECK_S)
     except RayError:
         return None
-    return seen
+    return job_id

@@ -231,10 +231,10 @@ def _in_order(batch: KVBatchMeta) -> KVBatchMeta:
     Sums of floats depend on their order: a resumed run would end in other last bits, and soon in
     other tokens.
     """
-    found = tq.kv_batch_get(
+    texts = tq.kv_batch_get(
         keys=batch.keys, partition_id=batch.partition_id, select_fields=["prompts", "responses"]
     )
-    rows = zip(found["prompts"].unbind(), found["responses"].unbind(), strict=True)
+    rows = zip(texts["prompts"].unbind(), texts["responses"].unbind(), strict=True)
     content = [(prompt.tolist(), response.tolist()) for prompt, response in rows]
     batch.reorder(sorted(range(len(content)), key=content.__getitem__))
     return batch

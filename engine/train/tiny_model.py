@@ -1,4 +1,4 @@
-"""The tiny world's model: a small Qwen2 with random weights and a tokenizer made for its text.
+"""The tiny demo's model: a small Qwen2 with random weights and a tokenizer made for its text.
 
 The tokenizer splits text as Qwen2's does and is trained on the world alone, so the words of a
 rubric line ("Points", " Item") are one token each and a four-item rubric takes about 50.
