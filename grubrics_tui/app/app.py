@@ -107,8 +107,8 @@ class GrubricsApp(Frame):
     def _open_first(self, run: Watched) -> None:
         """Show empty panel frames first, then import what draws in them."""
         if isinstance(run, RunDir):
-            known = find_kind(run.read_manifest().get("kind"))
-            kind = known.name if known else UNKNOWN
+            known_kind = find_kind(run.read_manifest().get("kind"))
+            kind = known_kind.name if known_kind else UNKNOWN
             layout = LayoutFile().load(kind, panels_for(self.settings, kind))
             self._opening.show(run.id, layout.names)
         self.call_after_refresh(self._open_live, run)
@@ -202,12 +202,12 @@ class GrubricsApp(Frame):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the key that opens the current screen, and keys that would leave a log entry."""
-        here = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
-        name = screen_name(here) if here else ""
+        screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
+        name = screen_name(screen) if screen else ""
         if action in ("show_runs", "show_checklist") and name == "log_entry":
             return False
-        shown = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
-        return shown is None or shown != name
+        opened = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
+        return opened is None or opened != name
 
     def action_leave(self) -> None:
         self.exit(message=self._farewell())

@@ -77,7 +77,7 @@ class Frame(App[None]):
         super().__init__()
         self.loaded, self.settings = loaded, loaded.settings
         chosen = self.settings.ascii
-        self.ascii_only = not _speaks_unicode() if chosen is None else chosen
+        self.ascii_only = not _supports_unicode() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
         self._shown_severities: set[SeverityLevel] = set()
@@ -162,23 +162,23 @@ class Frame(App[None]):
         if self.settings.read_only and action.changes:
             return False
         _, name, parameters = parse(action.name)
-        return all(one.check_action(name, parameters) is True for one in (screen, self))
+        return all(owner.check_action(name, parameters) is True for owner in (screen, self))
 
     def action_next_theme(self) -> None:
         names = [theme.name for theme in self._themes]
-        here = names.index(self.theme) if self.theme in names else -1
-        self.theme = names[(here + 1) % len(names)]
+        index = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(index + 1) % len(names)]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         for action in actions_of(screen_name(screen)):
             if action.needs_argument or not self._offers(screen, action):
                 continue
-            own = remapped(action, self.loaded.settings.keys or {})
+            remapped_action = remapped(action, self.loaded.settings.keys or {})
             command = f"   $ {action.cli_equivalent}" if action.cli_equivalent else ""
             about = f"{action.label.capitalize()}: " if action.label else ""
             yield SystemCommand(
                 f"{about}{action.description}",
-                f"key {own.keys}{command}",
+                f"key {remapped_action.keys}{command}",
                 partial(screen.run_action, action.name),
             )
         yield SystemCommand("Theme", "Choose the colors", self.action_change_theme)
@@ -189,6 +189,6 @@ def screen_name(screen: Screen[object]) -> str:
     return getattr(screen, "WHERE", type(screen).__name__.removesuffix("Screen").lower())
 
 
-def _speaks_unicode() -> bool:
+def _supports_unicode() -> bool:
     encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
     return "utf" in encoding.lower()

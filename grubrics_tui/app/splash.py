@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.settings.layout import room_for
+from grubrics_tui.settings.layout import panel_title, room_for
 from grubrics_tui.widgets.span_widget import SpanWidget
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
 _WORD = Span("  opening", "quiet")
-_TITLES = {"time": "step time", "optimiser": "optimizer"}
-"""Titles that differ from the panel's name: the panels are not imported yet."""
 
 
 class Splash(SpanWidget):
@@ -45,11 +43,11 @@ def frames(names: Sequence[str], columns: int, width: int, height: int) -> list[
     for row in range(count):
         titles = names[row * columns : (row + 1) * columns]
         tall = (row + 1) * height // count - row * height // count
-        edges = [place * width // columns for place in range(len(titles))]
+        edges = [column * width // columns for column in range(len(titles))]
         sizes = [end - start for start, end in zip(edges, [*edges[1:], width], strict=True)]
         boxes = [
-            _box(row * columns + place + 1, title, size, tall)
-            for place, (title, size) in enumerate(zip(titles, sizes, strict=True))
+            _box(row * columns + column + 1, title, size, tall)
+            for column, (title, size) in enumerate(zip(titles, sizes, strict=True))
         ]
         lines += [
             [Span(" "), *(span for part in parts for span in part)]
@@ -59,9 +57,9 @@ def frames(names: Sequence[str], columns: int, width: int, height: int) -> list[
 
 
 def _box(number: int, name: str, width: int, height: int) -> list[Row]:
-    title = f" {number} {_TITLES.get(name, name)} "[: max(0, width - 4)]
-    rest = "─" * (width - 3 - len(title))
-    top = [Span("╭─", "line"), Span(title, "quiet"), Span(f"{rest}╮", "line")]
+    title = f" {number} {panel_title(name)} "[: max(0, width - 4)]
+    edge = "─" * (width - 3 - len(title))
+    top = [Span("╭─", "line"), Span(title, "quiet"), Span(f"{edge}╮", "line")]
     side = [Span(f"│{' ' * (width - 2)}│", "line")]
     bottom = [Span(f"╰{'─' * (width - 2)}╯", "line")]
     return [top, *([side] * max(0, height - 2)), bottom]

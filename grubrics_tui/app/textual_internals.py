@@ -1,4 +1,4 @@
-"""What this program knows of Textual's internals: its driver, and the sequences that it writes.
+"""Everything that depends on Textual's internals: its driver, and the sequences that it writes.
 
 Textual repaints a widget from its left edge whenever a cell of a line has changed. Over SSH that is
 most of what a quiet screen sends, so cells that the terminal shows already are not sent again.
@@ -43,7 +43,7 @@ _UNKNOWN = "\0"
 
 
 def choose_driver(chosen: type[Driver]) -> type[Driver]:
-    """The driver to use in place of the one that Textual chose."""
+    """Return the driver that replaces Textual's choice."""
     return SparingDriver if chosen is LinuxDriver else chosen
 
 
@@ -104,13 +104,13 @@ def _write_whole() -> None:
     stream = sys.__stderr__
     if stream is not None and isinstance(stream.buffer, io.RawIOBase):
         number, encoding, errors = stream.fileno(), stream.encoding, stream.errors
-        whole = open(number, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
-        sys.__stderr__ = whole  # type: ignore[misc]
+        buffered = open(number, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+        sys.__stderr__ = buffered  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Text that starts at a cell; ``looks`` has one character for the style of each cell.
+    """Text that starts at a cell; ``styles`` has one character for the style of each cell.
 
     ``raw`` is the original output, if it must be sent unchanged.
     """
@@ -118,26 +118,26 @@ class _Stretch:
     row: int
     column: int
     text: str
-    looks: str
+    styles: str
     raw: str = ""
 
 
 class TerminalDiff:
     """The cells of a terminal, as far as they are known from what was written to it.
 
-    Sending ``sent(data)`` leaves the terminal as sending ``data`` would. What is not a frame of
-    Textual is passed on unchanged, and the known cells are forgotten. So is a repaint of whole
-    lines from the top: it repairs what another program has drawn.
+    Sending ``sent(data)`` leaves the terminal as sending ``data`` would. Other output
+    than a frame of Textual is passed on unchanged, and so is a repaint of whole lines from the top,
+    which repairs what another program has drawn. Both make all cells unknown.
     """
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[str, str]] = {}
         """Characters and styles of each line, up to its last known cell."""
-        self._looks: dict[str, str] = {}
+        self._codes: dict[str, str] = {}
 
     def forget(self) -> None:
         """Call this when another program drew on the terminal, or its size changed."""
-        self._rows, self._looks = {}, {}
+        self._rows, self._codes = {}, {}
 
     def sent(self, data: str) -> str:
         """The part of ``data`` that must be written."""
@@ -145,7 +145,7 @@ class TerminalDiff:
             return data
         moves = [*_MOVES.finditer(data)]
         rests = bool(moves) and moves[-1].end() == len(data)
-        understood = rests and _FRAME.fullmatch(data) and len(self._looks) < _MANY_STYLES
+        understood = rests and _FRAME.fullmatch(data) and len(self._codes) < _MANY_STYLES
         if not understood or _is_repaint(moves):
             self.forget()
             return data
@@ -160,12 +160,14 @@ class TerminalDiff:
             runs = _RUNS.findall(raw)
             text = "".join([styled or plain for _, styled, plain in runs])
             if text:
-                looks = [self._look(style) * len(styled or plain) for style, styled, plain in runs]
-                yield _Stretch(int(move[1]), int(move[2]), text, "".join(looks), raw.rstrip("\n"))
+                styles = [
+                    self._style_of(style) * len(styled or plain) for style, styled, plain in runs
+                ]
+                yield _Stretch(int(move[1]), int(move[2]), text, "".join(styles), raw.rstrip("\n"))
 
-    def _look(self, style: str) -> str:
+    def _style_of(self, style: str) -> str:
         """The character that represents a style; never ``_UNKNOWN``."""
-        return self._looks.setdefault(style, chr(len(self._looks) + 1))
+        return self._codes.setdefault(style, chr(len(self._codes) + 1))
 
     def _take(self, new: _Stretch) -> Iterator[_Stretch]:
         """The changed parts of a stretch; marks them as shown."""
@@ -174,23 +176,23 @@ class TerminalDiff:
             yield new
             return
         start, end = new.column - 1, new.column - 1 + len(new.text)
-        text, looks = (known.ljust(end, _UNKNOWN) for known in self._rows.get(new.row, ("", "")))
-        was_text, was_looks = text[start:end], looks[start:end]
-        if was_text == new.text and was_looks == new.looks:
+        text, styles = (cells.ljust(end, _UNKNOWN) for cells in self._rows.get(new.row, ("", "")))
+        old_text, old_styles = text[start:end], styles[start:end]
+        if old_text == new.text and old_styles == new.styles:
             return
         self._rows[new.row] = (
             text[:start] + new.text + text[end:],
-            looks[:start] + new.looks + looks[end:],
+            styles[:start] + new.styles + styles[end:],
         )
-        cells = zip(was_text, new.text, was_looks, new.looks, strict=True)
-        changed = [place for place, (a, b, c, d) in enumerate(cells) if a != b or c != d]
+        cells = zip(old_text, new.text, old_styles, new.styles, strict=True)
+        changed = [index for index, (a, b, c, d) in enumerate(cells) if a != b or c != d]
         for first, last in _joined(changed):
             part = slice(first, last + 1)
-            yield _Stretch(new.row, new.column + first, new.text[part], new.looks[part])
+            yield _Stretch(new.row, new.column + first, new.text[part], new.styles[part])
 
     def _drawn(self, stretches: list[_Stretch]) -> str:
         """The sequences that draw the stretches, with as few style changes as possible."""
-        styles = {look: style for style, look in self._looks.items()}
+        styles = {code: style for style, code in self._codes.items()}
         parts: list[str] = []
         now = ""
         for stretch in stretches:
@@ -199,14 +201,14 @@ class TerminalDiff:
                 parts += ["\x1b[0m", stretch.raw]
                 now = ""
                 continue
-            place = 0
-            for look, cells in groupby(stretch.looks):
-                if look != now:
-                    parts.append(f"\x1b[0;{styles[look]}m" if styles[look] else "\x1b[0m")
-                    now = look
-                end = place + len(list(cells))
-                parts.append(stretch.text[place:end])
-                place = end
+            start = 0
+            for code, cells in groupby(stretch.styles):
+                if code != now:
+                    parts.append(f"\x1b[0;{styles[code]}m" if styles[code] else "\x1b[0m")
+                    now = code
+                end = start + len(list(cells))
+                parts.append(stretch.text[start:end])
+                start = end
         return "".join([*parts, "\x1b[0m"]) if parts else ""
 
 
@@ -215,12 +217,12 @@ def _is_repaint(moves: list[re.Match[str]]) -> bool:
     return len(places) > 1 and places == [(str(row), "1") for row in range(1, len(places) + 1)]
 
 
-def _joined(places: list[int]) -> Iterator[tuple[int, int]]:
+def _joined(indexes: list[int]) -> Iterator[tuple[int, int]]:
     """First and last place of each group of neighboring places."""
-    first = last = places[0]
-    for place in places[1:]:
-        if place - last > _NEAR:
+    first = last = indexes[0]
+    for index in indexes[1:]:
+        if index - last > _NEAR:
             yield first, last
-            first = place
-        last = place
+            first = index
+        last = index
     yield first, last

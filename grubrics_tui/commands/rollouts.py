@@ -120,7 +120,7 @@ class _Selection:
     def of(self, group: Group) -> tuple[Answer, ...]:
         """Return the selected rollouts of a group, in order."""
         from engine.history.rollout_query import chosen
-        from grubrics_tui.model.rollout_search import holds
+        from grubrics_tui.model.rollout_view import holds
 
         text = self.search.casefold()
         rollouts = chosen(group, self.sort, self.only)

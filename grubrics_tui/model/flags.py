@@ -44,7 +44,7 @@ def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Fla
     An event without a step is placed at the last step logged before it. The end of the run's last
     attempt is no flag: the line ends there.
     """
-    found: dict[FlagKind, list[tuple[float, str]]] = {kind: [] for kind in _KINDS}
+    named: dict[FlagKind, list[tuple[float, str]]] = {kind: [] for kind in _KINDS}
     listed = list(events)
     for index, event in enumerate(listed):
         kind = _BY_EVENT.get(str(event.get("event")))
@@ -52,13 +52,13 @@ def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Fla
             continue
         step = _step_of(event, columns.times)
         if step is not None:
-            found[kind].append((step, _text(event, kind)))
+            named[kind].append((step, _text(event, kind)))
     logged = {
         CHECKPOINT: _logged(columns.get(SAVE_TIME)),
         VALIDATION: _logged(columns.get(metrics.VALIDATION_REWARD)),
     }
-    flags = (_flags(kind, places, logged.get(kind)) for kind, places in found.items())
-    return tuple(one for one in flags if one.x.size)
+    flags = (_flags(kind, steps, logged.get(kind)) for kind, steps in named.items())
+    return tuple(flag for flag in flags if flag.x.size)
 
 
 def _flags(kind: FlagKind, named: Sequence[tuple[float, str]], logged: Floats | None) -> Flags:

@@ -69,11 +69,11 @@ class History:
 
     def diagnosed(self, findings: Sequence[Finding]) -> bool:
         """Take over what the doctor says now. Whether it has another alarm than before."""
-        known = {one.id for one in self.findings}
+        old_ids = {finding.id for finding in self.findings}
         if _flagged(findings) != _flagged(self.findings):
             self._diagnoses += 1
         self.findings, self._is_diagnosed = findings, True
-        return any(one.severity.is_alarm and one.id not in known for one in findings)
+        return any(finding.severity.is_alarm and finding.id not in old_ids for finding in findings)
 
     @property
     def health(self) -> Health | None:
@@ -123,36 +123,40 @@ class History:
         if len(measured):
             return measured.steps, measured.values
         steps, moments = self.columns.times.steps, self.columns.times.values
-        looks = np.floor(moments / _LOOK_S)
-        ends = np.append(looks[1:] != looks[:-1], True)[: looks.size]
+        polls = np.floor(moments / _LOOK_S)
+        ends = np.append(polls[1:] != polls[:-1], True)[: polls.size]
         steps, moments = steps[ends], moments[ends]
         gaps = np.diff(moments) / np.maximum(1, np.diff(steps))
-        known = (gaps > 0) & (moments[:-1] > 0)
-        return steps[1:][known], gaps[known]
+        is_known = (gaps > 0) & (moments[:-1] > 0)
+        return steps[1:][is_known], gaps[is_known]
 
     def median_step_time(self) -> float | None:
         """Seconds; the first step counts only while it is alone, since it warms up."""
         if self._median[0] != self.columns.version:
             times = self.step_times()[1]
-            known = times[~np.isnan(times)]
-            each = float(np.median(known[1:] if known.size > 1 else known)) if known.size else None
-            self._median = (self.columns.version, each)
+            known_times = times[~np.isnan(times)]
+            median = (
+                float(np.median(known_times[1:] if known_times.size > 1 else known_times))
+                if known_times.size
+                else None
+            )
+            self._median = (self.columns.version, median)
         return self._median[1]
 
     def remaining(self) -> float | None:
         """Seconds to the last step at the median step time; None if unknown."""
-        state, each = self.state, self.median_step_time()
-        if state is None or state.has_ended or each is None:
+        state, step_s = self.state, self.median_step_time()
+        if state is None or state.has_ended or step_s is None:
             return None
         if state.total_steps is None or state.step is None:
             return None
-        return max(0, state.total_steps - state.step) * each
+        return max(0, state.total_steps - state.step) * step_s
 
 
 def _flagged(findings: Sequence[Finding]) -> list[Mapping[str, Any]]:
     """Alarms as events: they are flags in the charts, where they began."""
     return [
-        {"event": "finding", "step": one.onset_step, "message": one.title}
-        for one in findings
-        if one.severity.is_alarm and one.onset_step is not None
+        {"event": "finding", "step": finding.onset_step, "message": finding.title}
+        for finding in findings
+        if finding.severity.is_alarm and finding.onset_step is not None
     ]

@@ -1,15 +1,51 @@
-"""The position in the rollouts of a run, as a value that every key press replaces."""
+"""The position in the rollouts of a run, as a value that every key press replaces; their search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Answer, Group, StepRollouts, Visit
-from grubrics_tui.model.rollout_search import Hit, in_order
 from grubrics_tui.text.word_diff import Piece
+from grubrics_tui.text.terminal_text import clean_text
+
+Hit = tuple[str, int]
+"""Group and rollout of an answer that holds what was searched for."""
+
+
+def holds(answer: Answer, wanted: str) -> bool:
+    """Whether the text of an answer, as it is shown, holds ``wanted``, which is casefolded."""
+    return wanted in clean_text(answer.text()).casefold()
+
+
+def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Answer]]:
+    """The rollouts in the order of the screen."""
+    for group in groups:
+        for answer in chosen(group, sort, only):
+            yield group, answer
+
+
+def first_hit(
+    groups: Sequence[Group], wanted: str, sort: str, only: Filter, way: int, cancelled: Cancelled
+) -> Hit | None:
+    """The first answer that holds the text; the last one when looking backwards (``way`` < 0)."""
+    answers = list(in_order(groups, sort, only))
+    for group, answer in answers[:: 1 if way > 0 else -1]:
+        if cancelled():
+            return None
+        if holds(answer, wanted):
+            return group.id, answer.rollout
+    return None
+
+
+def steps_onward(steps: Sequence[int], step: int, way: int) -> list[int]:
+    """All other steps, the next one first, around the end as well."""
+    later, earlier = [s for s in steps if s > step], [s for s in steps if s < step]
+    return [*later, *earlier] if way > 0 else [*reversed(earlier), *reversed(later)]
+
 
 GroupKey = tuple[str, int, str]
 """Split, step and group ID."""
@@ -49,13 +85,13 @@ class RolloutView:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        every = self.read.groups if self.read else ()
-        return tuple(g for g in every if any(self.only.keeps(one, g) for one in g.answers))
+        groups = self.read.groups if self.read else ()
+        return tuple(g for g in groups if any(self.only.keeps(answer, g) for answer in g.answers))
 
     @property
     def group(self) -> Group | None:
-        found = self.groups
-        return next((g for g in found if g.id == self.group_id), found[0] if found else None)
+        groups = self.groups
+        return next((g for g in groups if g.id == self.group_id), groups[0] if groups else None)
 
     @property
     def group_number(self) -> int:
@@ -70,8 +106,10 @@ class RolloutView:
 
     @property
     def answer(self) -> Answer | None:
-        found = self.answers
-        return next((a for a in found if a.rollout == self.rollout), found[0] if found else None)
+        answers = self.answers
+        return next(
+            (a for a in answers if a.rollout == self.rollout), answers[0] if answers else None
+        )
 
     @property
     def rival(self) -> Answer | None:
@@ -81,8 +119,8 @@ class RolloutView:
             return None
         if group.best is not None and group.best.rollout != answer.rollout:
             return group.best
-        others = [a for a in chosen(group, "score", EVERYTHING) if a.rollout != answer.rollout]
-        return others[0] if others else None
+        rivals = [a for a in chosen(group, "score", EVERYTHING) if a.rollout != answer.rollout]
+        return rivals[0] if rivals else None
 
     def loaded(self, read: StepRollouts) -> RolloutView:
         """On another step: at the prompt that was looked at, where the step has it."""
@@ -90,7 +128,7 @@ class RolloutView:
         same = next((g.id for g in read.groups if g.id == self.group_id), None)
         if same is None and before is not None and before.digest:
             same = next((g.id for g in read.groups if g.digest == before.digest), None)
-        keeps_hits = self.read is not None and _place(self.read) == _place(read)
+        keeps_hits = self.read is not None and _key(self.read) == _key(read)
         return replace(
             self,
             read=read,
@@ -99,41 +137,41 @@ class RolloutView:
             hits=self.hits if keeps_hits else frozenset(),
         )
 
-    def moved(self, by: int) -> RolloutView:
+    def moved(self, count: int) -> RolloutView:
         """The answer ``by`` places further in the list; stops at its ends."""
-        answers, here = self.answers, self.answer
-        if here is None:
+        answers, answer = self.answers, self.answer
+        if answer is None:
             return self
-        index = min(max(answers.index(here) + by, 0), len(answers) - 1)
+        index = min(max(answers.index(answer) + count, 0), len(answers) - 1)
         return replace(self, group_id=self._id, rollout=answers[index].rollout)
 
-    def to_group(self, by: int) -> RolloutView:
-        groups, here = self.groups, self.group
-        if here is None:
+    def to_group(self, count: int) -> RolloutView:
+        groups, group = self.groups, self.group
+        if group is None:
             return self
-        index = min(max(groups.index(here) + by, 0), len(groups) - 1)
-        changed = groups[index].id != here.id
+        index = min(max(groups.index(group) + count, 0), len(groups) - 1)
+        changed = groups[index].id != group.id
         return replace(self, group_id=groups[index].id, rollout=None if changed else self.rollout)
 
-    def hit_beside(self, by: int) -> RolloutView | None:
+    def hit_beside(self, way: int) -> RolloutView | None:
         """At the next answer that holds what was searched for; None when this step has no more."""
         order = [(group.id, answer.rollout) for group, answer in self._in_order()]
-        found = [place for place, hit in enumerate(order) if hit in self.hits]
-        here = order.index((self._id, self.answer.rollout)) if self.answer else 0
-        beside = [place for place in found if (place > here if by > 0 else place < here)]
+        hits = [index for index, hit in enumerate(order) if hit in self.hits]
+        current = order.index((self._id, self.answer.rollout)) if self.answer else 0
+        beside = [index for index in hits if (index > current if way > 0 else index < current)]
         if not beside:
             return None
-        group, rollout = order[beside[0 if by > 0 else -1]]
+        group, rollout = order[beside[0 if way > 0 else -1]]
         return replace(self, group_id=group, rollout=rollout)
 
-    def to_hit(self, by: int) -> RolloutView:
+    def to_hit(self, way: int) -> RolloutView:
         """The next answer that holds what was searched for, around the end as well."""
-        if (beside := self.hit_beside(by)) is not None:
+        if (beside := self.hit_beside(way)) is not None:
             return beside
-        found = [(g.id, a.rollout) for g, a in self._in_order() if (g.id, a.rollout) in self.hits]
-        if not found:
+        hits = [(g.id, a.rollout) for g, a in self._in_order() if (g.id, a.rollout) in self.hits]
+        if not hits:
             return self
-        group, rollout = found[0 if by > 0 else -1]
+        group, rollout = hits[0 if way > 0 else -1]
         return replace(self, group_id=group, rollout=rollout)
 
     def _in_order(self) -> Iterator[tuple[Group, Answer]]:
@@ -143,31 +181,31 @@ class RolloutView:
         sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
         return replace(self, sort=sort, group_id=self._id, rollout=None)
 
-    def step_beside(self, by: int) -> tuple[int, str] | None:
+    def step_beside(self, count: int) -> tuple[int, str] | None:
         """The step, and while a prompt is followed the group, that ``[`` and ``]`` lead to."""
         step = self.read.step if self.read else None
         if step is None:
             return (self.steps[-1], "") if self.steps else None
         if self.visits is not None:
-            return self._visit_beside(by)
-        before = [one for one in self.steps if one < step]
-        after = [one for one in self.steps if one > step]
-        if by > 0:
-            return (after[min(by, len(after)) - 1], "") if after else None
-        return (before[-min(-by, len(before))], "") if before else None
+            return self._visit_beside(count)
+        earlier = [other for other in self.steps if other < step]
+        later = [other for other in self.steps if other > step]
+        if count > 0:
+            return (later[min(count, len(later)) - 1], "") if later else None
+        return (earlier[-min(-count, len(earlier))], "") if earlier else None
 
-    def _visit_beside(self, by: int) -> tuple[int, str] | None:
-        places = [(visit.step, visit.group) for visit in self.visits or ()]
-        here = (self.read.step if self.read else 0, self._id)
-        if here not in places:
+    def _visit_beside(self, count: int) -> tuple[int, str] | None:
+        visited = [(visit.step, visit.group) for visit in self.visits or ()]
+        current = (self.read.step if self.read else 0, self._id)
+        if current not in visited:
             return None
-        index = min(max(places.index(here) + by, 0), len(places) - 1)
-        return places[index] if places[index] != here else None
+        index = min(max(visited.index(current) + count, 0), len(visited) - 1)
+        return visited[index] if visited[index] != current else None
 
     @property
     def _id(self) -> str:
         return self.group.id if self.group else ""
 
 
-def _place(read: StepRollouts) -> tuple[str, int]:
+def _key(read: StepRollouts) -> tuple[str, int]:
     return read.split, read.step

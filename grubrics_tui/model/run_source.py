@@ -1,7 +1,8 @@
-"""What the live view needs of a run, whether it was launched here or is an external log."""
+"""What the screens need of a run, whether it was launched here or is an external log."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,6 +13,7 @@ from grubrics_tui.settings.layout import UNKNOWN
 
 if TYPE_CHECKING:  # Half of what the screen imports, and of no use to a run of our own.
     from engine.formats.external_run import ExternalRun, ExternalWatch
+
 
 Watched: TypeAlias = "RunDir | ExternalRun"
 
@@ -27,8 +29,8 @@ def layout_of(run: Watched) -> str:
     if kind is None:
         return UNKNOWN
     config = run.read_manifest().get("config", {}) if isinstance(run, RunDir) else {}
-    own = config.get("reward.custom_reward_function.path", {}).get("value")
-    return "own" if own and kind.has_rollouts else kind.name
+    reward_function = config.get("reward.custom_reward_function.path", {}).get("value")
+    return "own" if reward_function and kind.has_rollouts else kind.name
 
 
 def watcher(run: Watched) -> RunWatch | ExternalWatch:
@@ -43,3 +45,40 @@ def console_of(run: Watched, attempt: int) -> Path | None:
 def source_of(run: Watched) -> str:
     """The format of an external run; empty for a run that was launched here."""
     return "" if isinstance(run, RunDir) else run.format.name
+
+
+@dataclass(frozen=True)
+class AttemptLogs:
+    """``numbers`` are the attempts that were known at the last look."""
+
+    run: RunDir
+    number: int
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def around(cls, path: Path) -> AttemptLogs | None:
+        """None for a log that is not the console log of an attempt."""
+        run = RunDir(path.absolute().parent.parent)
+        numbers = tuple(attempt.number for attempt in run.attempts())
+        shown = [number for number in numbers if run.attempt(number).console == path.absolute()]
+        return cls(run, shown[0], numbers) if shown else None
+
+    @property
+    def console(self) -> Path:
+        return self.run.attempt(self.number).console
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.numbers) > 1
+
+    @property
+    def label(self) -> str:
+        return f"attempt {self.number} of {self.numbers[-1]}" if self.are_several else ""
+
+    def beside(self, count: int) -> AttemptLogs:
+        """An earlier or later attempt, including those started meanwhile; stops at the ends."""
+        numbers = tuple(attempt.number for attempt in self.run.attempts())
+        if self.number not in numbers:
+            return self
+        index = max(0, min(numbers.index(self.number) + count, len(numbers) - 1))
+        return replace(self, number=numbers[index], numbers=numbers)

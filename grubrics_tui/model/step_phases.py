@@ -48,17 +48,17 @@ class StepPhases:
         based_on = (history.columns.rewrites, len(history.series(metrics.STEP_TIME)) > 0)
         if based_on != self._based_on:
             self._based_on, self._seen, self._has_phases = based_on, 0, False
-        known = max(0, self._seen - 1)
-        self._add(known, *split(history, steps[known:], seconds[known:]))
+        done = max(0, self._seen - 1)
+        self._add(done, *split(history, steps[done:], seconds[done:]))
         self._seen = steps.size
         x, sizes = self._x[: self._count], self._sizes[: self._count]
         if not self._has_phases:
             return Stacks(WHOLE, x, sizes.sum(axis=1, keepdims=True))
         return Stacks(PARTS, x, sizes)
 
-    def _add(self, known: int, x: Floats, sizes: Sizes) -> None:
+    def _add(self, done: int, x: Floats, sizes: Sizes) -> None:
         """Put rows behind those of the first ``known`` steps."""
-        if not known:
+        if not done:
             self._count = 0
         elif self._count and x.size and x[0] <= self._x[self._count - 1]:
             self._count -= 1
@@ -66,8 +66,8 @@ class StepPhases:
         if end > self._x.size:
             room = end // 8 + 64
             self._x = np.concatenate([self._x[: self._count], np.empty(x.size + room)])
-            more = np.empty((x.size + room, len(PARTS)))
-            self._sizes = np.concatenate([self._sizes[: self._count], more])
+            new_rows = np.empty((x.size + room, len(PARTS)))
+            self._sizes = np.concatenate([self._sizes[: self._count], new_rows])
         self._x[self._count : end], self._sizes[self._count : end] = x, sizes
         self._count = end
         self._has_phases = self._has_phases or bool(sizes[:, :-1].any())
@@ -84,5 +84,5 @@ def split(history: History, steps: Floats, seconds: Floats) -> tuple[Floats, Siz
         np.sum([np.nan_to_num(history.series(name).at(steps)) for name in names], axis=0)
         for names in _PARTS.values()
     ]
-    rest = np.maximum(0.0, seconds - np.sum(phases, axis=0))
-    return steps, np.column_stack([*phases, rest])
+    other = np.maximum(0.0, seconds - np.sum(phases, axis=0))
+    return steps, np.column_stack([*phases, other])

@@ -43,12 +43,12 @@ class SystemHistory:
 
 def gpus_of(sample: Sample) -> list[Sample]:
     """The GPUs of a sample; entries that are not objects are ignored."""
-    found = sample.get("gpus")
-    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
+    gpus = sample.get("gpus")
+    return [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
 
 
-def ratio(value: float | None, whole: float | None) -> float | None:
-    return None if value is None or not whole else number(value / whole)
+def ratio(value: float | None, total: float | None) -> float | None:
+    return None if value is None or not total else number(value / total)
 
 
 def _point(sample: Sample) -> tuple[float, float, float]:
@@ -64,8 +64,8 @@ def _point(sample: Sample) -> tuple[float, float, float]:
 
 
 def _mean(shares: Iterable[float | None]) -> float | None:
-    known = [share for share in shares if share is not None]
-    return sum(known) / len(known) if known else None
+    measured = [share for share in shares if share is not None]
+    return sum(measured) / len(measured) if measured else None
 
 
 def _percent(share: float | None) -> float:

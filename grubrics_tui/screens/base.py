@@ -78,8 +78,8 @@ class CockpitScreen(Screen[None]):
     @property
     def where(self) -> str:
         """The name of the screen in the action registry."""
-        own = type(self).__name__.removesuffix("Screen").lower()
-        return str(getattr(self, "WHERE", own))
+        name = type(self).__name__.removesuffix("Screen").lower()
+        return str(getattr(self, "WHERE", name))
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

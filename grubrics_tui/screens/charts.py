@@ -88,7 +88,7 @@ class ChartScreen(CockpitScreen):
         if not has_times(chart.clock):
             self.notify("the steps of this run have no timestamps", markup=False)
             return
-        self.view = _converted(self.view, _after(X_AXES, self.view.axis), chart)
+        self.view = _converted(self.view, _next(X_AXES, self.view.axis), chart)
 
     def action_chart_log(self) -> None:
         self.view = replace(self.view, log_y=not self.view.log_y)
@@ -97,20 +97,20 @@ class ChartScreen(CockpitScreen):
         self.view = replace(self.view, locked=not self.view.locked)
 
     def action_chart_smooth(self) -> None:
-        self.view = replace(self.view, smoothing=_after(SMOOTHING, self.view.smoothing))
+        self.view = replace(self.view, smoothing=_next(SMOOTHING, self.view.smoothing))
 
     def action_chart_band(self) -> None:
-        self.view = replace(self.view, band=_after(BANDS, self.view.band))
+        self.view = replace(self.view, band=_next(BANDS, self.view.band))
 
     def action_chart_table(self) -> None:
         self.view = replace(self.view, table=not self.view.table)
 
-    def _point(self, chart: ChartBase, place: float | None) -> None:
-        if place is not None and (extent := chart.extent()) is not None:
-            self.view = self.view.pointing(place, extent)
+    def _point(self, chart: ChartBase, x: float | None) -> None:
+        if x is not None and (extent := chart.extent()) is not None:
+            self.view = self.view.pointing(x, extent)
 
 
-def _after(options: Sequence[T], now: T) -> T:
+def _next(options: Sequence[T], now: T) -> T:
     index = options.index(now) if now in options else -1
     return options[(index + 1) % len(options)]
 
@@ -118,8 +118,8 @@ def _after(options: Sequence[T], now: T) -> T:
 def _converted(view: View, axis: XAxis, chart: ChartBase) -> View:
     """The same part of the same run, in units of another axis."""
 
-    def moved(place: float) -> float:
-        steps = steps_at(np.array([place]), chart.clock, view.axis)
+    def moved(x: float) -> float:
+        steps = steps_at(np.array([x]), chart.clock, view.axis)
         return float(places(steps, chart.clock, axis)[0])
 
     window, tail, extent = view.window, view.tail, chart.extent()

@@ -23,9 +23,8 @@ from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
-from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.facts import Fact, Facts, state_look
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.run_facts import state_look
 
 if TYPE_CHECKING:
     from engine.checkpoints.find import CheckpointReport
@@ -125,10 +124,10 @@ def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = 
 
 
 def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
-    look = ("✓ complete", "$success") if report.complete else ("✗ incomplete", "$error")
+    status = ("✓ complete", "$success") if report.complete else ("✗ incomplete", "$error")
     if report.moved:
-        look = ("! moved aside by a later run", "$warning")
-    facts: list[Fact] = [("state", Content.styled(look[0], f"bold {look[1]}"))]
+        status = ("! moved aside by a later run", "$warning")
+    facts: list[Fact] = [("state", Content.styled(status[0], f"bold {status[1]}"))]
     facts.append(("details", line(report.message) or ""))
     if report.complete:
         facts.append(("size", memory(report.size_bytes)))

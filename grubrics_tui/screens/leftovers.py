@@ -28,26 +28,28 @@ _PID = 9
 
 
 @dataclass(frozen=True)
-class Left:
+class Orphans:
     """Orphaned processes, and attempts whose private Ray directory still exists."""
 
     processes: tuple[Leftover, ...] = ()
     attempts: tuple[Path, ...] = ()
 
     @classmethod
-    def by(cls, root: Path) -> Left:
+    def find(cls, root: Path) -> Orphans:
         return cls(tuple(leftovers(root)), tuple(private_ray.leftovers(root)))
 
     def __bool__(self) -> bool:
         return bool(self.processes or self.attempts)
 
     def __str__(self) -> str:
-        rss = sum(one.rss for one in self.processes)
-        gpu = sum(one.gpu_bytes for one in self.processes)
-        held = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
-        parts = [f"{_count(self.processes, 'process', 'processes')}, {held}"]
+        rss = sum(orphan.rss for orphan in self.processes)
+        gpu = sum(orphan.gpu_bytes for orphan in self.processes)
+        usage = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
+        parts = [f"{_format_count(self.processes, 'process', 'processes')}, {usage}"]
         if self.attempts:
-            parts.append(_count(self.attempts, "Ray session directory", "Ray session directories"))
+            parts.append(
+                _format_count(self.attempts, "Ray session directory", "Ray session directories")
+            )
         return "; ".join(parts)
 
 
@@ -64,21 +66,21 @@ class LeftoversScreen(ScrolledScreen):
     """
 
     class Found(Message):
-        def __init__(self, found: Left) -> None:
+        def __init__(self, orphans: Orphans) -> None:
             super().__init__()
-            self.found = found
+            self.orphans = orphans
 
     class Reaped(Message):
-        """``ended`` were killed; ``left`` are still running."""
+        """PIDs of the killed processes, and of those that are still running."""
 
-        def __init__(self, ended: Sequence[int], left: Sequence[int]) -> None:
+        def __init__(self, ended: Sequence[int], running: Sequence[int]) -> None:
             super().__init__()
-            self.ended, self.left = ended, left
+            self.ended, self.running = ended, running
 
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
-        self._shown: Left | None = None
+        self._shown: Orphans | None = None
         self._poller: Poller[None] = Poller()
         self._outcome = ""
 
@@ -90,7 +92,7 @@ class LeftoversScreen(ScrolledScreen):
 
     def on_mount(self) -> None:
         self._draw()
-        self._look()
+        self._keep_searching()
 
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
@@ -99,14 +101,14 @@ class LeftoversScreen(ScrolledScreen):
         self._poller.close()
 
     @work(thread=True, exclusive=True, group="leftovers", exit_on_error=False)
-    def _look(self) -> None:
+    def _keep_searching(self) -> None:
         self._poller.wake()
         for _ in self._poller.rounds(Pace(_POLL_S, share=0.1)):
-            self.post_message(self.Found(Left.by(self._root)))
+            self.post_message(self.Found(Orphans.find(self._root)))
 
     @on(Found)
     def _show(self, message: Found) -> None:
-        self._shown = message.found
+        self._shown = message.orphans
         self.refresh_bindings()
         self._draw()
 
@@ -115,34 +117,31 @@ class LeftoversScreen(ScrolledScreen):
         return action != "reap" or bool(self._shown)
 
     def action_reap(self) -> None:
-        if asked := self._shown:
-            pids = _numbers([one.process.pid for one in asked.processes])
-            text = f"{asked}.\n\n{pids or 'no process'}\n\nSends SIGTERM first, then SIGKILL."
+        if orphans := self._shown:
+            pids = _format_pids([orphan.process.pid for orphan in orphans.processes])
+            text = f"{orphans}.\n\n{pids or 'no process'}\n\nSends SIGTERM first, then SIGKILL."
             answer = Answer(YES, "kill them", True, "frees their memory, GPUs and ports")
             title = "Kill orphaned processes?"
 
             def answered(is_confirmed: bool | None) -> None:
                 if is_confirmed:
-                    self._reap(asked)
+                    self._reap(orphans)
 
             self.app.push_screen(Confirm(Question(title, text, [answer])), answered)
 
     @work(thread=True, group="reap", exit_on_error=False)
-    def _reap(self, asked: Left) -> None:
-        ended = reap(asked.processes)
-        left = [one.process.pid for one in asked.processes if alive(one.process)]
-        for attempt in asked.attempts:
+    def _reap(self, orphans: Orphans) -> None:
+        ended = reap(orphans.processes)
+        running = [orphan.process.pid for orphan in orphans.processes if alive(orphan.process)]
+        for attempt in orphans.attempts:
             private_ray.remove(attempt)
-        self.post_message(self.Reaped([pid for pid in ended if pid not in left], left))
+        self.post_message(self.Reaped([pid for pid in ended if pid not in running], running))
 
     @on(Reaped)
     def _show_outcome(self, message: Reaped) -> None:
-        outcome = (
-            f"Killed {_numbers(message.ended)}."
-            if message.ended
-            else "The processes had already exited."
-        )
-        still = f" Still running: {_numbers(message.left)}." if message.left else ""
+        killed = f"Killed {_format_pids(message.ended)}."
+        outcome = killed if message.ended else "The processes had already exited."
+        still = f" Still running: {_format_pids(message.running)}." if message.running else ""
         self._outcome = outcome + still
         self.notify(self._outcome, severity="warning" if still else "information", markup=False)
         self._poller.wake()
@@ -161,29 +160,29 @@ class LeftoversScreen(ScrolledScreen):
             lines.append(Content(f"No orphaned processes in {self._root}."))
         else:
             room = box.scrollable_content_region.width or self.app.size.width
-            lines += [line for one in shown.processes for line in _lines(one, room)]
+            lines += [line for orphan in shown.processes for line in _format_orphan(orphan, room)]
             lines += [Content(f"Ray session directory of {path}") for path in shown.attempts]
         self.query_one(Static).update(Content("\n").join(lines))
 
 
-def _lines(one: Leftover, room: int) -> list[Content]:
+def _format_orphan(orphan: Leftover, room: int) -> list[Content]:
     """PID, run and why it ended; then what the process holds; then its command."""
-    gpu = memory(one.gpu_bytes) if one.gpu_bytes else "none"
-    ports = ", ".join(map(str, one.ports)) or "none"
+    gpu = memory(orphan.gpu_bytes) if orphan.gpu_bytes else "none"
+    ports = ", ".join(map(str, orphan.ports)) or "none"
     about = [
-        Content.styled(one.run, "bold") + Content.styled(f"   {one.reason}", "$quiet"),
-        Content(f"memory {memory(one.rss)}   GPU memory {gpu}   ports {ports}"),
-        Content.styled(jsonl.line(one.command) or "?", "$quiet"),
+        Content.styled(orphan.run, "bold") + Content.styled(f"   {orphan.reason}", "$quiet"),
+        Content(f"memory {memory(orphan.rss)}   GPU memory {gpu}   ports {ports}"),
+        Content.styled(jsonl.line(orphan.command) or "?", "$quiet"),
     ]
     lines = [line for part in about for line in part.wrap(max(20, room - _PID))]
-    pid = Content.styled(f"{one.process.pid:<{_PID}}", "bold $warning")
-    rest = [Content(" " * _PID) + line for line in lines[1:]]
-    return [pid + lines[0], *rest, Content("")]
+    pid = Content.styled(f"{orphan.process.pid:<{_PID}}", "bold $warning")
+    more = [Content(" " * _PID) + line for line in lines[1:]]
+    return [pid + lines[0], *more, Content("")]
 
 
-def _count(found: Sequence[object], one: str, many: str) -> str:
-    return f"{len(found)} {one if len(found) == 1 else many}"
+def _format_count(items: Sequence[object], singular: str, plural: str) -> str:
+    return f"{len(items)} {singular if len(items) == 1 else plural}"
 
 
-def _numbers(pids: Sequence[int]) -> str:
+def _format_pids(pids: Sequence[int]) -> str:
     return ", ".join(map(str, pids))

@@ -18,7 +18,7 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.no_markup import inert
+from grubrics_tui.widgets.facts import inert
 
 if TYPE_CHECKING:
     from pathlib import Path

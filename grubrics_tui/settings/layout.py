@@ -15,6 +15,8 @@ from engine.runs.kinds import GRPO, KINDS, find_kind
 
 UNKNOWN = "unknown"
 """The layout of a run whose manifest names no known kind."""
+_TITLES = {"time": "step time", "optimiser": "optimizer"}
+"""Titles of panels whose name in the settings differs."""
 _OTHER_PANELS = {
     # A reward function scores, so there is no judge.
     "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
@@ -29,6 +31,11 @@ _LOWEST_PANEL = 10
 _WIDE, _WIDER = 100, 165
 _LOW = 26
 """Rows of the grid below which two rows of panels would both be too low."""
+
+
+def panel_title(name: str) -> str:
+    """The title of a built-in panel, known before the panels are imported."""
+    return _TITLES.get(name, name)
 
 
 @dataclass(frozen=True)

@@ -109,17 +109,17 @@ class Chart(ChartBase):
 
     def _picture_below(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
         """The plot, drawn again only where it has changed."""
-        given = self._y if view.log_y else plot.y or self._y
+        fixed_y = self._y if view.log_y else plot.y or self._y
         in_ascii = self._look.drawn_in_ascii(len(plot.lines))
-        what = (view, width, height, in_ascii, given, self._grows_since)
-        if self._kept is not None and what == self._picture_of and self._kept.holds(plot):
+        drawn_for = (view, width, height, in_ascii, fixed_y, self._grows_since)
+        if self._kept is not None and drawn_for == self._picture_of and self._kept.holds(plot):
             return self._body
-        self._last_y = given or y_range(plot, view)
+        self._last_y = fixed_y or y_range(plot, view)
         self._body, frame = framed(plot, view, width, height, y=self._last_y, ascii_only=in_ascii)
         self._kept = None
         if frame is not None and self._grows_since is not None and can_be_reused(view):
-            self._kept = RedrawCheck(plot, view, frame, y_follows=given is None)
-        self._picture_of = what
+            self._kept = RedrawCheck(plot, view, frame, y_follows=fixed_y is None)
+        self._picture_of = drawn_for
         return self._body
 
     def _view_changed(self, before: View, after: View) -> None:
@@ -135,26 +135,26 @@ class Chart(ChartBase):
     def _cursor_step(self) -> float | None:
         if self.view.cursor is None or self.plot.timed:
             return None
-        place = np.array([self.view.cursor])
-        return float(np.rint(steps_at(place, self.clock, self.view.axis))[0])
+        cursor = np.array([self.view.cursor])
+        return float(np.rint(steps_at(cursor, self.clock, self.view.axis))[0])
 
     def _next_row(self, rows: int) -> float | None:
         step = neighbor(self.plot, self._cursor_step(), rows)
         if step is None or self.view.axis == "step":
             return step
-        place = on_axis(
+        converted = on_axis(
             Plot((Line(np.array([step]), np.zeros(1)),), clock=self.clock), self.view.axis
         )
-        return float(place.lines[0].x[0])
+        return float(converted.lines[0].x[0])
 
     def _entry(self, cursor: float, cells: int, cell: float) -> float | None:
         """The entry at least one step and at least that many cells from the cursor."""
-        found = [
-            place
+        candidates = [
+            x
             for values in on_axis(self.plot, self.view.axis).drawn
-            if (place := _beyond(values.x, cursor, cells, cell)) is not None
+            if (x := _beyond(values.x, cursor, cells, cell)) is not None
         ]
-        return min(found, key=lambda place: abs(place - cursor - cells * cell), default=None)
+        return min(candidates, key=lambda x: abs(x - cursor - cells * cell), default=None)
 
 
 def _beyond(x: Floats, cursor: float, cells: int, cell: float) -> float | None:

@@ -73,5 +73,5 @@ class ChartBase(SpanWidget):
 
     def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:
         """The head, at most a third of the height, and the number of rows below it."""
-        most = max(1, height // 3)
-        return head[:most], max(0, height - min(len(head), most))
+        limit = max(1, height // 3)
+        return head[:limit], max(0, height - min(len(head), limit))

@@ -26,9 +26,9 @@ from grubrics_tui.text.formats import (
     seconds,
     thousands,
 )
-from grubrics_tui.widgets.cached_lines import CachedLines
 from grubrics_tui.widgets.chart import Chart, line_of
 from grubrics_tui.widgets.panel import Panel, waiting_hint
+from grubrics_tui.widgets.span_widget import CachedLines
 
 _SMALLEST = (16, 5)
 """Cells below which a chart says nothing."""
@@ -118,7 +118,7 @@ def values_of(history: History, name: str, label: str, write: Writer) -> Values:
 class RewardPanel(ChartPanel):
     """Mean reward with a band of one in-group standard deviation: the signal GRPO learns from."""
 
-    NAME = TITLE = "reward"
+    NAME = "reward"
     NEEDS = ("reward/",)
 
     def plot(self, history: History, number: int) -> Plot:
@@ -173,7 +173,7 @@ class JudgePanel(ChartPanel):
     The legend shows the cost of a step if ``price`` is set.
     """
 
-    NAME = TITLE = "judge"
+    NAME = "judge"
     DETAIL = "seconds per call"
     NEEDS = ("judge", "semaphore_wait_s")
 
@@ -247,7 +247,7 @@ AT_CAP = "response_length/clip_ratio"
 class PolicyPanel(ChartPanel):
     """Six small charts, because the scales of these metrics differ."""
 
-    NAME = TITLE = "policy"
+    NAME = "policy"
     DETAIL = "loss, KL, entropy, gradient, clipping, length"
     CHARTS = len(QUANTITIES)
     NEEDS = ("actor/", "response_length/")
@@ -289,7 +289,7 @@ _PREFIXES = ("val-core/", "val/")
 class ValidationPanel(ChartPanel):
     """The mean reward and verl's ``val-core/*``, one of them per data source and score."""
 
-    NAME = TITLE = "validation"
+    NAME = "validation"
     DETAIL = "all validation metrics"
     NEEDS = ("val/", "val-")
 
@@ -300,17 +300,17 @@ class ValidationPanel(ChartPanel):
         state = history.state
         if state is None or state.state == "foreign" or not history.columns.names:
             return super().hint(history, number)
-        what = "no validation logged" if state.has_ended else "no validation yet"
+        status = "no validation logged" if state.has_ended else "no validation yet"
         is_sft = len(history.series(metrics.TRAIN_LOSS)) > 0
-        return f"{what}: set {'data.val_file' if is_sft else 'trainer.test_freq'}"
+        return f"{status}: set {'data.val_file' if is_sft else 'trainer.test_freq'}"
 
 
 def validation_names(history: History) -> list[str]:
     """The mean reward first, then as many others as there are colors."""
     first = [metrics.VALIDATION_REWARD]
-    others = [n for n in history.columns.names if n.startswith(_PREFIXES) and n not in first]
+    more = [n for n in history.columns.names if n.startswith(_PREFIXES) and n not in first]
     logged = [name for name in first if len(history.series(name))]
-    return (logged + others)[: len(INKS)]
+    return (logged + more)[: len(INKS)]
 
 
 def validation_plot(history: History) -> Plot:
@@ -338,7 +338,7 @@ _loss = partial(fixed, decimals=4)
 class LossPanel(ChartPanel):
     """The loss of every step, with validation marked where it was measured."""
 
-    NAME = TITLE = "loss"
+    NAME = "loss"
     DETAIL = "training and validation"
     NEEDS = ("train/loss", "val/loss")
 
@@ -364,8 +364,7 @@ TOKENS = "train/global_tokens"
 class OptimizerPanel(ChartPanel):
     """Gradient norm and learning rate, in two charts because their scales differ."""
 
-    NAME = "optimiser"  # As it is in settings files.
-    TITLE = "optimizer"
+    NAME = "optimiser"
     DETAIL = "gradient norm and learning rate"
     NEEDS = ("train/grad_norm", "train/lr")
     CHARTS = 2
@@ -393,7 +392,7 @@ MFU = "train/mfu"
 class ThroughputPanel(ChartPanel):
     """Tokens per second of wall-clock time, and the model FLOPs utilization (MFU)."""
 
-    NAME = TITLE = "throughput"
+    NAME = "throughput"
     DETAIL = "tokens per second"
     NEEDS = ("train/global_tokens", "train/mfu", "perf/throughput")
     CHARTS = 2

@@ -1,14 +1,36 @@
-"""A small table of labels and texts in a frame."""
+"""Tables of labels and texts, such as the details of a run; texts are shown and never obeyed."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.widgets import Static
 
+from engine.runs.columns import RunInfo, format_step
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.text.formats import clock, duration
 from grubrics_tui.text.terminal_text import blanked
-from grubrics_tui.widgets.no_markup import inert
+
+if TYPE_CHECKING:
+    from engine.doctor.health import Health
+    from engine.runs.notes import Notes
+    from engine.runs.state import RunState
+
+
+def inert(text: str | Content) -> Content:
+    """The text in the colors it has, without a character that a terminal would obey.
+
+    Never read as markup.
+    """
+    content = Content(text) if isinstance(text, str) else text
+    plain = content.plain
+    if plain.isprintable():
+        return content
+    return Content(blanked(plain), spans=list(content.spans))
+
 
 Fact = tuple[str, str | Content]
 
@@ -47,3 +69,47 @@ class Facts(Static):
                 head = blanked(label) if index == 0 else ""
                 lines.append(Content.styled(head.ljust(gutter), "$quiet") + line)
         self.update(Content("\n").join(lines))
+
+
+_LONGEST_NOTE = 120
+
+
+def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
+    """ID, step, times and what the run waits for; last the state, whose reason may be long."""
+    state = info.state
+    reason = Content(f"  {state.reason}" if state.reason else "")
+    facts: list[Fact] = [
+        ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
+        ("step", f"{format_step(state.step, state.total_steps)}   {_times(state)}"),
+    ]
+    if info.notes:
+        facts.append(("notes", _notes(info.notes)))
+    if state.waiting_for and not state.has_ended:
+        facts.append(("waiting", f"for {state.waiting_for}"))
+    return [*facts, ("state", state_look(state.word, health) + reason)]
+
+
+def state_look(word: str, health: Health | None) -> Content:
+    """``✓ finished``; ``! finished, unhealthy: GPU out of memory since step 3``."""
+    glyph, ink = look_of(word, health)
+    phrase = health.phrase if health and health.is_known else ""
+    return Content.styled(", ".join(filter(None, (f"{glyph} {word}", phrase))), f"bold ${ink}")
+
+
+def _notes(notes: Notes) -> Content:
+    """Tags and note in one line, so that the state stays visible."""
+    tags = "".join(f"#{tag} " for tag in notes.tags)
+    text = " ".join(notes.text.split())
+    shown = text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 1]}…"
+    return Content.styled(tags, "$accent") + Content(shown)
+
+
+def _times(state: RunState) -> str:
+    attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
+    if state.first_start is None:
+        return f"{attempt}not started"
+    took = duration(state.elapsed(time.time()))
+    spent = f"{took} without pauses" if state.began else took
+    if state.ended is not None:
+        return f"{attempt}{clock(state.first_start)} to {clock(state.ended)}, {spent}"
+    return f"{attempt}started {clock(state.first_start)}, elapsed {spent}"

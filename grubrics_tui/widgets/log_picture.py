@@ -15,8 +15,15 @@ from engine.logs.log_survey import Survey
 from grubrics_tui.drawing.console_text import ConsoleText, less_indented, plain_line
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.model.log_search import LogSearch
-from grubrics_tui.widgets.log_scrollbar import scrollbar
-from grubrics_tui.widgets.log_strips import FARTHEST, Looks, Marks, height_of, strips_of, text_of
+from grubrics_tui.widgets.log_strips import (
+    FARTHEST,
+    Marks,
+    RowFormat,
+    height_of,
+    scrollbar,
+    strips_of,
+    text_of,
+)
 
 _CACHED_TEXTS = 400
 _COPIED_BYTES = 256 * 1024
@@ -118,16 +125,18 @@ class LogPicture(Widget):
             self._styles.clear()
         search = self.search
         pattern = highlighter(search.query.patterns[0]) if search else None
-        looks = Looks(
+        row_format = RowFormat(
             width - 1, self.left, self.wrapped, max(1, height - 1), self._ascii_only, pattern
         )
         if len(self._texts) > _CACHED_TEXTS:
             self._texts.clear()
-        self._shown = self.window.visible(height, lambda row: height_of(self._text(row), looks))
+        self._shown = self.window.visible(
+            height, lambda row: height_of(self._text(row), row_format)
+        )
         lines = [
             strip
             for row in self._shown
-            for strip in strips_of(self._text(row), row, self._marks(row), looks, self._style)
+            for strip in strips_of(self._text(row), row, self._marks(row), row_format, self._style)
         ]
         lines = lines[-height:] if self.window.fills_upwards else lines[:height]
         bar = self._scrollbar(height)
@@ -155,10 +164,10 @@ class LogPicture(Widget):
 
     def _scrollbar(self, height: int) -> list[Segment]:
         assert self.file is not None
-        seen = (self._shown[0].start, self._shown[-1].end) if self._shown else (0, 0)
+        visible = (self._shown[0].start, self._shown[-1].end) if self._shown else (0, 0)
         bar = scrollbar(
             self.file.size,
-            seen,
+            visible,
             height,
             {"mark": self.search.hits if self.search else Offsets(), "error": self.survey.errors},
             ascii_only=self._ascii_only,

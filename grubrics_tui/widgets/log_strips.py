@@ -1,9 +1,9 @@
-"""Rows of a log as lines of the screen."""
+"""Rows of a log as lines of the screen, and the scrollbar beside them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from engine.logs.log_file import LogFile
+from engine.logs.log_file import LogFile, Offsets
 from engine.logs.log_lines import split_source
 from engine.logs.log_rows import Row
 from grubrics_tui.drawing.console_text import ConsoleText, console_text, highlighted
@@ -29,7 +29,7 @@ StyleOf = Callable[[Span], Style]
 
 
 @dataclass(frozen=True)
-class Looks:
+class RowFormat:
     """How rows are drawn."""
 
     width: int
@@ -60,8 +60,8 @@ def text_of(file: LogFile, row: Row, left: int = 0) -> ConsoleText:
         prefix = raw[: len(raw) - len(split_source(raw)[1])]
         return console_text(prefix + tail[tail.index(b"\r") + 1 :])
     text = console_text(raw)
-    rest = Span(f"… +{length - limit:,} bytes", "quiet")
-    return replace(text, spans=(*text.spans, rest))
+    cut = Span(f"… +{length - limit:,} bytes", "quiet")
+    return replace(text, spans=(*text.spans, cut))
 
 
 def source_label(source: str) -> Span:
@@ -70,48 +70,50 @@ def source_label(source: str) -> Span:
     return Span(f"{name} {pid}  ", _SOURCE_INKS[crc32(source.encode()) % len(_SOURCE_INKS)])
 
 
-def height_of(text: ConsoleText, looks: Looks) -> int:
-    if not looks.wrapped:
+def height_of(text: ConsoleText, format: RowFormat) -> int:
+    if not format.wrapped:
         return 1
-    cells = _strip(text, looks, lambda span: Style.null()).cell_length - looks.left
-    return max(1, min(looks.tallest, -(-cells // max(1, looks.width - 1))))
+    cells = _strip(text, format, lambda span: Style.null()).cell_length - format.left
+    return max(1, min(format.tallest, -(-cells // max(1, format.width - 1))))
 
 
 def strips_of(
-    text: ConsoleText, row: Row, marks: Marks, looks: Looks, style_of: StyleOf
+    text: ConsoleText, row: Row, marks: Marks, format: RowFormat, style_of: StyleOf
 ) -> list[Strip]:
     """The lines of one row, each ``looks.width`` cells wide."""
     paper = "panel" if marks.cursor else ""
-    whole = _strip(text, looks, lambda span: style_of(_on(span, paper)))
-    room = looks.width - 1
-    count = _count(row, looks)
-    height = height_of(text, looks)
+    line_strip = _strip(text, format, lambda span: style_of(_on(span, paper)))
+    room = format.width - 1
+    count = _count(row, format)
+    height = height_of(text, format)
     strips = []
     for line in range(height):
-        start = looks.left + line * room
+        start = format.left + line * room
         mark = count if line == 0 else ""
-        last = line == height - 1
-        body = _cut(whole, start, room - len(mark), last, style_of(_on(Span("", "quiet"), paper)))
+        is_last = line == height - 1
+        body = _cut(
+            line_strip, start, room - len(mark), is_last, style_of(_on(Span("", "quiet"), paper))
+        )
         pad = style_of(_on(Span(""), paper))
         segments = [
-            Segment(_gutter(marks, looks), style_of(_on(_gutter_ink(marks), paper))),
+            Segment(_gutter(marks, format), style_of(_on(_gutter_ink(marks), paper))),
             *body.adjust_cell_length(room - len(mark), pad),
             Segment(mark, style_of(_on(Span("", "mark", "", True), paper))),
         ]
-        strips.append(Strip(segments, looks.width))
+        strips.append(Strip(segments, format.width))
     return strips
 
 
-def _strip(text: ConsoleText, looks: Looks, style_of: StyleOf) -> Strip:
-    spans = highlighted(text.spans, looks.pattern)
+def _strip(text: ConsoleText, format: RowFormat, style_of: StyleOf) -> Strip:
+    spans = highlighted(text.spans, format.pattern)
     label = [source_label(text.source)] if text.source else []
-    in_reach = _first_characters((*label, *spans), _reach(looks))
+    in_reach = _first_characters((*label, *spans), _reach(format))
     return Strip([Segment(span.text, style_of(span)) for span in in_reach])
 
 
-def _reach(looks: Looks) -> int:
+def _reach(format: RowFormat) -> int:
     """Characters of a line that can be in sight; more of them make no picture, only work."""
-    return looks.left + 2 * looks.width * (looks.tallest if looks.wrapped else 1)
+    return format.left + 2 * format.width * (format.tallest if format.wrapped else 1)
 
 
 def _first_characters(spans: tuple[Span, ...], count: int) -> Iterator[Span]:
@@ -122,10 +124,10 @@ def _first_characters(spans: tuple[Span, ...], count: int) -> Iterator[Span]:
         count -= len(span.text)
 
 
-def _cut(whole: Strip, start: int, room: int, last: bool, quiet: Style) -> Strip:
+def _cut(strip: Strip, start: int, room: int, is_last: bool, quiet: Style) -> Strip:
     """The visible part of a line, with an ellipsis where it is cut."""
-    part = whole.crop(start, start + room)
-    if last and whole.cell_length > start + room > 0:
+    part = strip.crop(start, start + room)
+    if is_last and strip.cell_length > start + room > 0:
         return Strip([*part.crop(0, room - 1), Segment("…", quiet)])
     return part
 
@@ -134,19 +136,41 @@ def _on(span: Span, paper: str) -> Span:
     return replace(span, paper=paper) if paper and not span.paper else span
 
 
-def _count(row: Row, looks: Looks) -> str:
+def _count(row: Row, format: RowFormat) -> str:
     if row.count == 1:
         return ""
-    return f" {'x' if looks.ascii_only else '×'}{row.count:,}"
+    return f" {'x' if format.ascii_only else '×'}{row.count:,}"
 
 
-def _gutter(marks: Marks, looks: Looks) -> str:
+def _gutter(marks: Marks, format: RowFormat) -> str:
     if marks.cursor:
-        return ">" if looks.ascii_only else "▌"
+        return ">" if format.ascii_only else "▌"
     if marks.hit:
-        return "*" if looks.ascii_only else "▏"
+        return "*" if format.ascii_only else "▏"
     return " "
 
 
 def _gutter_ink(marks: Marks) -> Span:
     return Span("", "primary" if marks.cursor else "mark")
+
+
+def scrollbar(
+    size: int,
+    visible: tuple[int, int],
+    height: int,
+    marks: Mapping[str, Offsets],
+    *,
+    ascii_only: bool = False,
+) -> list[Span]:
+    """One character a line, by bytes of the file. ``places`` are named by their ink; the first
+    that lies in a line's part of the file colors it."""
+    size, cells = max(1, size), []
+    for y in range(height):
+        start = y * size // height
+        end = max((y + 1) * size // height, start + 1)
+        is_visible = visible[0] < end and visible[1] > start
+        inks = [ink for ink, offsets in marks.items() if offsets.any_in(start, end)]
+        ink = inks[0] if inks else "line-focus" if is_visible else "line"
+        thick, thin = ("#", "|") if ascii_only else ("┃", "│")
+        cells.append(Span(thick if is_visible else thin, ink))
+    return cells

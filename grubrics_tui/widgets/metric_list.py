@@ -78,10 +78,10 @@ def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
         return " " * width
     span = Range(float(column.steps[0]), max(float(column.steps[-1]), float(column.steps[0]) + 1))
     values = means(column.steps, column.values, span, width)
-    known = values[~np.isnan(values)]
-    if not known.size:
+    present = values[~np.isnan(values)]
+    if not present.size:
         return " " * width
-    low, high = float(known.min()), float(known.max())
+    low, high = float(present.min()), float(present.max())
     flat = high - low <= 1e-9 * max(abs(high), abs(low))
     share = np.where(np.isnan(values), values, 0.3) if flat else (values - low) / (high - low)
     top = len(levels) - 1
@@ -89,8 +89,8 @@ def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
 
 
 def _format_value(value: float | None) -> str:
-    whole = value is not None and 1e4 <= abs(value) < 1e9
-    return thousands(value) if whole else short(value)
+    is_whole = value is not None and 1e4 <= abs(value) < 1e9
+    return thousands(value) if is_whole else short(value)
 
 
 def _fitted(name: str, room: int) -> str:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.containers import Vertical
 from textual.content import Content
 
 from grubrics_tui.model.history import History
+from grubrics_tui.settings.layout import panel_title
 from grubrics_tui.text.formats import percent
-from grubrics_tui.widgets.cached_lines import CachedLines
+from grubrics_tui.widgets.span_widget import CachedLines
 
 
 class Panel(CachedLines, Vertical):
     """A subclass declares a panel; ``screens/live/panels.py`` lists it.
 
-    ``NAME`` is its name in settings and in the panels of a kind of run. ``NEEDS`` are metrics, or
-    prefixes of metrics: an external log that has none of them does not get the panel. ``DETAIL`` is
-    shown in the lower edge of the frame.
+    ``NAME`` is its name in settings and in the panels of a kind of run; ``TITLE``, by default the
+    name, is in the frame, and ``DETAIL`` in its lower edge. ``NEEDS`` are metrics, or prefixes of
+    metrics: an external log that has none of them does not get the panel.
     """
 
     DEFAULT_CSS = """
@@ -36,6 +37,10 @@ class Panel(CachedLines, Vertical):
     NEEDS: ClassVar[tuple[str, ...]] = ()
 
     _title = _note = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.TITLE = cls.TITLE or panel_title(cls.NAME)
 
     def label(self, number: int) -> None:
         """Show the number key and title in the frame; panels after the ninth have no key."""

@@ -1,4 +1,4 @@
-"""A widget that draws itself line by line and keeps what it drew until something changed."""
+"""Widgets that draw themselves line by line and keep their lines until something changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,32 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.widgets.cached_lines import CachedLines
 
 if TYPE_CHECKING:
     from typing import Self
+
+    _Widget = Widget
+else:
+    _Widget = object  # Textual looks for its stylesheet along the first base that is a widget.
+
+
+class CachedLines(_Widget):
+    """Mixin, before the widget's class: keeps the finished lines until the widget is refreshed.
+
+    Whenever one widget changes, Textual asks every widget in the rectangle around all changes for
+    its lines, and computes border, padding, background and filters again.
+    """
+
+    _finished: tuple[Region, Size, list[Strip]] | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if self._finished is None or self._finished[:2] != (crop, self.size):
+            self._finished = (crop, self.size, super().render_lines(crop))
+        return self._finished[2]
+
+    def refresh(self, *regions: Region, **options: Any) -> Self:
+        self._finished = None
+        return super().refresh(*regions, **options)
 
 
 class SpanWidget(CachedLines, Widget):
@@ -55,11 +77,11 @@ class SpanWidget(CachedLines, Widget):
         if self._strips is None:
             self._restyle()
             return
-        kept = self._strips
-        self._strips = self._draw(kept)
+        old_strips = self._strips
+        self._strips = self._draw(old_strips)
         changed = [
             Region(0, y, self.size.width, 1)
-            for y, (old, new) in enumerate(zip_longest(kept, self._strips))
+            for y, (old, new) in enumerate(zip_longest(old_strips, self._strips))
             if old is not new
         ]
         if changed:
@@ -112,18 +134,20 @@ class SpanWidget(CachedLines, Widget):
         self._styles = None
         self._restyle()
 
-    def _draw(self, kept: Sequence[Strip] = ()) -> list[Strip]:
+    def _draw(self, old_strips: Sequence[Strip] = ()) -> list[Strip]:
         """``kept`` are the strips of the picture before, for the lines that stay as they are."""
         width, height = self._drawn_for = self.size
         rows = self.draw(width, height)
         if not any(rows):
             rows = self._hinted(width, height)
-        before, self._picture = self._picture, rows[:height]
+        old_rows, self._picture = self._picture, rows[:height]
         if self._styles is None:
-            self._styles, kept = _Styles(self.rich_style, self.app.theme_variables), ()
-        same = [old == new for old, new in zip(before, self._picture, strict=False)]
+            self._styles, old_strips = _Styles(self.rich_style, self.app.theme_variables), ()
+        is_same = [old == new for old, new in zip(old_rows, self._picture, strict=False)]
         return [
-            kept[y] if y < len(kept) and same[y : y + 1] == [True] else self._strip(row)
+            old_strips[y]
+            if y < len(old_strips) and is_same[y : y + 1] == [True]
+            else self._strip(row)
             for y, row in enumerate(self._picture)
         ]
 

@@ -25,15 +25,14 @@ from engine.runs.trust import Case
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
-from grubrics_tui.screens.checklist.configs import ConfigsScreen
+from grubrics_tui.screens.checklist.edit_launch import ConfigsScreen, OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.overrides import OverridesScreen
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
+from grubrics_tui.screens.dialogs.choices import PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
-from grubrics_tui.screens.dialogs.pick_one import PickOne
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog

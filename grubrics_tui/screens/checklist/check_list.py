@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widgets.option_list import Option
 
 from grubrics_tui.drawing.looks import CHECK_LOOKS
-from grubrics_tui.widgets.choices import Choices
+from grubrics_tui.screens.dialogs.choices import Choices
 
 if TYPE_CHECKING:
     from engine.preflight.check import Check

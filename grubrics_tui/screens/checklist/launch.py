@@ -114,8 +114,8 @@ class LaunchScreen(ScrolledScreen):
         from engine.launch.queueing import ticket
 
         try:
-            place = ticket(self._recipe, self._runs_root, after=None, turn=queue)
-            run = launch(replace(plan, ticket=place))
+            queue_ticket = ticket(self._recipe, self._runs_root, after=None, turn=queue)
+            run = launch(replace(plan, ticket=queue_ticket))
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
         else:
@@ -137,11 +137,11 @@ class LaunchScreen(ScrolledScreen):
 def command_lines(argv: tuple[str, ...]) -> list[str]:
     """The command as one would type it, with one option or override per line."""
     words = [shlex.quote(word) for word in argv]
-    lines, rest = [" ".join(words[:3])], words[3:]
-    while rest:
-        size = 2 if rest[0].startswith("-") and len(rest) > 1 else 1
-        lines.append("  " + " ".join(rest[:size]))
-        rest = rest[size:]
+    lines, options = [" ".join(words[:3])], words[3:]
+    while options:
+        size = 2 if options[0].startswith("-") and len(options) > 1 else 1
+        lines.append("  " + " ".join(options[:size]))
+        options = options[size:]
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
@@ -179,16 +179,16 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
     if steps is None:
         return [*facts, ("steps", "unknown: cannot read the training file")]
-    asked = "" if steps.asked is None else f"{steps.asked} requested; "
-    facts.append(("steps", f"{steps.total}   ({asked}{steps.arithmetic()})"))
+    requested = "" if steps.asked is None else f"{steps.asked} requested; "
+    facts.append(("steps", f"{steps.total}   ({requested}{steps.arithmetic()})"))
     if not plan.recipe.kind.has_rollouts:
         return [*facts, ("each step", f"{steps.batch} rows")]
     samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
     calls = steps.batch * samples
     judged = asks_judge(plan.recipe)
-    what, retries = ("judge calls", "retries and ") if judged else ("rewards", "")
+    unit, retries = ("judge calls", "retries and ") if judged else ("rewards", "")
     return [
         *facts,
-        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {what}"),
-        ("total", f"{steps.total * calls:,} {what}, without {retries}validation"),
+        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {unit}"),
+        ("total", f"{steps.total * calls:,} {unit}, without {retries}validation"),
     ]

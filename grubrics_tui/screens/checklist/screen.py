@@ -15,8 +15,7 @@ from textual.worker import get_current_worker
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
-from grubrics_tui.screens.checklist.configs import ConfigsScreen
-from grubrics_tui.screens.checklist.overrides import OverridesScreen
+from grubrics_tui.screens.checklist.edit_launch import ConfigsScreen, OverridesScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 

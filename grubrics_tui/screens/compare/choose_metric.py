@@ -71,8 +71,8 @@ class ChooseMetric(ModalScreen[str]):
 
     def _find(self, query: str) -> None:
         self._found = ranked(query, self._metrics)
-        here = self._found.index(self._shown) if not query and self._shown in self._found else 0
-        self._selected = here
+        selected = self._found.index(self._shown) if not query and self._shown in self._found else 0
+        self._selected = selected
         self._show()
 
     def _show(self) -> None:

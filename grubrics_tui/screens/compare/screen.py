@@ -67,9 +67,9 @@ class CompareScreen(ChartScreen):
     class RunRead(Message):
         """The files of the run at ``index`` have new content."""
 
-        def __init__(self, index: int, look: Look) -> None:
+        def __init__(self, index: int, update: Look) -> None:
             super().__init__()
-            self.index, self.look = index, look
+            self.index, self.update = index, update
 
     class AllRead(Message):
         """All runs were polled, and at least one has new content."""
@@ -120,7 +120,7 @@ class CompareScreen(ChartScreen):
 
     @on(RunRead)
     def _take_over(self, message: RunRead) -> None:
-        self.records[message.index].add(message.look)
+        self.records[message.index].add(message.update)
 
     @on(AllRead)
     def _show(self) -> None:
@@ -148,12 +148,12 @@ class CompareScreen(ChartScreen):
     def _compare(self) -> None:
         if not any(record.version for record in self.records):
             return
-        found = self._comparer.compare(self.baseline, equal_steps=self.equal_steps)
-        self.comparison = found
+        comparison = self._comparer.compare(self.baseline, equal_steps=self.equal_steps)
+        self.comparison = comparison
         versions = tuple(record.version for record in self.records)
         hint = f"no run has logged {self.metric}" if self.metric else "no run has logged a step"
-        self.query_one(Chart).show(self._plot, (self.metric, found.until, versions), hint)
-        self.query_one(CompareTable).show(found, deltas=self.deltas, shell=self.shell)
+        self.query_one(Chart).show(self._plot, (self.metric, comparison.until, versions), hint)
+        self.query_one(CompareTable).show(comparison, deltas=self.deltas, shell=self.shell)
         self._say()
 
     def _plot(self) -> Plot:
@@ -164,18 +164,24 @@ class CompareScreen(ChartScreen):
     @on(CompareTable.Moved)
     def _say(self) -> None:
         """Show in the frames what is compared."""
-        found = self.comparison
-        if found is None:
+        comparison = self.comparison
+        if comparison is None:
             return
         curves, figures = self.query_one("#curves"), self.query_one("#figures")
         curves.border_title = Content(self.metric or "no metric")
-        ends = "each run at its last step" if found.until is None else f"up to step {found.until}"
-        none = " (no step that all have)" if self.equal_steps and found.common is None else ""
-        kinds = f"different kinds: {', '.join(found.kinds)}; " if found.kinds else ""
-        curves.border_subtitle = Content(f"{kinds}{ends}{none}")
-        what = "more than the baseline" if self.deltas else "baseline"
-        figures.border_title = Content(f"{what} {found.ids[found.baseline]}")
-        figures.border_subtitle = f"{ends}{none}, {self.query_one(CompareTable).place}"
+        ends = (
+            "each run at its last step"
+            if comparison.until is None
+            else f"up to step {comparison.until}"
+        )
+        missing = (
+            " (no step that all have)" if self.equal_steps and comparison.common is None else ""
+        )
+        kinds = f"different kinds: {', '.join(comparison.kinds)}; " if comparison.kinds else ""
+        curves.border_subtitle = Content(f"{kinds}{ends}{missing}")
+        basis = "more than the baseline" if self.deltas else "baseline"
+        figures.border_title = Content(f"{basis} {comparison.ids[comparison.baseline]}")
+        figures.border_subtitle = f"{ends}{missing}, {self.query_one(CompareTable).place}"
 
     def current_chart(self) -> ChartBase | None:
         return self.query_one(Chart) if self._both or self.current == "curves" else None
@@ -227,21 +233,21 @@ class CompareScreen(ChartScreen):
     def action_whole_values(self) -> None:
         from grubrics_tui.screens.compare.whole_values import WholeValues
 
-        row, found = self.query_one(CompareTable).selected, self.comparison
-        if row is not None and row.source is not None and found is not None:
-            self.app.push_screen(WholeValues(row.source, found.ids, self.inks))
+        row, comparison = self.query_one(CompareTable).selected, self.comparison
+        if row is not None and row.source is not None and comparison is not None:
+            self.app.push_screen(WholeValues(row.source, comparison.ids, self.inks))
 
     def action_find_metric(self) -> None:
         from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 
-        known = {name: self._fullest(name) for name in metric_names(self.records)}
-        self.app.push_screen(ChooseMetric(known, self.metric), self._choose)
+        columns = {name: self._fullest(name) for name in metric_names(self.records)}
+        self.app.push_screen(ChooseMetric(columns, self.metric), self._choose)
 
-    def action_metric(self, places: int) -> None:
+    def action_metric(self, count: int) -> None:
         """The next metric in alphabetical order."""
         names = metric_names(self.records)
         if self.metric in names:
-            self.metric = names[(names.index(self.metric) + places) % len(names)]
+            self.metric = names[(names.index(self.metric) + count) % len(names)]
 
     def _choose(self, metric: str | None) -> None:
         if metric:

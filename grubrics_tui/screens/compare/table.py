@@ -32,30 +32,30 @@ class CompareTable(SpanWidget):
         """``deltas`` and ``shell`` are as for ``table_lines``."""
         if (comparison, (deltas, shell)) == (self._comparison, self._looks):
             return
-        kept = self.selected
+        selected = self.selected
         self._comparison, self._looks = comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
         self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
-        labels = [None if one.is_heading else one.label for one in self._lines]
-        if kept is not None and kept.label in labels:
-            self._cursor = labels.index(kept.label)
+        labels = [None if row.is_heading else row.label for row in self._lines]
+        if selected is not None and selected.label in labels:
+            self._cursor = labels.index(selected.label)
         self.move(0)
 
     @property
     def selected(self) -> TableLine | None:
-        found = self._lines[self._cursor] if self._cursor < len(self._lines) else None
-        return None if found is None or found.is_heading else found
+        row = self._lines[self._cursor] if self._cursor < len(self._lines) else None
+        return None if row is None or row.is_heading else row
 
     @property
     def place(self) -> str:
         """``row 3 of 40``, and which runs are in sight when not all are."""
-        rows = [number for number, one in enumerate(self._lines) if not one.is_heading]
-        here = sum(number <= self._cursor for number in rows)
+        rows = [number for number, row in enumerate(self._lines) if not row.is_heading]
+        current = sum(number <= self._cursor for number in rows)
         grid = self._grid(self.size.width)
         ids = self._comparison.ids if self._comparison else ()
         runs = "" if grid.shown >= len(ids) else f"runs {grid.first + 1} to {grid.places[-1] + 1}, "
         along = f"column {grid.shift + 1}, " if grid.shift else ""
-        return f"{runs}{along}row {here} of {len(rows)}"
+        return f"{runs}{along}row {current} of {len(rows)}"
 
     def move(self, rows: int) -> None:
         """Move the cursor down by rows; skips headings."""
@@ -63,11 +63,11 @@ class CompareTable(SpanWidget):
         target = max(0, min(last, self._cursor + rows))
         way = 1 if rows >= 0 else -1
         for step in (way, -way):
-            place = target
-            while 0 <= place <= last and self._lines[place].is_heading:
-                place += step
-            if 0 <= place <= last:
-                self._cursor = place
+            index = target
+            while 0 <= index <= last and self._lines[index].is_heading:
+                index += step
+            if 0 <= index <= last:
+                self._cursor = index
                 break
         self._changed()
 
@@ -91,7 +91,7 @@ class CompareTable(SpanWidget):
         self._scroll(height - 1)
         shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
         body = [
-            _filled(line(one, grid, chosen=number == self._cursor), width) for number, one in shown
+            _filled(line(row, grid, chosen=number == self._cursor), width) for number, row in shown
         ]
         return [head(ids, self._inks, keys, grid), *body]
 
@@ -126,7 +126,7 @@ class CompareTable(SpanWidget):
         first = above or self._cursor
         self._top = min(self._top, first)
         below = self._lines[self._cursor + 1 :]
-        last = len(self._lines) - 1 if all(one.is_heading for one in below) else self._cursor
+        last = len(self._lines) - 1 if all(row.is_heading for row in below) else self._cursor
         self._top = max(self._top, min(last - rows + 1, self._cursor), 0)
         self._top = min(self._top, max(0, len(self._lines) - rows))
 

@@ -44,7 +44,7 @@ class WholeValues(ModalScreen[None]):
         facts: list[Fact] = []
         for number, name in enumerate(self._ids):
             facts.append(("", Content.styled(name, f"bold ${self._inks[number]}")))
-            facts.append(("", _told(self._row, number)))
+            facts.append(("", _format_value(self._row, number)))
         self.query_one(Facts).border_title = Content(self._row.name)
         self.query_one(Facts).show(facts)
 
@@ -52,7 +52,7 @@ class WholeValues(ModalScreen[None]):
         self.dismiss()
 
 
-def _told(row: Measure | Difference, number: int) -> Content:
+def _format_value(row: Measure | Difference, number: int) -> Content:
     if isinstance(row, Measure):
         step = row.steps[number]
         return Content(

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import Dialog
-from grubrics_tui.widgets.no_markup import inert
+from grubrics_tui.widgets.facts import inert
 
 YES = "y"
 

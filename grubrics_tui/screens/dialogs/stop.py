@@ -23,8 +23,8 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
         for run, _ in runs:
             ask_stop(run, after_checkpoint=after_checkpoint)
         names = ", ".join(run.id for run, _ in runs)
-        when = "after the next checkpoint" if after_checkpoint else "now"
-        screen.notify(f"Stop requested: {names}, {when}.", markup=False)
+        moment = "after the next checkpoint" if after_checkpoint else "now"
+        screen.notify(f"Stop requested: {names}, {moment}.", markup=False)
 
     def ask() -> None:
         screen.app.push_screen(Confirm(stop_question(runs)), stop)

@@ -35,15 +35,15 @@ class FindingList(ScrollText):
         return self._findings[self._index] if self._index < len(self._findings) else None
 
     def fill(self, findings: Sequence[Finding]) -> None:
-        kept = self.selected
+        selected = self.selected
         self._findings = findings
         ids = [finding.id for finding in findings]
-        self._index = ids.index(kept.id) if kept is not None and kept.id in ids else 0
+        self._index = ids.index(selected.id) if selected is not None and selected.id in ids else 0
         self._draw()
 
-    def select(self, by: int) -> None:
+    def select(self, count: int) -> None:
         last = len(self._findings) - 1
-        self._index = max(0, min(last, self._index + by))
+        self._index = max(0, min(last, self._index + count))
         self._draw()
 
     def _draw(self) -> None:

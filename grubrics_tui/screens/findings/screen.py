@@ -117,8 +117,8 @@ class FindingsScreen(CockpitScreen):
         text.show(lambda width: detail(finding, width, choices), keep_place=same)
 
     def _say(self, text: str) -> None:
-        said = [Span(text, "quiet")]
-        self.query_one("#detail", ScrollText).show(lambda width: wrapped(said, width))
+        spans = [Span(text, "quiet")]
+        self.query_one("#detail", ScrollText).show(lambda width: wrapped(spans, width))
 
     @property
     def selected(self) -> Finding | None:
@@ -135,25 +135,25 @@ class FindingsScreen(CockpitScreen):
             return self._place() is not None
         return super().check_action(action, parameters)
 
-    def action_finding(self, by: int) -> None:
-        self.query_one(FindingList).select(by)
+    def action_finding(self, count: int) -> None:
+        self.query_one(FindingList).select(count)
 
     def action_scroll_text(self, pages: int) -> None:
         text = self.query_one("#detail", ScrollText)
         text.move(pages * max(1, text.size.height - 2))
 
     def action_evidence(self) -> None:
-        if (place := self._place()) is not None:
-            path, offset = place
+        if (location := self._place()) is not None:
+            path, offset = location
             self.post_message(OpenLog(path, path.name, offset=offset))
 
     def _place(self) -> tuple[Path, int] | None:
         """The log line of the evidence; numeric evidence has none."""
-        for one in self.selected.evidence if self.selected else ():
-            if one.path is not None and one.offset is not None:
-                path = Path(one.path)
+        for evidence in self.selected.evidence if self.selected else ():
+            if evidence.path is not None and evidence.offset is not None:
+                path = Path(evidence.path)
                 if path.is_file():
-                    return path, one.offset
+                    return path, evidence.offset
         return None
 
     def action_apply_remedy(self) -> None:
@@ -216,5 +216,5 @@ class FindingsScreen(CockpitScreen):
 
     def _applicable(self, finding: Finding | None) -> dict[int, Remedy]:
         """The applicable fixes of the finding by number."""
-        own = finding.remedies if finding is not None else ()
-        return {n: one for n, one in enumerate(self._choices, start=1) if one in own}
+        remedies = finding.remedies if finding is not None else ()
+        return {n: remedy for n, remedy in enumerate(self._choices, start=1) if remedy in remedies}

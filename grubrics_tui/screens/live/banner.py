@@ -52,12 +52,12 @@ class Banner(Static):
         self.display = bool(lines)
         if state is None or not lines:
             return
-        look, ink = _look(state, history)
-        self.set_classes(f"-{look}")
-        head, *others = lines
+        css_class, ink = _look(state, history)
+        self.set_classes(f"-{css_class}")
+        head, *details = lines
         first = Content.styled(head, f"bold ${ink}")
         first = self._cut(first) if head.endswith(_HINT) else first
-        quiet = [self._cut(Content.styled(line, "$quiet")) for line in others]
+        quiet = [self._cut(Content.styled(line, "$quiet")) for line in details]
         self.update(Content("\n").join([first, *quiet]))
 
     def _cut(self, line: Content) -> Content:
@@ -107,9 +107,9 @@ def _first_alert(history: History) -> list[str]:
     """The first alert in two lines: title and cause."""
     if not (alerts := _alerts(history)):
         return []
-    root, more = alerts[0], len(alerts) - 1
+    root, count = alerts[0], len(alerts) - 1
     since = f" since {root.onset}" if root.onset else ""
-    others = f"   and {more} more" if more else ""
+    others = f"   and {count} more" if count else ""
     shape, _ = LOOKS[root.severity]
     return [clean_text(f"{shape} {root.title}{since}{others}{_HINT}"), clean_text(root.cause)]
 
@@ -118,8 +118,8 @@ def _look(state: RunState, history: History) -> tuple[str, str]:
     """The class of the banner and the color of its headline."""
     alerts = _alerts(history)
     if state.state in ("running", "foreign") and alerts:
-        bad = alerts[0].severity is not Severity.WARNING
-        return ("alarm", "error") if bad else ("worry", "warning")
+        is_error = alerts[0].severity is not Severity.WARNING
+        return ("alarm", "error") if is_error else ("worry", "warning")
     if state.state == "finished" and history.health is not None:
         if history.health.finding is not None:
             return "worry", "warning"

@@ -99,9 +99,9 @@ class MetricFinder(ModalScreen[Slot | None]):
     @property
     def _panels(self) -> dict[str, str]:
         """Built-in panels of this kind of run, name by title; metrics of the same name win."""
-        known = {slot.panel for slot in self._layout.slots}
+        built_in = {slot.panel for slot in self._layout.slots}
         metrics = set(self._history.columns.names)
-        return {t: n for t, n in self._titles.items() if n in known and t not in metrics}
+        return {t: n for t, n in self._titles.items() if n in built_in and t not in metrics}
 
     def _slot(self, name: str) -> Slot:
         panel = self._panels.get(name)

@@ -11,10 +11,9 @@ from textual.message import Message
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.layout import Layout, Slot, room_for
-from grubrics_tui.widgets.cached_lines import CachedLines
 from grubrics_tui.widgets.chart_panels import PinnedPanel
 from grubrics_tui.widgets.panel import Panel
-from grubrics_tui.widgets.span_widget import SpanWidget
+from grubrics_tui.widgets.span_widget import CachedLines, SpanWidget
 
 
 class PanelGrid(CachedLines, Grid):
@@ -71,9 +70,9 @@ class PanelGrid(CachedLines, Grid):
         if fresh:
             self.mount(*fresh)
             self.call_after_refresh(self._fill, fresh)
-        places = {id(self._panels[name]): place for place, name in enumerate(wanted)}
-        if [id(child) for child in self.children] != list(places):
-            self.sort_children(key=lambda child: places.get(id(child), len(places)))
+        positions = {id(self._panels[name]): position for position, name in enumerate(wanted)}
+        if [id(child) for child in self.children] != list(positions):
+            self.sort_children(key=lambda child: positions.get(id(child), len(positions)))
         self._arrange()
 
     def _make(self, slot: Slot) -> Panel:
@@ -92,9 +91,9 @@ class PanelGrid(CachedLines, Grid):
         width, height = self.outer_size
         if not width or not self._panels:
             return
-        names, place = self._order.names, self._order.place
+        names, position = self._order.names, self._order.place
         columns, rows = (1, 1) if self._zoomed else room_for(width, height)
-        page = place // (columns * rows) * columns * rows
+        page = position // (columns * rows) * columns * rows
         in_sight = names[page : page + columns * rows]
         for number, name in enumerate(names, start=1):
             self._panels[name].label(number)

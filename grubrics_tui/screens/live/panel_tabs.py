@@ -28,21 +28,21 @@ class PanelTabs(Static):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        tabs = [self._tab(place) for place in range(len(self._names))]
+        tabs = [self._tab(index) for index in range(len(self._names))]
         first, last = window([tab.cell_length for tab in tabs], self._current, self.size.width - 2)
-        more = Content.styled("…", "$quiet")
+        ellipsis = Content.styled("…", "$quiet")
         shown = tabs[first:last]
         if first:
-            shown[0] = more + shown[0]
+            shown[0] = ellipsis + shown[0]
         if last < len(tabs):
-            shown[-1] = shown[-1] + more
+            shown[-1] = shown[-1] + ellipsis
         self.update(Content("").join(shown), layout=False)  # It is one line in any case.
 
-    def _tab(self, place: int) -> Content:
-        text = f"{place + 1} {self._names[place]}" if place < 9 else self._names[place]
-        if place == self._current:
+    def _tab(self, index: int) -> Content:
+        text = f"{index + 1} {self._names[index]}" if index < 9 else self._names[index]
+        if index == self._current:
             return Content.styled(f"[{text}]", "bold $primary")
-        return Content.styled(f" {text} ", "" if place in self._in_sight else "$quiet")
+        return Content.styled(f" {text} ", "" if index in self._in_sight else "$quiet")
 
 
 def window(widths: Sequence[int], current: int, room: int) -> tuple[int, int]:

@@ -37,7 +37,7 @@ class LogPanel(Panel):
     """The console log of the run's last attempt. The view reads the file itself, whenever the
     screen polls the run."""
 
-    NAME = TITLE = "log"
+    NAME = "log"
 
     def compose(self) -> ComposeResult:
         yield LogView(paced=True, indent=_INDENT)
@@ -57,7 +57,6 @@ class TimePanel(Panel):
     """One column per step, split by phase; SFT logs no phases, so its columns are whole."""
 
     NAME = "time"
-    TITLE = "step time"
     DETAIL = "seconds per phase"
     NEEDS = ("timing_s/", "gpu_phase_duration_s", "reward_total_duration_s")
 

@@ -70,12 +70,12 @@ class RunHeader(SpanWidget):
 
     def _times(self, history: History) -> Row:
         """Time spent and left; for an external run, its format and an ETA while it grows."""
-        state, left = history.state, history.remaining()
+        state, remaining = history.state, history.remaining()
         if state is None or state.state != "foreign":
-            return [] if state is None else _times(state, left)
+            return [] if state is None else _times(state, remaining)
         if history.read_share < 1:
             return [Span(f"{self._source}, reading: {percent(history.read_share)}", "quiet")]
-        ahead = [Span("   ETA ", "quiet"), Span(duration(left))] if left else []
+        ahead = [Span("   ETA ", "quiet"), Span(duration(remaining))] if remaining else []
         return [Span(self._source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
 

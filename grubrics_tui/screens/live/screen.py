@@ -149,8 +149,8 @@ class LiveScreen(ChartScreen):
         self.query_one(Banner).show(self.history)
         self.query_one(PanelGrid).show(self.history)
         # The first findings of an ended run or an external log are not news.
-        goes_on = isinstance(self.run, RunDir) and not self._has_ended
-        if is_news and self._settings.bell and (self._was_diagnosed or goes_on):
+        is_active = isinstance(self.run, RunDir) and not self._has_ended
+        if is_news and self._settings.bell and (self._was_diagnosed or is_active):
             self.app.bell()
         self._was_diagnosed = True
 
@@ -245,8 +245,8 @@ class LiveScreen(ChartScreen):
         if isinstance(self.run, RunDir):
             self._layouts.save(self._layout_kind, layout, self._wanted)
 
-    def action_panel(self, place: int) -> None:
-        self.panels = self.panels.chosen(place)
+    def action_panel(self, index: int) -> None:
+        self.panels = self.panels.chosen(index)
 
     def action_next_panel(self) -> None:
         self.panels = self.panels.turned(1)
@@ -254,8 +254,8 @@ class LiveScreen(ChartScreen):
     def action_previous_panel(self) -> None:
         self.panels = self.panels.turned(-1)
 
-    def action_move_panel(self, by: int) -> None:
-        self.panels = self.panels.moved(by)
+    def action_move_panel(self, count: int) -> None:
+        self.panels = self.panels.moved(count)
 
     def action_put_panel_away(self) -> None:
         self.panels = self.panels.put_away()

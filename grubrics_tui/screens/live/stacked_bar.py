@@ -74,9 +74,9 @@ class StackedBar(ChartBase):
             return None if step is None else float(x[np.searchsorted(self.stacks.x, step)])
         if cursor is None:
             return float(x[-1 if cells < 0 else 0])
-        here = int(np.searchsorted(x, cursor))
-        each = max(1, int(self._shown().x.size // max(1, self.size.width - 6)))
-        return float(x[min(max(0, here + cells * each), x.size - 1)])
+        index = int(np.searchsorted(x, cursor))
+        steps_per_column = max(1, int(self._shown().x.size // max(1, self.size.width - 6)))
+        return float(x[min(max(0, index + cells * steps_per_column), x.size - 1)])
 
     def draw(self, width: int, height: int) -> list[Row]:
         if not self.stacks.x.size:
@@ -90,14 +90,14 @@ class StackedBar(ChartBase):
     def _picture_below(self, shown: Stacks, width: int, height: int) -> list[Row]:
         """The picture that was drawn last as long as it is right."""
         view, letters = self.view, self.colorless
-        what = (view, width, height, letters, shown.parts, self._grows_since)
-        if self._kept is not None and what == self._picture_of and self._kept.hold(shown):
+        drawn_for = (view, width, height, letters, shown.parts, self._grows_since)
+        if self._kept is not None and drawn_for == self._picture_of and self._kept.hold(shown):
             return self._body
-        self._body, kept = drawn(
+        self._body, reusable = drawn(
             shown, width, height, axis=view.axis, cursor=view.cursor, letters=letters
         )
-        self._kept = kept if self._grows_since is not None and can_be_reused(view) else None
-        self._picture_of = what
+        self._kept = reusable if self._grows_since is not None and can_be_reused(view) else None
+        self._picture_of = drawn_for
         return self._body
 
     def _on_axis(self) -> Stacks:
@@ -106,8 +106,8 @@ class StackedBar(ChartBase):
 
     def _shown(self) -> Stacks:
         extent = self.extent()
-        whole = self._on_axis()
-        return whole if extent is None else whole.inside(self.view.shown(extent))
+        stacks = self._on_axis()
+        return stacks if extent is None else stacks.inside(self.view.shown(extent))
 
     def _step(self, cursor: float | None) -> float | None:
         if cursor is None:
@@ -117,15 +117,15 @@ class StackedBar(ChartBase):
     def _legend(self, width: int) -> list[Row]:
         """The parts of the step at the cursor, else of the newest; those that took no time are
         left out."""
-        whole, cursor = self._on_axis(), self.view.cursor
+        stacks, cursor = self._on_axis(), self.view.cursor
         index = -1
         entries: list[Row] = []
         if cursor is not None:
-            index = max(0, int(np.searchsorted(whole.x, cursor, side="right")) - 1)
+            index = max(0, int(np.searchsorted(stacks.x, cursor, side="right")) - 1)
             name = "step " if self.view.axis == "step" else ""
-            place = format_place(float(whole.x[index]), self.view.axis, float(np.ptp(whole.x)))
-            entries.append([Span(f"{name}{place}", "cursor", bold=True)])
-        for part, size in zip(whole.parts, whole.sizes[index].tolist(), strict=True):
+            position = format_place(float(stacks.x[index]), self.view.axis, float(np.ptp(stacks.x)))
+            entries.append([Span(f"{name}{position}", "cursor", bold=True)])
+        for part, size in zip(stacks.parts, stacks.sizes[index].tolist(), strict=True):
             if size > 0:
                 key = part.letter if self.colorless else "▪"
                 entries.append(entry(key, part.ink, part.name, _seconds(size)))

@@ -30,7 +30,7 @@ _CHART_HEIGHT = 3
 class SystemPanel(Panel):
     """Gauges of the last sample above their history in percent."""
 
-    NAME = TITLE = "machine"
+    NAME = "machine"
 
     def compose(self) -> ComposeResult:
         yield Gauges()
@@ -53,28 +53,28 @@ class SystemPanel(Panel):
 
     def _fit(self) -> None:
         """Hide the chart if it does not fit below the gauges."""
-        left = self.content_size.height - self.query_one(Gauges).lines
-        self.query_one(Chart).display = left >= _CHART_HEIGHT
+        free_height = self.content_size.height - self.query_one(Gauges).lines
+        self.query_one(Chart).display = free_height >= _CHART_HEIGHT
 
 
 def headline(sample: Sample, state: RunState | None = None) -> str:
     """GPU name and free disk space; for an ended run, also the time of the last sample."""
-    when = _when(sample, state)
+    sampled = _when(sample, state)
     gpus = gpus_of(sample)
     free = number(sample.get("disk_free"))
     disk = "" if free is None else f"   disk {memory(free)} free"
     if not gpus:
-        return f"{when}no GPU{disk}"
+        return f"{sampled}no GPU{disk}"
     name = line(gpus[0].get("name")) or "GPU"
-    return when + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
+    return sampled + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
 
 
 def _when(sample: Sample, state: RunState | None) -> str:
     taken = moment(sample.get("t"))
     if state is None or not state.has_ended or taken is None:
         return ""
-    what = "last sample" if state.state == "lost" else "at its end"
-    return f"{what} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
+    label = "last sample" if state.state == "lost" else "at its end"
+    return f"{label} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
 
 
 def gauges(sample: Sample) -> list[Gauge]:
@@ -97,37 +97,40 @@ def system_plot(machine: SystemHistory, clock: Column) -> Plot:
 
 def _host(sample: Sample) -> list[Gauge]:
     run = _object(sample.get("run"))
-    cores, whole = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
-    host, own = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
+    cores, mem_total = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
+    host_cpu, run_cpu = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
     used = number(sample.get("mem_used"))
-    held = number(run.get("pss")) or number(run.get("rss"))
-    total, pids = memory(whole), integer(run.get("pids")) or 0
+    run_memory = number(run.get("pss")) or number(run.get("rss"))
+    total, pids = memory(mem_total), integer(run.get("pids")) or 0
     return [
-        Gauge("cpu host", ratio(host, 100), f"{cores} cores", _BUSY),
+        Gauge("cpu host", ratio(host_cpu, 100), f"{cores} cores", _BUSY),
         Gauge(
-            "cpu run", ratio(own, 100 * cores), f"{pids} process{'' if pids == 1 else 'es'}", _BUSY
+            "cpu run",
+            ratio(run_cpu, 100 * cores),
+            f"{pids} process{'' if pids == 1 else 'es'}",
+            _BUSY,
         ),
-        Gauge("memory host", ratio(used, whole), f"{memory(used)} of {total}", _FULL),
-        Gauge("memory run", ratio(held, whole), memory(held), _FULL),
+        Gauge("memory host", ratio(used, mem_total), f"{memory(used)} of {total}", _FULL),
+        Gauge("memory run", ratio(run_memory, mem_total), memory(run_memory), _FULL),
     ]
 
 
 def _one_gpu(gpu: Sample) -> list[Gauge]:
     index = integer(gpu.get("index")) or 0
-    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
-    by_run = "not measurable here" if own is None else f"{memory(own)} by this run"
+    used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    by_run = "not measurable here" if run_memory is None else f"{memory(run_memory)} by this run"
     return [
         Gauge(f"gpu {index} busy", ratio(number(gpu.get("util")), 100), _state(gpu), _BUSY),
         Gauge(f"gpu {index} mem", ratio(used, total), f"{memory(used)} of {memory(total)}", _FULL),
-        Gauge(f"gpu {index} run", ratio(own, total), by_run, _FULL),
+        Gauge(f"gpu {index} run", ratio(run_memory, total), by_run, _FULL),
     ]
 
 
 def _of_many(gpu: Sample) -> Gauge:
     """Utilization as a bar, everything else as numbers."""
-    used, own, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
-    held = MISSING if own is None else memory(own)
-    detail = f"{memory(used)} of {memory(total)}, run {held}  {_state(gpu)}"
+    used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+    by_run = MISSING if run_memory is None else memory(run_memory)
+    detail = f"{memory(used)} of {memory(total)}, run {by_run}  {_state(gpu)}"
     return Gauge(
         f"gpu {integer(gpu.get('index')) or 0}", ratio(number(gpu.get("util")), 100), detail, _BUSY
     )

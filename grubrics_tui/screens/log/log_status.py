@@ -29,11 +29,11 @@ def format_facts(view: LogView) -> str:
 def format_position(view: LogView) -> str:
     if view.file is None:
         return ""
-    survey, at = view.survey, view.cursor
-    parts = ["following" if view.following else f"{round(100 * at / max(1, view.file.size))} %"]
-    if (line := survey.line_number(view.file, at)) is not None:
+    survey, offset = view.survey, view.cursor
+    parts = ["following" if view.following else f"{round(100 * offset / max(1, view.file.size))} %"]
+    if (line := survey.line_number(view.file, offset)) is not None:
         parts.append(f"line {line:,}")
-    if (step := survey.step_at(at)) is not None:
+    if (step := survey.step_at(offset)) is not None:
         parts.append(f"step {step:,}")
     parts += [f"column {view.left:,}"] if view.left else []
     parts += [] if view.folded else ["unfolded"]
@@ -52,21 +52,20 @@ def format_status(view: LogView, looked_for: str = "") -> Content:
     return Content("   ").join(parts)
 
 
-def _format_search(verb: str, hunt: LogSearch, view: LogView) -> Content:
-    query = hunt.query
-    what = "  ".join(clean(part) for part in (*query.patterns[:1], query.source) if part)
-    count = (
-        f"{len(hunt.hits):,}{'+' if hunt.full else ''} {'line' if len(hunt.hits) == 1 else 'lines'}"
-    )
-    if verb == "search" and not hunt.running and hunt.hits.any_in(view.cursor, view.cursor + 1):
-        count = f"{hunt.hits.count_before(view.cursor) + 1:,} of {count}"
+def _format_search(verb: str, search: LogSearch, view: LogView) -> Content:
+    query = search.query
+    pattern = "  ".join(clean(part) for part in (*query.patterns[:1], query.source) if part)
+    lines = "line" if len(search.hits) == 1 else "lines"
+    count = f"{len(search.hits):,}{'+' if search.full else ''} {lines}"
+    if verb == "search" and not search.running and search.hits.any_in(view.cursor, view.cursor + 1):
+        count = f"{search.hits.count_before(view.cursor) + 1:,} of {count}"
     size = max(1, view.file.size if view.file else 1)
-    going = f"   {min(99, 100 * hunt.read // size)} %, esc stops" if hunt.running else ""
-    going = "   stopped: it takes too long" if hunt.given_up else going
+    progress = f"   {min(99, 100 * search.read // size)} %, esc stops" if search.running else ""
+    progress = "   stopped: it takes too long" if search.given_up else progress
     return (
         Content.styled(f"{verb} ", "$quiet")
-        + Content.styled(what, "bold $mark")
-        + Content.styled(f"  {count}{going}", "$quiet")
+        + Content.styled(pattern, "bold $mark")
+        + Content.styled(f"  {count}{progress}", "$quiet")
     )
 
 

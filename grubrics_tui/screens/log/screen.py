@@ -16,8 +16,8 @@ from engine.base.errors import UsageError
 from engine.logs.log_file import LogFile
 from engine.logs.log_query import Query
 from engine.logs.log_times import Asked, LogTimes, Stamp
-from grubrics_tui.model.attempt_logs import AttemptLogs
 from grubrics_tui.model.log_search import LogSearch
+from grubrics_tui.model.run_source import AttemptLogs
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.log.log_status import clean, format_facts, format_position, format_status
 from grubrics_tui.settings.actions import bindings
@@ -99,9 +99,9 @@ class LogScreen(CockpitScreen):
     @on(LogView.Changed)
     def _show(self) -> None:
         view = self.view
-        which = self._attempts.label if self._attempts else ""
+        attempt = self._attempts.label if self._attempts else ""
         name = Content(clean(self._title)) + Content.styled(
-            f"   {which}" if which else "", "bold $mark"
+            f"   {attempt}" if attempt else "", "bold $mark"
         )
         view.border_title = name + Content.styled(format_facts(view), "$quiet")
         view.border_subtitle = Content(format_position(view))
@@ -122,11 +122,11 @@ class LogScreen(CockpitScreen):
     def action_go_to_time(self) -> None:
         self._ask("go_to_time", "")
 
-    def _ask(self, what: str, value: str) -> None:
-        self._asked = what
+    def _ask(self, purpose: str, value: str) -> None:
+        self._asked = purpose
         self.add_class("-asking")
         prompt = self.query_one("#prompt", Input)
-        prompt.placeholder = ": ".join(PROMPTS[what])
+        prompt.placeholder = ": ".join(PROMPTS[purpose])
         prompt.value = value
         prompt.focus()
 
@@ -170,23 +170,23 @@ class LogScreen(CockpitScreen):
             self._say("the lines are still being counted")
 
     def _go_to_time(self, text: str) -> None:
-        asked = Asked.parse(text)
+        wanted = Asked.parse(text)
         if self.view.file is not None:
             self._looked_for = text
-            self._look_for_time(asked, self.view.file)
+            self._look_for_time(wanted, self.view.file)
             self._show()
 
     @work(thread=True, exclusive=True, group="time", exit_on_error=False)
-    def _look_for_time(self, asked: Asked, file: LogFile) -> None:
+    def _look_for_time(self, wanted: Asked, file: LogFile) -> None:
         worker = get_current_worker()
         times = LogTimes(file.copy(), lambda: worker.is_cancelled)
         oldest = times.oldest()
         newest = times.newest() if oldest else None
-        found = None
+        stamp = None
         if oldest and newest:
-            found = times.at_or_after(asked.moment(oldest.when, newest.when))
+            stamp = times.at_or_after(wanted.moment(oldest.when, newest.when))
         if not worker.is_cancelled:
-            self.post_message(self.TimeLooked(file, found, newest))
+            self.post_message(self.TimeLooked(file, stamp, newest))
 
     @on(TimeLooked)
     def _go_to_line_of_time(self, message: TimeLooked) -> None:
@@ -202,11 +202,11 @@ class LogScreen(CockpitScreen):
             self._say("this log has no timestamps; press : to go to a step, e.g. s12")
 
     def _stop_looking(self) -> bool:
-        was = bool(self._looked_for)
+        was_searching = bool(self._looked_for)
         self.workers.cancel_group(self, "time")
         self._looked_for = ""
         self._show()
-        return was
+        return was_searching
 
     def action_move(self, rows: int) -> None:
         self.view.move(rows)
@@ -232,12 +232,12 @@ class LogScreen(CockpitScreen):
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):
             survey = self.view.survey
-            going = (
+            status = (
                 " found (the scan of the log was stopped)"
                 if survey.given_up
                 else " found yet (still scanning)"
             )
-            self._say(f"no error {_side(way)}{'' if survey.complete else going}")
+            self._say(f"no error {_side(way)}{'' if survey.complete else status}")
 
     def action_fold(self) -> None:
         self.view.toggle_fold()
@@ -257,13 +257,13 @@ class LogScreen(CockpitScreen):
         screen = SourcesScreen(self.view.survey.sources, shown.source)
         self.app.push_screen(screen, self._show_source)
 
-    def action_attempt(self, by: int) -> None:
+    def action_attempt(self, count: int) -> None:
         """Show the log of another attempt; search and filter are kept."""
         if self._attempts is None:
             return
-        before, self._attempts = self._attempts, self._attempts.beside(by)
+        before, self._attempts = self._attempts, self._attempts.beside(count)
         if self._attempts.number == before.number:
-            self._say(f"no {'later' if by > 0 else 'earlier'} attempt")
+            self._say(f"no {'later' if count > 0 else 'earlier'} attempt")
         self.view.open(self._attempts.console)
         self._show()
 
@@ -285,8 +285,8 @@ class LogScreen(CockpitScreen):
             self._say("Press q to quit, r for the list of runs")
 
 
-def _first_pattern(hunt: LogSearch | None) -> str:
-    return hunt.query.patterns[0] if hunt and hunt.query.patterns else ""
+def _first_pattern(search: LogSearch | None) -> str:
+    return search.query.patterns[0] if search and search.query.patterns else ""
 
 
 def _side(way: Way) -> str:

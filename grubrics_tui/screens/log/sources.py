@@ -9,9 +9,8 @@ from textual.content import Content
 from textual.widgets.option_list import Option
 
 from engine.logs.log_lines import is_judge
-from grubrics_tui.screens.dialogs.pick_one import PickOne
+from grubrics_tui.screens.dialogs.choices import Choices, PickOne
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.choices import Choices
 
 _ALL = "all sources"
 

@@ -94,12 +94,12 @@ class RolloutHead(SpanWidget):
         only = [Span("filter ", "quiet"), Span(clean_text(view.only.text), "mark")]
         note = [Span(clean_text(self._note), "mark")]
         shows_note = self._note and not (view.read is None and self._note == self._empty_text())
-        asked = [*([only] if view.only.text else []), *([note] if shows_note else [])]
-        for parts in ([sort, *asked], asked):
+        status = [*([only] if view.only.text else []), *([note] if shows_note else [])]
+        for parts in ([sort, *status], status):
             right = [span for part in parts for span in (Span("   "), *part)][1:]
             if width_of(facts) + width_of(right) + 2 <= width:
                 return justify(facts, right, width)
-        return [span for part in asked for span in (*part, Span("   "))] or facts
+        return [span for part in status for span in (*part, Span("   "))] or facts
 
     def _position(self) -> Row:
         view, read = self._view, self._view.read
@@ -185,12 +185,12 @@ class AnswerList(SpanWidget):
         if group is None or answer is None or height < 2:
             return []
         answers, room = view.answers, height - 1
-        here, most = answers.index(answer), widest(group.answers)
-        self._top = max(min(self._top, here, max(0, len(answers) - room)), here - room + 1)
+        index, width_of_scores = answers.index(answer), widest(group.answers)
+        self._top = max(min(self._top, index, max(0, len(answers) - room)), index - room + 1)
         return [list_head(width)] + [
-            list_row(one, group, width, widest=most, chosen=one is answer,
-                     hit=(group.id, one.rollout) in view.hits, ascii_only=self.ascii_only)
-            for one in answers[self._top : self._top + room]
+            list_row(rollout, group, width, widest=width_of_scores, chosen=rollout is answer,
+                     hit=(group.id, rollout.rollout) in view.hits, ascii_only=self.ascii_only)
+            for rollout in answers[self._top : self._top + room]
         ]  # fmt: skip
 
 
@@ -211,11 +211,13 @@ class PromptTrend(SpanWidget):
 
     def show(self, visits: tuple[Visit, ...], step: int, hint: str = "") -> None:
         self._visits, self._step = visits, step
-        here = next((visit for visit in visits if visit.step == step), None)
+        visit_here = next((visit for visit in visits if visit.step == step), None)
         dot = "o" if self.ascii_only else "◆"
         self.border_title = f"this prompt across steps: line mean, {dot} best"
         self.border_subtitle = (
-            f"step {step}: mean {fixed(here.mean, 3)}, best {fixed(here.best, 3)}" if here else ""
+            f"step {step}: mean {fixed(visit_here.mean, 3)}, best {fixed(visit_here.best, 3)}"
+            if visit_here
+            else ""
         )
         self.redraw(hint)
 

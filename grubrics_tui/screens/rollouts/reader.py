@@ -16,8 +16,15 @@ from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
 from grubrics_tui.model.poller import Pace, Poller
-from grubrics_tui.model.rollout_search import Hit, first_hit, holds
-from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
+from grubrics_tui.model.rollout_view import (
+    GroupKey,
+    GroupTexts,
+    Hit,
+    Pair,
+    RolloutView,
+    first_hit,
+    holds,
+)
 from grubrics_tui.text.word_diff import Piece, differences
 
 _POLL_S = 2.0

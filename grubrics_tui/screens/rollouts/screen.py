@@ -213,14 +213,14 @@ class RolloutsScreen(CockpitScreen):
             self.reader.read_texts(group, self._group_key)
 
     def show(self, *, keep_place: bool = False) -> None:
-        view, known = self.view, self.texts.key == self._group_key
-        pair = self._pair if known and self._shows_diff else None
+        view, has_texts = self.view, self.texts.key == self._group_key
+        pair = self._pair if has_texts and self._shows_diff else None
         if pair is not None and pair not in self.texts.diffs:
             self.reader.diff(self.texts, pair)
         self.set_class(view.visits is not None, "-following")
         scene = Scene(
             view,
-            self.texts if known else None,
+            self.texts if has_texts else None,
             self._prompt_suffix,
             self._note,
             self.search.text,
@@ -241,21 +241,21 @@ class RolloutsScreen(CockpitScreen):
     def _body(self) -> RolloutBody:
         return self.query_one(RolloutBody)
 
-    def action_answer(self, by: int) -> None:
+    def action_answer(self, count: int) -> None:
         if self.has_class("-reading"):
-            self._body.answer.move(by)
+            self._body.answer.move(count)
             return
-        self.view = self.view.moved(by)
+        self.view = self.view.moved(count)
         self._show_group()
 
-    def action_group(self, by: int) -> None:
+    def action_group(self, count: int) -> None:
         self._leave_prompt()
-        self.view = self.view.to_group(by)
+        self.view = self.view.to_group(count)
         self._show_group()
 
-    def action_step(self, by: int) -> None:
-        if (place := self.view.step_beside(by)) is not None:
-            self._go(Target(self.view.split, *place))
+    def action_step(self, count: int) -> None:
+        if (step := self.view.step_beside(count)) is not None:
+            self._go(Target(self.view.split, *step))
 
     def action_newest(self) -> None:
         if self.view.steps:
@@ -290,9 +290,9 @@ class RolloutsScreen(CockpitScreen):
             self.reader.follow_prompt(self.texts.prompt, self.view.split, len(self.view.steps))
         self.show(keep_place=True)
 
-    def action_hit(self, by: int) -> None:
+    def action_hit(self, way: int) -> None:
         """Go to the next rollout that contains the text: in this step, then in others."""
-        self._go_to(self.search.next_hit(self.view, by))
+        self._go_to(self.search.next_hit(self.view, way))
 
     def action_read(self) -> None:
         self.toggle_class("-reading")
@@ -329,10 +329,10 @@ class RolloutsScreen(CockpitScreen):
         else:
             self.app.pop_screen()
 
-    def _ask(self, what: str, text: str, hint: str) -> None:
-        self._asking = what
+    def _ask(self, purpose: str, text: str, hint: str) -> None:
+        self._asking = purpose
         field = self.query_one(Input)
-        field.placeholder, field.value = f"{what}: {hint}", text
+        field.placeholder, field.value = f"{purpose}: {hint}", text
         field.add_class("-open")
         field.focus()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from grubrics_tui.model.rollout_search import steps_onward
-from grubrics_tui.model.rollout_view import RolloutView
+from grubrics_tui.model.rollout_view import RolloutView, steps_onward
 from grubrics_tui.screens.rollouts.reader import (
     OtherStepsSearched,
     RolloutReader,
@@ -55,18 +54,18 @@ class RolloutSearch:
             self._say("")
         return was_searching
 
-    def next_hit(self, view: RolloutView, by: int) -> RolloutView:
+    def next_hit(self, view: RolloutView, way: int) -> RolloutView:
         """The view at the next hit of the step; without one, start to search the other steps."""
-        if (beside := view.hit_beside(by)) is not None:
+        if (beside := view.hit_beside(way)) is not None:
             return beside
         if not self.text or not view.read or self._searches_step or self._direction:
             return view
-        steps = steps_onward(view.steps, view.read.step, by)
+        steps = steps_onward(view.steps, view.read.step, way)
         if not steps:
-            return view.to_hit(by)
-        self._direction = by
+            return view.to_hit(way)
+        self._direction = way
         self._say(f"searching other steps for '{self.text}'")
-        self._reader.search_steps(self._request(view), steps, by)
+        self._reader.search_steps(self._request(view), steps, way)
         return view
 
     def take_hits(self, message: StepSearched, view: RolloutView) -> RolloutView | None:
@@ -80,9 +79,9 @@ class RolloutSearch:
         elif not message.hits and len(view.steps) > 1:
             status += ": n searches other steps"
         self._say(status)
-        here = (view.group.id, view.answer.rollout) if view.group and view.answer else None
+        current = (view.group.id, view.answer.rollout) if view.group and view.answer else None
         view = replace(view, hits=message.hits)
-        if not self._searches_step and message.hits and here not in message.hits:
+        if not self._searches_step and message.hits and current not in message.hits:
             return view.to_hit(1)
         return view
 

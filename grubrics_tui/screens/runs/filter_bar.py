@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from grubrics_tui.widgets.no_markup import inert
+from grubrics_tui.widgets.facts import inert
 
 _EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started<2d"
 

@@ -14,7 +14,7 @@ from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.no_markup import inert
+from grubrics_tui.widgets.facts import inert
 
 
 class NotesScreen(Dialog[Notes]):

@@ -68,14 +68,17 @@ def _resume_question(
 
 
 def _format_deletion(deletion: Deletion) -> str:
-    own = deletion.checkpoints
+    checkpoints = deletion.checkpoints
     lines = [deletion.run.id, f"files        {memory(deletion.files_bytes)}"]
-    if own.moved:
-        lines += ["checkpoints  kept: a later run moved them to", f"             {own.moved}"]
-    elif own.bytes:
-        lines.append(f"checkpoints  {memory(own.bytes)} in {own.folder}")
-    if own.kept_because and not own.moved:
-        lines.append(f"             kept: {own.kept_because}")
+    if checkpoints.moved:
+        lines += [
+            "checkpoints  kept: a later run moved them to",
+            f"             {checkpoints.moved}",
+        ]
+    elif checkpoints.bytes:
+        lines.append(f"checkpoints  {memory(checkpoints.bytes)} in {checkpoints.folder}")
+    if checkpoints.kept_because and not checkpoints.moved:
+        lines.append(f"             kept: {checkpoints.kept_because}")
     return "\n".join(lines)
 
 
@@ -89,7 +92,7 @@ def _removal_answers(deletions: Sequence[Deletion]) -> list[Answer[Removal]]:
         Answer(YES, "delete files", "delete", f"frees {memory(files)}, permanently"),
     ]
     if any(deletion.checkpoints.entries for deletion in deletions):
-        both = memory(files + sum(deletion.checkpoints.freed for deletion in deletions))
-        consequence = f"frees {both}, permanently"
+        total = memory(files + sum(deletion.checkpoints.freed for deletion in deletions))
+        consequence = f"frees {total}, permanently"
         answers.append(Answer("c", "delete files and checkpoints", "delete_all", consequence))
     return answers

@@ -102,12 +102,12 @@ class RunList(ScrollView, can_focus=True):
 
     def show(self, runs: Sequence[RunInfo], summary: str = "") -> None:
         """``summary`` is shown in the frame instead of the number of runs."""
-        kept = self.selected
+        selected = self.selected
         self.runs = runs
         self._widths = Widths.of(runs)
         self.border_subtitle = summary or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
-        self._select(_place(runs, kept))
+        self._select(_index_of(runs, selected))
         self.post_message(self.Turned())
         self.refresh()
 
@@ -125,9 +125,9 @@ class RunList(ScrollView, can_focus=True):
         clicked = None if inside is None else self.scroll_offset.y + inside.y
         if clicked is None or clicked >= len(self.runs):
             return
-        again = clicked == self._index
+        is_second_click = clicked == self._index
         self._select(clicked)
-        if again:
+        if is_second_click:
             self.post_message(self.Opened())
 
     def _select(self, index: int) -> None:
@@ -178,11 +178,11 @@ class RunList(ScrollView, can_focus=True):
         return Segment(span.text, base + Style(color=color, bold=span.bold or None))
 
 
-def _place(runs: Sequence[RunInfo], kept: RunInfo | None) -> int:
+def _index_of(runs: Sequence[RunInfo], run: RunInfo | None) -> int:
     """The index of the run in the new list; 0 if it is gone."""
-    if kept is None:
+    if run is None:
         return 0
-    return next((index for index, info in enumerate(runs) if info.id == kept.id), 0)
+    return next((index for index, info in enumerate(runs) if info.id == run.id), 0)
 
 
 def _row(info: RunInfo, width: int, widths: Widths, health: Health | None = None) -> Row:

@@ -45,8 +45,7 @@ from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.text.formats import memory
-from grubrics_tui.widgets.facts import Fact, Facts
-from grubrics_tui.widgets.run_facts import run_facts
+from grubrics_tui.widgets.facts import Fact, Facts, run_facts
 
 _KEYS = "   / filter   space select   x compare   n notes"
 """Shown in the frame, because the footer has no room for them at 80 columns."""
@@ -236,8 +235,10 @@ class RunsScreen(CockpitScreen):
         if before is None or info is None or _offers(before) != _offers(info):
             self.refresh_bindings()
         filtered = self.query_one(FilterBar).text.strip()
-        none = "No runs match the filter. esc clears it." if filtered else ""
-        nothing = [("", none or f"No runs in {self._root} yet. Press c for the preflight checks.")]
+        no_match = "No runs match the filter. esc clears it." if filtered else ""
+        nothing = [
+            ("", no_match or f"No runs in {self._root} yet. Press c for the preflight checks.")
+        ]
         self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
 
     def _tick(self) -> None:
@@ -286,10 +287,10 @@ class RunsScreen(CockpitScreen):
         self._open(OpenRollouts)
 
     def _open(
-        self, what: type[OpenRun | OpenSummary | OpenLogEntry | OpenRollouts | OpenFindings]
+        self, message: type[OpenRun | OpenSummary | OpenLogEntry | OpenRollouts | OpenFindings]
     ) -> None:
         if (info := self._selected) is not None:
-            self.post_message(what(self._run(info)))
+            self.post_message(message(self._run(info)))
 
     def action_leftovers(self) -> None:
         self.post_message(OpenLeftovers())

@@ -9,8 +9,8 @@ import pytest
 
 from engine.preflight.check import ok, warn
 from grubrics_tui.screens.checklist.check_list import CheckList
+from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.overrides import OverridesScreen
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

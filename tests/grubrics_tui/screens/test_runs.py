@@ -17,7 +17,7 @@ from engine.runs.rundir import archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
-from grubrics_tui.widgets import run_facts
+from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -55,7 +55,7 @@ async def test_the_elapsed_time_of_the_selected_run_goes_on_between_its_steps(
     [info] = list_runs(runs)
     started = info.state.first_start or 0.0
     now = [started + 300]
-    monkeypatch.setattr(run_facts, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(facts, "time", SimpleNamespace(time=lambda: now[0]))
     async with running(runs) as driver:
         await driver.press("r")
         await driver.shows("elapsed 5:00")

@@ -1,8 +1,13 @@
-"""A quiet list to move in with j and k."""
+"""A list of choices, and the dialog that asks for one of them."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from textual.app import ComposeResult
 from textual.widgets import OptionList
+
+from grubrics_tui.screens.base import Dialog
 
 
 class Choices(OptionList):
@@ -34,3 +39,32 @@ class Choices(OptionList):
     def __init__(self, title: str) -> None:
         super().__init__(markup=False)
         self.border_title = title
+
+
+class PickOne(Dialog[str]):
+    """Answers what was picked, or None. Subclasses fill the list and read what was chosen."""
+
+    TITLE_OF_LIST: ClassVar[str] = ""
+
+    DEFAULT_CSS = """
+    PickOne {
+        align: center middle;
+        Choices { width: 90; max-width: 96%; height: auto; max-height: 80%; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Choices(self.TITLE_OF_LIST)
+
+    @property
+    def choices(self) -> Choices:
+        return self.query_one(Choices)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_cursor_down(self) -> None:
+        self.choices.action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        self.choices.action_cursor_up()
