@@ -9,8 +9,8 @@ from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Answer, Group, StepRollouts, Visit
-from grubrics_tui.text.word_diff import Piece
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.word_diff import Piece
 
 Hit = tuple[str, int]
 """Group and rollout of an answer that holds what was searched for."""

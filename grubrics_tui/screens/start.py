@@ -16,10 +16,10 @@ from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.dialogs.choices import Choices
 from grubrics_tui.screens.navigation import OpenChecklist, OpenLog, OpenRun
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.choices import Choices
-from grubrics_tui.widgets.no_markup import inert
+from grubrics_tui.widgets.facts import inert
 
 
 @dataclass(frozen=True)
