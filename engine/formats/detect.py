@@ -55,7 +55,7 @@ class Detected:
 
 
 class Formats(NamedTuple):
-    """All formats in the order of detection, and one line for each plugin that is skipped."""
+    """All formats in the order of detection, and one line for log_format plugin that is skipped."""
 
     all: tuple[Format, ...]
     problems: tuple[str, ...]
@@ -65,15 +65,15 @@ class Formats(NamedTuple):
 def load_formats() -> Formats:
     """The built-in formats, and those of other packages under keys that are still free."""
     loaded = plugins.load(PLUGINS, Format)  # type: ignore[type-abstract]
-    by_key = {each.key: each for each in FORMATS}
+    by_key = {log_format.key: log_format for log_format in FORMATS}
     problems = list(loaded.problems)
     for plugin in loaded.found:
-        each = plugin.value
+        log_format = plugin.value
         problem = f"plugin {plugin.name} of {plugin.source} is skipped: "
-        if not (hasattr(each, "key") and hasattr(each, "name")):
+        if not (hasattr(log_format, "key") and hasattr(log_format, "name")):
             problems.append(problem + "its format needs a key and a name")
-        elif by_key.setdefault(each.key, each) is not each:
-            problems.append(problem + f"there is a format {each.key!r} already")
+        elif by_key.setdefault(log_format.key, log_format) is not log_format:
+            problems.append(problem + f"there is a format {log_format.key!r} already")
     return Formats(tuple(by_key.values()), tuple(problems))
 
 
@@ -83,8 +83,8 @@ def formats() -> tuple[Format, ...]:
 
 def detect(path: Path, as_format: str | None = None) -> Detected:
     """The format of a file or of the run in a folder; UsageError when it cannot be determined."""
-    if as_format is not None and as_format not in {each.key for each in formats()}:
-        raise unknown_name("format", as_format, [each.key for each in formats()])
+    if as_format is not None and as_format not in {log_format.key for log_format in formats()}:
+        raise unknown_name("format", as_format, [log_format.key for log_format in formats()])
     if path.is_dir():
         return _detect_folder(path, as_format)
     return _detect_file(path, as_format, _END)
@@ -92,7 +92,10 @@ def detect(path: Path, as_format: str | None = None) -> Detected:
 
 def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
     sample = _sample(path, end)
-    candidates = _formats_of(sample) if as_format is None else [_format(as_format)]
+    if as_format is None:
+        candidates = _formats_of(sample)
+    else:
+        candidates = [log_format for log_format in formats() if log_format.key == as_format]
     if len(candidates) == 1:
         return Detected(path, candidates[0])
     if not candidates:
@@ -100,31 +103,36 @@ def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
             f"no known format in it; looked for {format_names()}" if sample.head else "is empty"
         )
         raise UsageError("; ".join((f"{path}: {reason}", *load_formats().problems)))
-    keys = ", ".join(f"--as {each.key} ({each.name})" for each in candidates)
+    keys = ", ".join(f"--as {log_format.key} ({log_format.name})" for log_format in candidates)
     raise UsageError(f"{path}: matches several formats; choose one: {keys}")
 
 
-def _format(key: str) -> Format:
-    return next(each for each in formats() if each.key == key)
-
-
 def format_names(as_format: str | None = None) -> str:
-    """The names of all formats, or of the one that was asked for, as a list in a sentence."""
-    return ", ".join(each.name for each in formats() if as_format in (None, each.key))
+    """The names of all formats, or of ``as_format`` alone, separated by commas."""
+    return ", ".join(
+        log_format.name for log_format in formats() if as_format in (None, log_format.key)
+    )
 
 
 def _formats_of(sample: Sample) -> list[Format]:
-    """One for a file that identifies itself; none when nothing fits, several when more do."""
+    """The formats of a file. A format that is no console identifies its file alone."""
     exact = next(
-        (each for each in formats() if not each.is_console and _matches(each, sample)), None
+        (
+            log_format
+            for log_format in formats()
+            if not log_format.is_console and _matches(log_format, sample)
+        ),
+        None,
     )
     if exact is not None:
         return [exact]
-    consoles = [each for each in formats() if each.is_console]
-    matching = [each for each in consoles if _matches(each, sample)]
-    covered = {key for each in matching for key in each.covers}
-    beginning = [] if matching else [each for each in consoles if each.may_become(sample)]
-    return [each for each in matching if each.key not in covered] or beginning[:1]
+    consoles = [log_format for log_format in formats() if log_format.is_console]
+    matching = [log_format for log_format in consoles if _matches(log_format, sample)]
+    covered = {key for log_format in matching for key in log_format.covers}
+    beginning = (
+        [] if matching else [log_format for log_format in consoles if log_format.may_become(sample)]
+    )
+    return [log_format for log_format in matching if log_format.key not in covered] or beginning[:1]
 
 
 def _matches(log_format: Format, sample: Sample) -> bool:
@@ -135,7 +143,7 @@ def _matches(log_format: Format, sample: Sample) -> bool:
     except Exception:
         if log_format in FORMATS:
             raise
-        return False  # Another package's mistake is no reason to read nothing.
+        return False  # A defect of another package must not keep the file from being read.
 
 
 def _sample(path: Path, end: int) -> Sample:
@@ -146,8 +154,8 @@ def _sample(path: Path, end: int) -> Sample:
     try:
         status = os.fstat(descriptor)
         head = os.pread(descriptor, end, 0)
-        rest = status.st_size - len(head)
-        tail = os.pread(descriptor, end, max(len(head), status.st_size - end)) if rest else b""
+        tail_start = max(len(head), status.st_size - end)
+        tail = os.pread(descriptor, end, tail_start) if tail_start < status.st_size else b""
     finally:
         os.close(descriptor)
     return Sample(path, head, tail)
@@ -155,9 +163,9 @@ def _sample(path: Path, end: int) -> Sample:
 
 def _detect_folder(folder: Path, as_format: str | None) -> Detected:
     """The one file of a known format in a folder, or the folder itself."""
-    for each in formats():
-        if as_format in (None, each.key) and each.matches_folder(folder):
-            return Detected(folder, each)
+    for log_format in formats():
+        if as_format in (None, log_format.key) and log_format.matches_folder(folder):
+            return Detected(folder, log_format)
     logs = [
         log
         for path in _candidates(folder)
@@ -170,8 +178,8 @@ def _detect_folder(folder: Path, as_format: str | None) -> Detected:
     if not exact:
         raise UsageError(f"{folder}: no file of a known format in it; looked for {format_names()}")
     names = ", ".join(str(log.path) for log in exact[:6])
-    more = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
-    raise UsageError(f"{folder}: holds several runs; name one of {names}{more}")
+    others = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
+    raise UsageError(f"{folder}: holds several runs; name one of {names}{others}")
 
 
 def _detect_quietly(path: Path) -> Detected | None:

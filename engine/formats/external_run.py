@@ -27,7 +27,7 @@ class ExternalRun:
     """Files that another program's run writes. They are only read."""
 
     given: Path
-    """The path a person named."""
+    """The path that the user named."""
     path: Path
     """The file, or HF output folder, that is followed."""
     format: Format
@@ -43,7 +43,7 @@ class ExternalRun:
 
     @property
     def console(self) -> Path | None:
-        """The file whose lines a person may read."""
+        """The file with readable lines."""
         return self.format.console_of(self.path)
 
     def watch(self) -> ExternalWatch:
@@ -127,7 +127,7 @@ class ExternalWatch:
         reason = about.ended or self._pulse.feel()
         total = about.total_steps
         if total is not None and self._step is not None and self._step > total:
-            total = None  # It was of an earlier start, or of something else.
+            total = None  # The total of an earlier start, or of something else.
         return RunState(
             "foreign",
             reason=reason,
@@ -145,7 +145,7 @@ class Pulse:
         self._seen: tuple[int, int] | None = None
         self._changed = time.monotonic()
         self._age = 0.0
-        """How long before the first look it had last grown, by the clock of the file system."""
+        """Seconds from the last growth to the first call, by the clock of the file system."""
 
     def feel(self) -> str:
         try:

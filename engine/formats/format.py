@@ -1,8 +1,7 @@
 """What a log format is: how a file of it is recognized, and how its steps are read.
 
-A format is one class in one file. Whoever shows a log's numbers or judges them (``watch``,
-``series``, the doctor) reads them through it. A package of somebody else's adds a format by an
-entry point of the group ``grubrics.log_formats``.
+A format is one class in one file. ``watch``, ``metrics`` and the doctor read a log's numbers
+through it. Another package adds a format by an entry point of the group ``grubrics.log_formats``.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class About:
-    """What a log says about its run. Everything may be unknown.
+    """What a log tells about its run. Everything may be unknown.
 
-    ``started`` is Unix seconds; ``ended`` only where the log itself says so, in its own words.
+    ``started`` is in Unix seconds; ``ended`` is the log's own text about its end.
     """
 
     total_steps: int | None = None
@@ -64,7 +63,7 @@ class News:
 
 
 class Reader(ABC):
-    """Follows one log. Memory is bounded by ``at_most``, whatever the size of the log."""
+    """Follows one log. Memory is bounded by ``at_most``, not by the size of the log."""
 
     @abstractmethod
     def poll(self, at_most: int) -> News:
@@ -103,7 +102,7 @@ class Format(ABC):
     is_console = False
     """Whether it is printed text that may hold anything between the steps, other formats too."""
     covers: frozenset[str] = frozenset()
-    """Keys of console formats whose lines it reads as well."""
+    """Keys of console formats whose lines it also reads."""
 
     @abstractmethod
     def matches(self, sample: Sample) -> bool:
@@ -122,11 +121,11 @@ class Format(ABC):
         return False
 
     def run_name(self, given: Path, path: Path) -> str:
-        """What to call the run in ``path``, which was found by the path that a person ``given``."""
+        """The name of the run in ``path``, which was found by the path ``given`` by the user."""
         return given.name
 
     def console_of(self, path: Path) -> Path | None:
-        """The file whose lines a person may read; None when there is none."""
+        """The file with readable lines; None when there is none."""
         return path
 
 
@@ -136,10 +135,10 @@ class LineFormat(Format):
     marks: tuple[bytes, ...] = ()
     """Patterns; only lines that match one of them are parsed, or all lines where there is none.
 
-    Each begins with two or more plain characters: a block is searched for these in no time.
+    Each begins with two or more plain characters, which makes the search in a block fast.
     """
     has_bars = False
-    """Whether a step may be told on a progress bar, so that a line may end with ``\\r`` alone."""
+    """Whether a progress bar may hold a step, so that a line may end with ``\\r`` alone."""
 
     @abstractmethod
     def parser(self, path: Path) -> Parser:
@@ -152,8 +151,8 @@ class LineFormat(Format):
 class LineReader(Reader):
     """Feeds whole lines to a parser, in parts when the file is long.
 
-    The console's last lines come with the first poll, and after that what is new: a long history
-    is for the charts. A torn last line waits for its end.
+    The last lines of a console come with the first poll, later what is new: a long history is for
+    the charts. A torn last line waits for its end.
     """
 
     def __init__(self, path: Path, log_format: LineFormat) -> None:
@@ -211,12 +210,12 @@ def lines_with(block: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
     for mark in map(re.compile, marks):
         match = mark.search(block)
         while match is not None:
-            at = match.start()
-            start = block.rfind(b"\n", 0, at) + 1
-            start = max(start, block.rfind(b"\r", start, at) + 1)
-            end = block.find(b"\n", at)
+            hit = match.start()
+            start = block.rfind(b"\n", 0, hit) + 1
+            start = max(start, block.rfind(b"\r", start, hit) + 1)
+            end = block.find(b"\n", hit)
             end = len(block) if end < 0 else end
-            inner = block.find(b"\r", at, end)
+            inner = block.find(b"\r", hit, end)
             ends[start] = end = end if inner < 0 else inner
             match = mark.search(block, end)
     return [block[start : ends[start]][-LONGEST_LINE:] for start in sorted(ends)]

@@ -1,8 +1,8 @@
 """HF's Trainer and TRL: their console, and ``trainer_state.json``.
 
 The console has a dict per logging step, whose values may be strings. The dicts name no step. A
-progress bar in the same log does; without one they are counted. The state file is in a checkpoint
-or in the output folder; it is written again with every checkpoint, each in its own folder.
+progress bar in the same log does; without one they are counted. Each checkpoint folder has a state
+file with the whole history so far; there may be one in the output folder.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HfConsole(Parser):
         self._numbering = Numbering()
         self._step = 0
         self._bar = self._total = 0
-        """The last bar of as many steps as the Trainer's; until a dict shows which, of any."""
+        """Of the last bar with as many steps as the Trainer's; of any bar until a dict came."""
         self._about = About()
 
     def feed(self, lines: list[bytes]) -> list[Step]:
@@ -90,11 +90,11 @@ class HfConsole(Parser):
         named = str(pairs.get("step", pairs.get("global_step", "")))
         if named.isdecimal() and len(named) <= 15:
             return int(named)
-        # A bar is drawn ten times a second at most: it may be behind, never ahead.
+        # A bar is drawn at most ten times a second: it may be behind, never ahead.
         return max(self._step + 1, self._bar)
 
     def _read_bars(self, text: bytes) -> None:
-        """Learn from the Trainer's bars how many steps there are and which one is under way."""
+        """Read the number of steps and the current one from the Trainer's bars."""
         for match in _BAR.finditer(text):
             step, total = int(match[1]), int(match[2])
             if self._about.total_steps in (None, total):
@@ -110,14 +110,11 @@ def _pairs(text: bytes) -> dict[str, Any]:
             return values
     except orjson.JSONDecodeError:
         pass
-    return {
-        match[1].decode("utf-8", errors="replace"): _text(match).decode("utf-8", errors="replace")
-        for match in _PAIR.finditer(text)
-    }
-
-
-def _text(match: re.Match[bytes]) -> bytes:
-    return next((group for group in match.groups()[1:] if group is not None), b"")
+    pairs = {}
+    for match in _PAIR.finditer(text):
+        value = next((group for group in match.groups()[1:] if group is not None), b"")
+        pairs[match[1].decode("utf-8", errors="replace")] = value.decode("utf-8", errors="replace")
+    return pairs
 
 
 class HfStateFormat(Format):
@@ -150,11 +147,11 @@ def newest_state(folder: Path) -> Path | None:
 
 
 class HfState(Reader):
-    """Follows a state file, or of an output folder whose newest state counts."""
+    """Follows a state file, or the newest one of an output folder."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[str, int, int, int] | None = None
+        self._version: tuple[str, int, int, int] | None = None
         self._entries: list[Any] = []
         self._names = HfNames()
         self._numbering = Numbering()
@@ -167,7 +164,7 @@ class HfState(Reader):
             return News()
         raw = jsonl.read_json(path)
         if raw is None or not isinstance(raw.get("log_history"), list):
-            self._seen = None  # Half written: the next poll finds it whole.
+            self._version = None  # Half written: the next poll finds it complete.
             return News()
         self._about = _about(path, raw)
         # Two NaNs are not equal, two nulls are.
@@ -181,10 +178,10 @@ class HfState(Reader):
             status = path.stat()
         except OSError:
             return False
-        seen = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
-        if seen == self._seen or status.st_size > _LARGEST_STATE:
+        version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+        if version == self._version or status.st_size > _LARGEST_STATE:
             return False
-        self._seen = seen
+        self._version = version
         return True
 
     def _new_steps(self, entries: list[Any]) -> list[Step]:

@@ -20,14 +20,14 @@ _REWARD = {metrics.REWARD_MEAN: "mean", metrics.REWARD_MIN: "min", metrics.REWAR
 
 
 def all_bounded(values: list[Any]) -> bool:
-    """Whether these values of JSON are all numbers, and such as metrics hold."""
+    """Whether these JSON values are all finite numbers within the limit of ``jsonl.number``."""
     return (
         set(map(type, values)) <= _NUMBERS and -_LARGEST <= min(values) <= max(values) <= _LARGEST
     )
 
 
 def bounded(value: float) -> float | None:
-    """A number as metrics hold it: None for NaN, an infinity and what is as good as one."""
+    """The number; None for NaN, an infinity and anything beyond ``jsonl.number``'s limit."""
     return value if -_LARGEST <= value <= _LARGEST else None
 
 
@@ -45,13 +45,13 @@ def number(value: Any) -> float | None:
 
 @lru_cache(maxsize=4096)
 def clean_name(raw: bytes | str) -> str:
-    """A metric's name as one harmless line of text, under its canonical name."""
+    """The canonical name of a metric, as one line of printable text."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
     return metrics.canonical(jsonl.line(text.strip()) or "")
 
 
 def with_rewards(values: Metrics) -> Metrics:
-    """verl's metrics with what they say of the reward and of validation, by canonical name."""
+    """verl's metrics with the reward and validation under canonical names."""
     return with_validation(with_scores(values))
 
 
@@ -68,16 +68,16 @@ def with_validation(values: Metrics) -> Metrics:
     """verl's validation rewards are one mean over its data sources."""
     rewards = [values[name] for name in values if _VALIDATION.fullmatch(name)]
     if rewards:
-        known = [value for value in rewards if value is not None]
-        values.setdefault(metrics.VALIDATION_REWARD, fmean(known) if known else None)
+        numbers = [value for value in rewards if value is not None]
+        values.setdefault(metrics.VALIDATION_REWARD, fmean(numbers) if numbers else None)
     return values
 
 
 def kind_of(names: Iterable[str]) -> Kind:
-    """SFT for a log with a loss and no rewards, else GRPO: the kind whose panels fit it."""
-    known = set(names)
-    rewards = any(name.startswith(("reward/", "critic/", "judge")) for name in known)
-    return SFT if not rewards and metrics.TRAIN_LOSS in known else GRPO
+    """SFT for a log with a loss and no rewards, else GRPO."""
+    logged = set(names)
+    rewards = any(name.startswith(("reward/", "critic/", "judge")) for name in logged)
+    return SFT if not rewards and metrics.TRAIN_LOSS in logged else GRPO
 
 
 def find_setting(config: Mapping[str, Any], *paths: str) -> Any:
@@ -92,7 +92,7 @@ def find_setting(config: Mapping[str, Any], *paths: str) -> Any:
 
 
 class HfNames:
-    """Names of HF's Trainer and TRL. A run is known to learn from rewards once it logs one."""
+    """Names of HF's Trainer and TRL. A run counts as GRPO once it logs a reward."""
 
     def __init__(self) -> None:
         self._is_rewarded = False

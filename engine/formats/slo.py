@@ -34,7 +34,7 @@ class SloFormat(LineFormat):
 class SloLog(JsonLines):
     def __init__(self, path: Path) -> None:
         super().__init__()
-        # A log by another name was moved away from its run: the manifest beside it is another's.
+        # A log of another name was moved away from its run: the manifest beside it is not its own.
         is_home = path.name == "train_log.jsonl"
         self._about = _about(path.with_name("manifest.json")) if is_home else About()
 
@@ -56,21 +56,21 @@ class SloLog(JsonLines):
 
 
 def _is_step(record: Record) -> bool:
-    known = "reward" in record and jsonl.integer(record.get("step")) is not None
-    return known and len(_MARKS & record.keys()) >= _ENOUGH_MARKS
+    has_step = jsonl.integer(record.get("step")) is not None
+    return has_step and "reward" in record and len(_MARKS & record.keys()) >= _ENOUGH_MARKS
 
 
 def _rewards(plain: Metrics, group: Any) -> Metrics:
-    """The reward's mean and, of a group, its spread."""
+    """The mean reward and, of a group, its min, max and std."""
     reward = plain.pop("reward", None)
     if "mean_reward" not in plain:
         return {metrics.REWARD_MEAN: reward}
     values = {metrics.REWARD_MEAN: plain.pop("mean_reward"), metrics.REWARD_MAX: reward}
     scores = group if isinstance(group, list) else []
-    known = [score for raw in scores if (score := jsonl.number(raw)) is not None]
-    if len(known) > 1 and len(known) == len(scores):
-        values[metrics.REWARD_MIN] = min(known)
-        values[metrics.REWARD_STD] = stdev(known)
+    numbers = [score for raw in scores if (score := jsonl.number(raw)) is not None]
+    if len(numbers) > 1 and len(numbers) == len(scores):
+        values[metrics.REWARD_MIN] = min(numbers)
+        values[metrics.REWARD_STD] = stdev(numbers)
         values[metrics.ZERO_STD_SHARE] = float(values[metrics.REWARD_STD] == 0)
     return values
 

@@ -26,12 +26,12 @@ _REWARD = re.compile(rb"reward_phase: calls=(\d{1,15}) wall=" + _NUMBER + rb"s")
 _WAIT = re.compile(rb"sem_wait=\(avg=" + _NUMBER + rb"s")
 _API = re.compile(rb"api=\(avg=" + _NUMBER + rb"s")
 _OPEN_STEPS = 64
-"""Steps whose lines may still come; workers do not drift further apart."""
+"""Steps that may still get lines; workers do not drift further apart."""
 
 
 @dataclass(frozen=True)
 class TimingLine:
-    """One line. Seconds; None where the line does not say it."""
+    """One line, in seconds; None where the line has no such value."""
 
     step: int
     gpu: float | None = None
@@ -78,7 +78,7 @@ class Timing:
         self._api.add(line.api, line.calls or 0)
 
     def metrics(self) -> Metrics:
-        """What the lines said so far; what they did not say is missing."""
+        """The values in the lines so far; others are missing."""
         values = {
             metrics.GPU_PHASE: self._gpu,
             metrics.REWARD_DURATION: self._wall,
@@ -102,9 +102,9 @@ class StepTimingFormat(LineFormat):
 
 
 class StepTiming(Parser):
-    """Parses a log whose only numbers are ``STEP_TIMING`` lines.
+    """Parses a log whose only numbers are in ``STEP_TIMING`` lines.
 
-    A worker's step comes again with more numbers when another worker prints the same step.
+    A step is repeated with more numbers when another worker prints it.
     """
 
     def __init__(self) -> None:
@@ -138,8 +138,7 @@ class _Mean:
 
 
 def _longest(before: float | None, now: float | None) -> float | None:
-    known = [value for value in (before, now) if value is not None]
-    return max(known, default=None)
+    return max((value for value in (before, now) if value is not None), default=None)
 
 
 def _seconds(match: re.Match[bytes] | None) -> float | None:

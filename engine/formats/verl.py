@@ -107,7 +107,7 @@ class VerlConsole(Parser):
         return step
 
     def _timed(self, line: bytes) -> Step | None:
-        """The judge's numbers of the step that was logged last; before the first there is none."""
+        """The judge's numbers of the step that was logged last; None before the first step."""
         if self._last is None or (timing := parse(line)) is None:
             return None
         self._timing.add(timing)
@@ -123,9 +123,9 @@ class VerlConsole(Parser):
 
 
 class _Layout:
-    """The metrics of the last line, in order: the next one mostly has the same.
+    """The metrics of the last line, in order: the next line mostly has the same.
 
-    A log of sixty thousand lines with ninety metrics each is read in this path, so it is quick.
+    This is the hot path: a log may have sixty thousand lines with ninety metrics each.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Layout:
         self._names: list[str] = []
 
     def read(self, text: bytes) -> Metrics:
-        """``name:number - ...``; what is no number is left out, NaN is None."""
+        """The numbers in ``name:number - ...``. NaN is None; other values are left out."""
         parts = _plain(text).split(b" - ")
         if len(parts) == len(self._cuts):
             pairs = list(zip(parts, self._cuts, strict=True))
@@ -147,14 +147,14 @@ class _Layout:
         return self._learn(_WRAPPED.sub(rb":\1", _trimmed(text)).split(b" - "))
 
     def _learn(self, parts: list[bytes]) -> Metrics:
-        found: Metrics = {}
+        values: Metrics = {}
         self._labels = [part[: part.rfind(b":") + 1] for part in parts]
         self._cuts = [len(label) for label in self._labels]
         self._names = [clean_name(label[:-1]) for label in self._labels]
         for name, cut, part in zip(self._names, self._cuts, parts, strict=True):
             with suppress(ValueError):
-                found[name] = bounded(float(part[cut:]))
-        return found
+                values[name] = bounded(float(part[cut:]))
+        return values
 
 
 def _trimmed(text: bytes) -> bytes:
@@ -170,7 +170,7 @@ def _trimmed(text: bytes) -> bytes:
 
 
 def _plain(text: bytes) -> bytes:
-    """numpy's usual numbers without their wrapping."""
+    """Without the type that numpy prints around a number."""
     text = text.rstrip()
     if b":np." in text:
         for wrapping in _NUMPY:

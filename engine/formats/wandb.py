@@ -32,9 +32,9 @@ Field = tuple[int, int | bytes]
 
 
 class WandbLog:
-    """Follows one log. A torn record at the end is left for the next look.
+    """Follows one log. A torn record at the end is left for the next poll.
 
-    What is damaged costs only its block: the next block begins with a piece.
+    Damage costs only its block: the next block begins with a piece.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,31 +117,31 @@ def fields(message: bytes) -> Iterator[Field]:
 
     Raises ValueError where it is not one.
     """
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
+    offset = 0
+    while offset < len(message):
+        key, offset = _varint(message, offset)
         number, wire = key >> 3, key & 7
         if wire == 0:
-            value, place = _varint(message, place)
+            value, offset = _varint(message, offset)
             yield number, value
             continue
         if wire == 2:
-            length, place = _varint(message, place)
+            length, offset = _varint(message, offset)
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
             raise ValueError("not a protobuf message")
-        if place + length > len(message):
+        if offset + length > len(message):
             raise ValueError("a torn protobuf message")
-        raw = message[place : place + length]
+        raw = message[offset : offset + length]
         yield number, raw if wire == 2 else int.from_bytes(raw, "little")
-        place += length
+        offset += length
 
 
 def messages(message: bytes, number: int) -> Iterator[bytes]:
     """The embedded messages or texts of one field."""
-    for found, value in fields(message):
-        if found == number and isinstance(value, bytes):
+    for field, value in fields(message):
+        if field == number and isinstance(value, bytes):
             yield value
 
 
@@ -152,22 +152,22 @@ def text(message: bytes, number: int) -> str:
 
 
 def integer(message: bytes, number: int) -> int:
-    """The last number of a field as a signed integer; 0 when it has none, as protobuf has it."""
+    """The last number of a field as a signed integer; 0 when it has none, as in protobuf."""
     value = 0
-    for found, raw in fields(message):
-        if found == number and isinstance(raw, int):
+    for field, raw in fields(message):
+        if field == number and isinstance(raw, int):
             value = raw
     return value - 2**64 if value >= 2**63 else value
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
-    while place < len(data) and shift < 70:
-        byte = data[place]
+    while offset < len(data) and shift < 70:
+        byte = data[offset]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 0x80:
-            return value, place
+            return value, offset
     raise ValueError("a torn protobuf number")
 
 
@@ -194,7 +194,7 @@ class WandbFormat(Format):
     key, name = "wandb", "offline W&B run"
 
     def matches(self, sample: Sample) -> bool:
-        """UsageError for a log of a version that is not known here."""
+        """UsageError for a log of an unknown version."""
         if not sample.head.startswith(HEADER):
             return False
         version = sample.head[len(HEADER) : len(HEADER) + 1]
@@ -212,7 +212,9 @@ class WandbFormat(Format):
         return path.parent.name  # W&B names the folder after the run.
 
     def console_of(self, path: Path) -> Path | None:
-        output = path.parent / "files" / "output.log"  # W&B keeps beside its log what was printed.
+        output = (
+            path.parent / "files" / "output.log"
+        )  # W&B keeps the console output beside its log.
         return output if output.is_file() else None
 
 
@@ -286,24 +288,25 @@ class WandbRun(Reader):
     def _configure(self, config: bytes) -> None:
         for update in messages(config, 1):
             path = list(messages(update, _NESTED_KEY)) or list(messages(update, _KEY))
-            place = self._config
+            section: Any = self._config
             for key in path[:-1]:
-                place = place.setdefault(key.decode(errors="replace"), {})
-                if not isinstance(place, dict):
+                section = section.setdefault(key.decode(errors="replace"), {})
+                if not isinstance(section, dict):
                     return
             if path:
-                place[path[-1].decode(errors="replace")] = _json(text(update, _VALUE_JSON))
+                section[path[-1].decode(errors="replace")] = _json(text(update, _VALUE_JSON))
         total = jsonl.integer(find_setting(self._config, *_TOTALS))
         models = (find_setting(self._config, name) for name in _MODELS)
-        model = next((found for raw in models if (found := jsonl.line(raw))), None)
-        known = total if total and total > 0 else None
-        self._about = replace(self._about, total_steps=known, model=model)
+        model = next((name for raw in models if (name := jsonl.line(raw))), None)
+        if not total or total < 0:
+            total = None
+        self._about = replace(self._about, total_steps=total, model=model)
 
-    def _print(self, said: str) -> list[bytes]:
-        """Whole lines; W&B records what is printed in the pieces it was printed in."""
-        *whole, rest = (self._line + said).split("\n")
-        self._line = rest[-_TORN_LINE:]
-        return [line.encode() for line in whole]
+    def _print(self, output: str) -> list[bytes]:
+        """Complete lines: W&B records output in the pieces in which it was printed."""
+        *lines, torn = (self._line + output).split("\n")
+        self._line = torn[-_TORN_LINE:]
+        return [line.encode() for line in lines]
 
 
 def _item(item: bytes) -> tuple[str, float | None] | None:
@@ -319,10 +322,10 @@ def _item(item: bytes) -> tuple[str, float | None] | None:
             if raw[:1] in (b"[", b"{", b'"', b"t", b"f"):
                 return None
             value = raw.decode("utf-8", errors="replace")
-    found = _json(value)
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+    parsed = _json(value)
+    if parsed is not None and (isinstance(parsed, bool) or not isinstance(parsed, int | float)):
         return None
-    return ".".join(path), jsonl.number(found)
+    return ".".join(path), jsonl.number(parsed)
 
 
 def _json(value: str) -> Any:
