@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import LENGTH, Run, Series, cut_share, figure, find_onset, percent
-from engine.doctor.metrics.series_stats import Floats, early_level, find_drop, smooth, tail_start
+from engine.doctor.metrics.series_stats import (
+    Floats,
+    early_level,
+    find_drop,
+    late_level,
+    smooth,
+    tail_start,
+)
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
@@ -21,9 +28,9 @@ _NOT_CERTAIN = 0.1
 _NOTICEABLE = 0.02
 _LASTS = 4
 _CONTRAST = 3.5
-_CAPPED = 0.9
-_HALF_CAPPED = 0.5
-_FEW_STEPS = 30
+_MOSTLY_CUT = 0.9
+_HALF_CUT = 0.5
+_SUDDEN_STEPS = 30
 _WHOLE_RUN = 20
 
 
@@ -40,8 +47,8 @@ LENGTH_COLLAPSE = Symptom(
     also=(Severity.WARNING,),
     title="Responses collapsed to {now} tokens",
     cause="Responses had {first} tokens at first and have {now} (median of the last 3 steps) since "
-    "about step {onset}: the shortest response pays best, or training broke the model. Texts this "
-    "short hardly differ from each other, so runs seldom recover.",
+    "about step {onset}: the shortest response gets the best reward, or training broke the model. "
+    "Texts this short hardly differ, so runs seldom recover.",
     shape="the mean response falls below a tenth of its early length (at most 2.5 tokens if it was "
     "short already) and stays there to the last step; a warning if rewards rose with it",
     ruled_out="slow shortening by less",
@@ -49,7 +56,7 @@ LENGTH_COLLAPSE = Symptom(
         fixes.earlier_checkpoint(case.onset),
         fixes.lower_rate(case.context),
         fixes.add_kl_loss(case.context),
-        Remedy("Check what a response of one token earns: a penalty may outweigh the score"),
+        Remedy("Check the reward of a one-token response: a penalty may outweigh the score"),
     ),
     source="failure classes: length to 1 within a few steps",
 )
@@ -59,8 +66,8 @@ LENGTH_LIMIT = Symptom(
     cause="At first {first} of responses reached the limit{limit}, and {now} (median of the last "
     "3 steps) since about step {onset}. The model no longer emits an end token; rewards score "
     "truncated text.",
-    shape="the share of responses that were cut rises from below a half to nine tenths, to the "
-    "last step; where no share is logged, steps whose mean length is the longest of all count",
+    shape="the share of truncated responses rises from below a half to nine tenths, to the last "
+    "step; if no share is logged, that of steps whose mean length is the longest of all",
     ruled_out="a clip ratio of batches whose longest response is shorter than the limit (verl "
     "compares with the batch's own longest); a limit that is hit from the first steps on",
     remedies=lambda case: (
@@ -77,12 +84,12 @@ LIMIT_FROM_START = Symptom(
     also=(Severity.WARNING,),
     title="{share} of responses hit the length limit from the start",
     cause="From the first steps on, {share} of responses reach the length limit, so the model "
-    "rarely sees an end. A thinking mode that fills the token budget looks like this.",
-    shape="half of the responses and more are cut from the first steps on; a warning if all "
-    "responses of at least 20 steps are",
+    "rarely ends a response. A thinking mode that uses up the token budget looks like this.",
+    shape="at least half of the responses are truncated from the first steps on; a warning if all "
+    "responses are, over at least 20 steps",
     remedies=lambda case: (
         fixes.longer_responses(case.context),
-        Remedy("Switch thinking off in the chat template"),
+        Remedy("Turn thinking off in the chat template"),
     ),
     confidence=0.8,
     source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
@@ -92,8 +99,8 @@ ENTROPY_COLLAPSE = Symptom(
     also=(Severity.WARNING,),
     title="Entropy collapsed to {now}",
     cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
-    "{onset}: the policy is certain of every token, the rollouts of a group become the same text, "
-    "and nothing is explored any more.",
+    "{onset}: the policy is certain of every token, the rollouts of a group become identical, "
+    "and exploration ends.",
     shape="entropy falls below a tenth of its early level within 30 steps, or below a twentieth at "
     "any pace (a warning), and below 0.05 nats, to the last step",
     ruled_out="entropy that was low from the start",
@@ -118,8 +125,8 @@ ENTROPY_EXPLOSION = Symptom(
     cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
     "{onset}: the policy {policy}. Updates are too large, or the entropy bonus outweighs the "
     "reward.",
-    shape="entropy is three times its early level and a nat more, or four times and half a nat, to "
-    "the last step; a warning at four times if the reward was lost at the same time",
+    shape="entropy is three times its early level and 1 nat more, or four times and 0.5 nats more, "
+    "to the last step; a warning at four times if the reward dropped before",
     remedies=lambda case: (
         fixes.earlier_checkpoint(case.onset),
         fixes.lower_rate(case.context),
@@ -127,7 +134,7 @@ ENTROPY_EXPLOSION = Symptom(
             case.context,
             f"{fixes.ACTOR}.entropy_coeff",
             0,
-            "Switch the entropy bonus off",
+            "Turn the entropy bonus off",
             "only the reward drives the policy",
         ),
         fixes.add_kl_loss(case.context),
@@ -137,94 +144,83 @@ ENTROPY_EXPLOSION = Symptom(
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from _length(run)
-    yield from _cap(run)
+    yield from _short_responses(run)
+    yield from _length_limit(run)
     yield from _entropy(run)
 
 
-def _length(run: Run) -> Iterator[Finding]:
+def _short_responses(run: Run) -> Iterator[Finding]:
     length = run.series(LENGTH)
-    if len(length) < 5:
+    if len(length) < 5 or (first := early_level(length.values)) < 2 * _SHORT_TOKENS:
         return
-    first, values = early_level(length.values), smooth(length.values)
-    floor = max(0.1 * first, _SHORT_TOKENS)
-    if first < 2 * _SHORT_TOKENS:
-        return
+    values, floor = smooth(length.values), max(0.1 * first, _SHORT_TOKENS)
     onset = find_onset(length, values <= floor, length.values > 0.5 * first)
     if onset is None:
         return
+    # A short response may be right: rewards may rise with it, beyond what they varied by.
+    reward = run.series(metrics.REWARD_MEAN)
+    before, after = reward.until(onset).values, reward.since(onset).values
+    pays = min(before.size, after.size) >= _STEPS and (
+        float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
+    )
     yield LENGTH_COLLAPSE.finding(
         run.case(onset),
         run.change(length, onset, "fell"),
         *_other_changes(run, onset),
-        severity=Severity.WARNING if _pays(run, onset) else None,
+        severity=Severity.WARNING if pays else None,
         first=figure(first),
         now=figure(float(values[-1])),
         onset=onset,
     )
 
 
-def _pays(run: Run, onset: int) -> bool:
-    """Whether rewards rose with it, beyond what they varied by: a short response may be right."""
-    reward = run.series(metrics.REWARD_MEAN)
-    before, after = reward.until(onset).values, reward.since(onset).values
-    if min(before.size, after.size) < _STEPS:
-        return False
-    return float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
-
-
-def _cap(run: Run) -> Iterator[Finding]:
-    capped = cut_share(run)
-    if not len(capped):
-        capped = _at_the_longest(run.series(LENGTH))
-    if len(capped) < 5:
+def _length_limit(run: Run) -> Iterator[Finding]:
+    share = cut_share(run)
+    if not len(share):
+        share = _at_longest(run.series(LENGTH))
+    if len(share) < 5:
         return
-    first, values = early_level(capped.values), smooth(capped.values)
-    if first >= _HALF_CAPPED and _is_capped_at_once(capped.values):
-        # All responses of a whole run are a fault; most of them may be a small model's way.
-        every = len(capped) >= _WHOLE_RUN and float(capped.values.min()) > 0.99
-        onset, share = capped.step(0), percent(first)
+    first, values = early_level(share.values), smooth(share.values)
+    # For a collapse that begins soon, most of the first fifth may be truncated, but not the start.
+    begin = float(share.values[0]), float(np.median(share.values[:3]))
+    if first >= _HALF_CUT and begin[0] >= 0.5 * _HALF_CUT and begin[1] >= _HALF_CUT:
+        # A small model may hit the limit often, but not always.
+        is_always = len(share) >= _WHOLE_RUN and float(share.values.min()) > 0.99
+        onset, text = share.step(0), percent(first)
         yield LIMIT_FROM_START.finding(
             run.case(onset),
-            run.evidence(f"{share} of responses at the limit", onset, share=first),
-            severity=Severity.WARNING if every else None,
-            share=share,
+            run.evidence(f"{text} of responses at the limit", onset, share=first),
+            severity=Severity.WARNING if is_always else None,
+            share=text,
         )
         return
-    onset_step = find_onset(capped, values >= _CAPPED, capped.values < _HALF_CAPPED)
-    if onset_step is None:
+    start = find_onset(share, values >= _MOSTLY_CUT, share.values < _HALF_CUT)
+    if start is None:
         return
-    before = capped.until(onset_step).values[-20:]
+    before, length = share.until(start).values[-20:], run.series(LENGTH)
     limit = run.context.get(fixes.RESPONSE)
-    length = run.series(LENGTH)
-    lengths = [run.change(length, onset_step, "went")] if _moved(length, onset_step) else []
     yield LENGTH_LIMIT.finding(
-        run.case(onset_step),
-        run.change(capped, onset_step, "rose"),
-        *lengths,
-        *_other_changes(run, onset_step),
+        run.case(start),
+        run.change(share, start, "rose"),
+        *([run.change(length, start, "went")] if _has_moved(length, start) else []),
+        *_other_changes(run, start),
         first=percent(float(np.median(before)) if before.size else first),
         now=percent(float(values[-1])),
         limit=f" of {limit} tokens" if isinstance(limit, int) else "",
-        onset=onset_step,
+        onset=start,
     )
 
 
-def _is_capped_at_once(shares: Floats) -> bool:
-    """Whether the very first steps are: where a collapse begins soon, most of the early ones."""
-    return float(shares[0]) >= 0.5 * _HALF_CAPPED and float(np.median(shares[:3])) >= _HALF_CAPPED
+def _at_longest(length: Series) -> Series:
+    """Return 1 where a mean length equals the longest one: equal values at the end are a limit.
 
-
-def _at_the_longest(length: Series) -> Series:
-    """1 where a mean length equals the longest one: a stretch of equals at the end is a limit.
-
-    Not for a few tokens: a label and its end token always have the same length, as do empty texts.
+    Empty for lengths of a few tokens: a label and its end token always have the same length.
     """
     longest = length.values.max(initial=0.0)
-    at_cap = length.values == longest
-    if longest < 2 * _SHORT_TOKENS or len(length) < 10 or tail_start(at_cap, 5) is None:
+    at_limit = length.values == longest
+    if longest < 2 * _SHORT_TOKENS or len(length) < 10 or tail_start(at_limit, 5) is None:
         return length.until(float("-inf"))
-    return Series(length.name, length.steps, at_cap.astype(float))
+    return Series(length.name, length.steps, at_limit.astype(float))
 
 
 def _entropy(run: Run) -> Iterator[Finding]:
@@ -232,53 +228,49 @@ def _entropy(run: Run) -> Iterator[Finding]:
     if len(entropy) < 5:
         return
     first, values = early_level(entropy.values), smooth(entropy.values)
-    up = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
-    fell = _fell(entropy, values, first)
-    sound = entropy.values < 1.5 * first
-    rose = find_onset(entropy, up, sound)
-    if fell is not None:
-        onset, severity = fell
+    fall = _find_fall(entropy, values, first)
+    if fall is not None:
         yield ENTROPY_COLLAPSE.finding(
-            run.case(onset),
-            run.change(entropy, onset, "fell"),
-            *_other_changes(run, onset, entropy.name),
-            severity=severity,
+            run.case(fall[0]),
+            run.change(entropy, fall[0], "fell"),
+            *_other_changes(run, fall[0], entropy.name),
+            severity=fall[1],
             first=figure(first),
-            now=figure(float(np.median(entropy.values[-3:]))),
-            onset=onset,
+            now=figure(late_level(entropy.values)),
+            onset=fall[0],
         )
-    if rose is not None:
-        yield _exploded(run, entropy, first, rose, Severity.ERROR)
+    healthy = entropy.values < 1.5 * first
+    high = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
+    if (onset := find_onset(entropy, high, healthy)) is not None:
+        yield _exploded(run, entropy, first, onset, Severity.ERROR)
         return
-    with_loss = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= _reward_lost(run))
-    if (rose := find_onset(entropy, with_loss, sound, _LASTS)) is not None:
-        yield _exploded(run, entropy, first, rose, Severity.WARNING)
-
-
-def _reward_lost(run: Run) -> float:
-    """The step since when the reward is lower than it was by more than noise; inf where it is not.
-
-    Alone this may be a random walk; together with an entropy that multiplies it is none.
-    """
+    # Alone, such a drop of the reward may be a random walk; together with the entropy it is not.
     reward = run.series(metrics.REWARD_MEAN)
-    found = find_drop(reward.values)
-    return float("inf") if found is None or found.contrast < _CONTRAST else reward.step(found.index)
+    drop = find_drop(reward.values)
+    if drop is None or drop.contrast < _CONTRAST:
+        return
+    high = (values > max(4 * first, _NOT_CERTAIN)) & (entropy.steps >= reward.step(drop.index))
+    if (onset := find_onset(entropy, high, healthy, _LASTS)) is not None:
+        yield _exploded(run, entropy, first, onset, Severity.WARNING)
 
 
-def _fell(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
-    """A slow decline is what learning looks like, until nothing is left; a sudden one is not."""
-    sound, low = entropy.values > 0.5 * first, values < min(0.1 * first, _LOW_ENTROPY)
-    onset, place = find_onset(entropy, low, sound), tail_start(low, _STEPS)
-    if onset is None or place is None:
+def _find_fall(entropy: Series, values: Floats, first: float) -> tuple[int, Severity] | None:
+    """Return onset and severity of a sudden fall, or of a slow one once no entropy is left.
+
+    A slow decline is what learning looks like.
+    """
+    healthy, low = entropy.values > 0.5 * first, values < min(0.1 * first, _LOW_ENTROPY)
+    onset, index = find_onset(entropy, low, healthy), tail_start(low, _STEPS)
+    if onset is None or index is None:
         return None
-    if entropy.step(place) - onset <= _FEW_STEPS:
+    if entropy.step(index) - onset <= _SUDDEN_STEPS:
         return onset, Severity.ERROR
-    nothing_left = find_onset(entropy, values < min(0.05 * first, _LOW_ENTROPY), sound)
-    return None if nothing_left is None else (nothing_left, Severity.WARNING)
+    onset = find_onset(entropy, values < min(0.05 * first, _LOW_ENTROPY), healthy)
+    return None if onset is None else (onset, Severity.WARNING)
 
 
 def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
-    now = float(np.median(entropy.values[-3:]))
+    now = late_level(entropy.values)
     return ENTROPY_EXPLOSION.finding(
         run.case(onset),
         run.change(entropy, onset, "rose"),
@@ -292,24 +284,19 @@ def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Sev
     )
 
 
-def _moved(series: Series, onset: int) -> bool:
+def _has_moved(series: Series, onset: int) -> bool:
     before, after = series.until(onset).values, series.since(onset).values
     if min(before.size, after.size) < _STEPS:
         return False
-    was, now = float(np.median(before[-20:])), float(np.median(after[-3:]))
-    return abs(now - was) > _NOTICEABLE * max(abs(was), abs(now))
+    old, new = float(np.median(before[-20:])), late_level(after)
+    return abs(new - old) > _NOTICEABLE * max(abs(old), abs(new))
 
 
 def _other_changes(run: Run, onset: int, besides: str = "") -> Iterator[Evidence]:
-    """Other metrics that moved at that time, as numbers without a verdict."""
-    for name in (
-        metrics.REWARD_MEAN,
-        "actor/entropy",
-        "actor/grad_norm",
-        "actor/reward_kl_penalty",
-    ):
-        series = run.series(name)
-        if series.name != besides and _moved(series, onset):
+    """Yield the changes of other metrics at that time."""
+    names = metrics.REWARD_MEAN, "actor/entropy", "actor/grad_norm", "actor/reward_kl_penalty"
+    for series in map(run.series, names):
+        if series.name != besides and _has_moved(series, onset):
             yield run.change(series, onset, "went")
 
 

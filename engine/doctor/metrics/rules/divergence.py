@@ -1,4 +1,4 @@
-"""Rules for updates that are too large: KL, gradients or the loss run away."""
+"""Rules for updates that are too large: KL, gradients or the loss diverge."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from engine.doctor.metrics.series_stats import (
 )
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case, Rule, Symptom
 from engine.history import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
-"""What is high, in nats a token. ``ppo_kl`` is the distance that one update goes;
-``objective/kl`` is TRL's sum over a response, and so is what KTO logs."""
+"""A high KL, in nats per token. ``ppo_kl`` is the distance of one update; ``objective/kl`` is TRL's
+sum over a response, as is the KL that KTO logs."""
 _PREFERENCES = ("rewards/chosen", "logps/chosen")
 _GROWTH = 5.0
 _JITTER = 5.0
@@ -51,11 +52,11 @@ KL_GREW = Symptom(
     cause="The KL distance to the {other} was {first} at first and is {now} (median of the last 3 "
     "steps) since about step {onset}: the policy moves away from it too fast, usually because "
     "updates are too large.",
-    shape="a KL above 1 nat a token (0.5 for a single update) and five times its early level, to "
+    shape="a KL above 1 nat per token (0.5 for a single update) and five times its early level, to "
     "the last step",
     ruled_out="a KL that was as high from the start (a distance to another model, as in "
-    "distillation); sums over tokens (`actor/reward_kl_penalty`, the `kl` of KTO), for which 100 "
-    "is high",
+    "distillation); sums over tokens (`actor/reward_kl_penalty`, the `kl` of KTO), which are "
+    "high above 100",
     remedies=lambda case: (
         fixes.lower_rate(case.context),
         fixes.add_kl_loss(case.context),
@@ -68,12 +69,12 @@ HUGE_GRADIENT = Symptom(
     id="kl_or_grad_blowup.huge",
     severity=Severity.WARNING,
     title="Gradient norm is {now}",
-    cause="The gradient norm is {now} and more ({when}). With clipping at 1, such a gradient keeps "
-    "its direction and loses its size; without clipping, one update ruins the weights. Losses that "
-    "are summed instead of averaged, or weights that are already broken, look like this.",
+    cause="The gradient norm is at least {now} ({when}). Clipping at 1 keeps only its direction; "
+    "without clipping, one update ruins the weights. Losses that are summed instead of averaged, "
+    "or weights that are already broken, look like this.",
     shape="a gradient norm in the thousands at the end, or in the hundreds in a quarter of the "
     "steps of each half with one in the thousands",
-    ruled_out="a gradient norm that falls: it is often large at the beginning",
+    ruled_out="a gradient norm that falls: it is often large in the first steps",
     remedies=lambda case: (fixes.clip_gradients(case.context), fixes.lower_rate(case.context)),
     confidence=0.7,
     source="failure classes: grad_norm in the hundreds",
@@ -87,9 +88,9 @@ GRADIENT_GREW = Symptom(
     "while.",
     shape="a gradient norm of ten times its early level for 3 steps to the end, and above 10 (an "
     "error) or 3 (a warning); compared with the first three values and the lowest lasting level "
-    "too, as a run that diverges at once has a high early level",
-    ruled_out="one spike; jitter that reaches as far; rewards that get less sparse, which raise "
-    "gradients too",
+    "as well, since a run that diverges at once has a high early level",
+    ruled_out="one spike; jitter of that size; rewards that become less sparse, which also raise "
+    "gradients",
     remedies=_smaller_updates,
     source="failure classes: grad_norm in the hundreds",
 )
@@ -99,7 +100,7 @@ SPIKES = Symptom(
     title="{count} gradient spikes",
     cause="{count} steps have a gradient norm above {factor} times the median {middle}, up to "
     "{highest} (steps {steps}): single batches move the weights far.",
-    shape="three and more gradient norms of more than 30 times the median; in a long run one in a "
+    shape="at least three gradient norms of more than 30 times the median; in a long run, one in a "
     "thousand steps",
     ruled_out="a single spike",
     remedies=lambda case: (
@@ -115,8 +116,8 @@ LOSS_GREW = Symptom(
     title="Loss exploded to {now}",
     cause="The loss was {level} {when} and is {now} (median of the last 3 steps) since about step "
     "{onset}: the updates are too large for this model.",
-    shape="a training loss of three times its early level and 1 more, to the end",
-    ruled_out="policy losses, which have no level",
+    shape="a training loss of three times its early level, and at least 1 above it, to the end",
+    ruled_out="policy losses, which have no meaningful level",
     remedies=_smaller_updates,
     source="own baseline: three times the early loss",
 )
@@ -140,7 +141,7 @@ POLICY_LOSS_GREW = Symptom(
     title="Policy loss grew to {now}",
     cause="The size of the policy loss grew from {before} to {now} in {count} steps from step "
     "{onset} on. Rewards may still look good: this appears a few steps before a collapse.",
-    shape="a policy loss that grows by half and more three times in a row, to ten times its size "
+    shape="a policy loss that grows by more than half three times in a row, to ten times its size "
     "and above 20",
     remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
     confidence=0.8,
@@ -151,44 +152,41 @@ POLICY_LOSS_GREW = Symptom(
 def check(run: Run) -> Iterator[Finding]:
     yield from _kl(run)
     yield from _gradients(run)
-    diverged = list(_loss(run))
-    yield from diverged or _rising_loss(run)
+    exploded = list(_exploded_loss(run))
+    yield from exploded or _rising_loss(run)
     yield from _policy_loss(run)
 
 
 def _kl(run: Run) -> Iterator[Finding]:
-    of_pairs = sums_kl(run)
+    are_sums = sums_kl(run)
     for name, high in KLS.items():
         kl = run.named(name)
-        kl = Series("kl" if of_pairs else name, kl.steps, np.abs(kl.values))
-        onset = _grew(kl, KLS["objective/kl"] if of_pairs else high)
-        if onset is not None:
-            yield KL_GREW.finding(
-                run.case(onset),
-                run.change(kl, onset, "rose"),
-                *_spike_evidence(run),
-                other="policy before an update" if kl.name == "actor/ppo_kl" else "reference model",
-                first=figure(min(healthy_levels(kl.values)[:2])),
-                now=figure(late_level(kl.values)),
-                onset=onset,
-            )
-            return
+        kl = Series("kl" if are_sums else name, kl.steps, np.abs(kl.values))
+        if len(kl) < 5:
+            continue
+        first, values = min(healthy_levels(kl.values)[:2]), smooth(kl.values)
+        limit = max(KLS["objective/kl"] if are_sums else high, _GROWTH * first)
+        onset = find_onset(kl, values > limit, values < max(0.5 * limit, 2 * first))
+        if onset is None:
+            continue
+        yield KL_GREW.finding(
+            run.case(onset),
+            run.change(kl, onset, "rose"),
+            *_largest_gradient(run),
+            other="policy before an update" if kl.name == "actor/ppo_kl" else "reference model",
+            first=figure(first),
+            now=figure(late_level(kl.values)),
+            onset=onset,
+        )
+        return
 
 
 def sums_kl(run: Run) -> bool:
-    """Whether the run's KL is a sum over sequences, as KTO's is."""
+    """Return whether the run's KL is a sum over sequences, as KTO's is."""
     return any(len(run.series(name)) for name in _PREFERENCES)
 
 
-def _grew(kl: Series, high: float) -> int | None:
-    if len(kl) < 5:
-        return None
-    first, values = min(healthy_levels(kl.values)[:2]), smooth(kl.values)
-    limit = max(high, _GROWTH * first)
-    return find_onset(kl, values > limit, values < max(0.5 * limit, 2 * first))
-
-
-def _spike_evidence(run: Run) -> Iterator[Evidence]:
+def _largest_gradient(run: Run) -> Iterator[Evidence]:
     norm = run.series("actor/grad_norm")
     if len(norm) and norm.values.max() > _GRADIENT * np.median(norm.values):
         top = int(np.argmax(norm.values))
@@ -201,24 +199,34 @@ def _gradients(run: Run) -> Iterator[Finding]:
     norm = run.series("actor/grad_norm")
     if len(norm) < 6:
         return
-    rise = _rise(norm, lambda level: _GRADIENT * level, lambda level: 3 * level)
+    rise = _find_rise(norm, lambda level: _GRADIENT * level, lambda level: 3 * level)
     if rise is not None and smooth(norm.values)[-1] > _LARGE_NORM:
-        # Where hardly anything earned a reward in the first steps, there was hardly any gradient.
+        # If hardly anything earned a reward in the first steps, there was hardly any gradient.
         is_grave = late_level(norm.values) > _GRAVE_NORM and rise.when == _WHEN[0]
         severity = Severity.ERROR if is_grave else Severity.WARNING
         yield _risen(GRADIENT_GREW, run, norm, rise, severity)
         return
-    middle = float(np.median(norm.values))
-    spikes = np.flatnonzero(norm.values > max(_SPIKE * middle, 10.0))
+    median = float(np.median(norm.values))
+    spikes = np.flatnonzero(norm.values > max(_SPIKE * median, 10.0))
     if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
-        yield _spiky(run, norm, spikes, middle)
-    elif late_level(norm.values) > _HUGE or _is_wild(norm.values):
-        yield _huge(run, norm)
+        steps, highest = norm.steps[spikes[:5]].astype(int), float(norm.values[spikes].max())
+        onset, count = int(steps[0]), int(spikes.size)
+        yield SPIKES.finding(
+            run.case(onset),
+            run.evidence("gradient spikes", onset, count=count, highest=highest),
+            count=count,
+            factor=f"{_SPIKE:g}",
+            middle=figure(median),
+            highest=figure(highest),
+            steps=", ".join(map(str, steps)),
+        )
+    else:
+        yield from _huge_gradients(run, norm)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """``level`` is what the series was like before ``onset``, and ``when`` says when that was."""
+    """``level`` is that of the series before ``onset``, and ``when`` says when that was."""
 
     level: float
     onset: int
@@ -228,20 +236,20 @@ class _Rise:
 _WHEN = ("at first", "in the first steps", "at its lowest")
 
 
-def _rise(
-    series: Series, high: Callable[[float], float], sound: Callable[[float], float]
+def _find_rise(
+    series: Series, high: Callable[[float], float], healthy: Callable[[float], float]
 ) -> _Rise | None:
-    """A lasting rise above ``high`` of a level that the series had, once it was above ``sound``.
+    """Return a lasting rise above ``high(level)`` since the last value below ``healthy(level)``.
 
-    A level of few values is unreliable: against it the rise must last longer, and be no jitter.
+    A level of few values is unreliable: a rise above it must last longer and exceed the jitter.
     """
     values, jitter = smooth(series.values), noise(series.values)
     for when, level in zip(_WHEN, healthy_levels(series.values), strict=True):
-        is_poor = when != _WHEN[0]
-        need = max(5, len(series) // 10) if is_poor else 3
-        onset = find_onset(series, values > high(level), series.values < sound(level), need)
+        is_unreliable = when != _WHEN[0]
+        need = max(5, len(series) // 10) if is_unreliable else 3
+        onset = find_onset(series, values > high(level), series.values < healthy(level), need)
         above = late_level(series.values) - level
-        if onset is not None and level > 0 and not (is_poor and above < _JITTER * jitter):
+        if onset is not None and level > 0 and not (is_unreliable and above < _JITTER * jitter):
             return _Rise(level, onset, when)
     return None
 
@@ -260,99 +268,82 @@ def _risen(
     )
 
 
-def _is_wild(norms: Floats) -> bool:
-    """In both halves: norms of a beginning are often large and fall."""
-    high = [float(np.mean(half > _HIGH)) for half in np.array_split(norms, 2)]
-    return float(norms.max()) > _HUGE and min(high) >= _WILD
+def _huge_gradients(run: Run, norm: Series) -> Iterator[Finding]:
+    """Find norms that are huge from the start, so that no level of the run shows a rise.
 
-
-def _huge(run: Run, norm: Series) -> Finding:
-    """From the start: there is no own level to compare with."""
-    onset = norm.step(int(np.argmax(norm.values > _HIGH)))
+    They must be high in both halves: the norms of the first steps are often large and fall.
+    """
     newest, often = late_level(norm.values), float(np.percentile(norm.values, 75))
+    shares = [float(np.mean(half > _HIGH)) for half in np.array_split(norm.values, 2)]
+    is_wild = float(norm.values.max()) > _HUGE and min(shares) >= _WILD
+    if newest <= _HUGE and not is_wild:
+        return
     now, when = max((newest, "median of the last 3 steps"), (often, "in a quarter of the steps"))
-    seen = run.evidence("gradient norm", onset, norm=now)
-    return HUGE_GRADIENT.finding(run.case(onset), seen, now=figure(now), when=when)
+    onset = norm.step(int(np.argmax(norm.values > _HIGH)))
+    evidence = run.evidence("gradient norm", onset, norm=now)
+    yield HUGE_GRADIENT.finding(run.case(onset), evidence, now=figure(now), when=when)
 
 
-def _spiky(run: Run, norm: Series, spikes: np.ndarray, middle: float) -> Finding:
-    steps = [norm.step(int(place)) for place in spikes[:5]]
-    top, count = float(norm.values[spikes].max()), int(spikes.size)
-    return SPIKES.finding(
-        run.case(steps[0]),
-        run.evidence("gradient spikes", steps[0], count=count, highest=top),
-        count=count,
-        factor=f"{_SPIKE:g}",
-        middle=figure(middle),
-        highest=figure(top),
-        steps=", ".join(map(str, steps)),
-    )
-
-
-def _loss(run: Run) -> Iterator[Finding]:
-    """A supervised loss that grows; a policy loss is near 0 and has no meaningful level."""
+def _exploded_loss(run: Run) -> Iterator[Finding]:
+    """Find a supervised loss that grows; a policy loss is near 0 and has no meaningful level."""
     loss = run.series(metrics.TRAIN_LOSS)
     if loss.name != metrics.TRAIN_LOSS or len(loss) < 6:
         return
-    rise = _rise(loss, lambda level: max(3 * level, level + 1.0), lambda level: 1.5 * level + 0.2)
+    rise = _find_rise(
+        loss, lambda level: max(3 * level, level + 1.0), lambda level: 1.5 * level + 0.2
+    )
     if rise is not None:
         yield _risen(LOSS_GREW, run, loss, rise)
 
 
 def _rising_loss(run: Run) -> Iterator[Finding]:
-    """A cross-entropy that climbs. Policy losses have no meaningful level."""
-    loss = run.named(metrics.TRAIN_LOSS)
-    if len(loss) < _CLIMB_STEPS or _is_no_cross_entropy(run):
+    """Find a cross-entropy that climbs steadily; policy and preference losses have no level."""
+    loss, others = run.named(metrics.TRAIN_LOSS), (metrics.REWARD_MEAN, *_PREFERENCES, *KLS)
+    if len(loss) < _CLIMB_STEPS or any(len(run.series(name)) for name in others):
         return
-    fifth = max(3, len(loss) // 5)
-    before, now = float(np.median(loss.values[:fifth])), late_level(loss.values, fifth)
+    width = max(3, len(loss) // 5)
+    before, now = float(np.median(loss.values[:width])), late_level(loss.values, width)
     if before <= 0 or now < _CLIMB * before or now - before < _CLIMB_NOISE * noise(loss.values):
         return
     if _trend(loss.values) < _CLIMB_TREND or now < 0.95 * float(smooth(loss.values).max()):
         return
-    signs, case = _negative_settings(run), run.case(loss.step(0))
-    settings = " and ".join(f"{key}={value:g}" for key, value in signs.items())
-    text = f"{loss.name} rose steadily"
+    case, kind = run.case(loss.step(0)), run.context.kind
+    keys = (kind.gradient_clip_key, kind.learning_rate_key) if kind else ()
+    # A negative value reverses the direction of the updates.
+    negative = {
+        key: value
+        for key in keys
+        if key and isinstance(value := run.context.get(key), int | float) and value < 0
+    }
+    settings = " and ".join(f"{key}={value:g}" for key, value in negative.items())
+    evidence = {"before": before, "after": now, **negative}
     yield LOSS_RISES.finding(
         case,
-        run.evidence(text, case.onset, before=before, after=now, **signs),
-        remedies=(*_positive(run, signs), *LOSS_RISES.remedies(case)),
+        run.evidence(f"{loss.name} rose steadily", case.onset, **evidence),
+        remedies=(*_make_positive(run.context, negative), *LOSS_RISES.remedies(case)),
         before=figure(before),
         now=figure(now),
-        width=fifth,
+        width=width,
         uphill=f" {settings} reverses the direction of the updates." if settings else "",
     )
 
 
-def _is_no_cross_entropy(run: Run) -> bool:
-    return any(len(run.series(name)) for name in (metrics.REWARD_MEAN, *_PREFERENCES, *KLS))
-
-
 def _trend(values: Floats) -> float:
-    """Kendall's tau of the values over time, of at most 200 of them: 1 for a steady rise."""
+    """Return Kendall's tau of the values over time, of at most 200 of them: 1 for a steady rise."""
     thinned = values[:: max(1, values.size // 200)]
     pairs = np.sign(thinned[None, :] - thinned[:, None])[np.triu_indices(thinned.size, 1)]
     return float(pairs.mean())
 
 
-def _negative_settings(run: Run) -> dict[str, float]:
-    """Settings below 0 that reverse the direction of an update."""
-    kind = run.context.kind
-    keys = (kind.gradient_clip_key, kind.learning_rate_key) if kind else ()
-    values = ((key, run.context.get(key)) for key in keys if key is not None)
-    return {key: value for key, value in values if isinstance(value, int | float) and value < 0}
-
-
-def _positive(run: Run, settings: dict[str, float]) -> Iterator[Remedy]:
-    kind = run.context.kind
-    for key, value in settings.items():
-        usual = 1.0 if kind and key == kind.gradient_clip_key else abs(value)
-        title = f"Set {key} to {{}}"
-        yield fixes.usual_value(run.context, key, usual, lambda number: number > 0, title)
+def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterator[Remedy]:
+    clip_key = context.kind.gradient_clip_key if context.kind else None
+    for key, value in negative.items():
+        usual, title = 1.0 if key == clip_key else abs(value), f"Set {key} to {{}}"
+        yield fixes.usual_value(context, key, usual, lambda number: number > 0, title)
 
 
 def _policy_loss(run: Run) -> Iterator[Finding]:
-    """A policy loss has no level, and yet in a sound run it does not keep growing by half."""
+    """Find a policy loss that keeps growing by half, which it does not do in a healthy run."""
     loss = run.first("actor/pg_loss", "actor/loss")
     if len(loss) <= _RISES:
         return

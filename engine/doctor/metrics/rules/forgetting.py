@@ -1,4 +1,4 @@
-"""Rules for a run that gets worse again: a lost reward, and overfitting."""
+"""Rules for a run that becomes worse again: a reward that drops, and overfitting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXCESS = 3.0
 _LOST = 0.6
 _SHARE_OF_RANGE = 0.25
 _FEW = 8
-"""Fewer steps than this do not show a level."""
+"""Fewer steps do not show a level."""
 _VALIDATIONS = 5
 _PATIENCE = 3
 _RISE = 1.15
@@ -29,11 +29,11 @@ REWARD_LOST = Symptom(
     cause="The mean reward was about {before} (best at step {peak}) and is about {after} since "
     "step {onset}: the policy has degraded. {boundary}",
     shape="one of three. A drop: within a few steps the reward falls by at least 12 times its "
-    "noise and never comes back (a random walk hardly reaches 9). A slide: a fall from the peak 3 "
-    "times as deep as a random walk with the same steps falls on average, which loses 60% of what "
-    "was gained. For series of a few distinct values (one response a step): block means that fall "
-    "by 30% of the range and by more than chance",
-    ruled_out="noise and drift (the shapes are measured against them); a fall of less than a "
+    "noise and never comes back (a random walk hardly reaches 9). A slide: a fall from the peak "
+    "that is 3 times as deep as the average fall of a random walk with the same steps and loses 60% of "
+    "the gain. For series of a few distinct values (one response a step): block means that fall by "
+    "30% of the range and by more than chance",
+    ruled_out="noise and drift (the thresholds are relative to them); a fall of less than a "
     "quarter of the possible rewards; single dips that recover",
     remedies=lambda case: (
         fixes.earlier_checkpoint(case.onset),
@@ -54,8 +54,8 @@ OVERFITTING = Symptom(
     "the model memorizes the training rows.",
     shape="at least 5 validations, of which the last 3 are all 15% above the best and rising, "
     "while the training loss kept falling",
-    ruled_out="a validation loss that wobbles around its best; both losses rising together, which "
-    "is divergence",
+    ruled_out="a validation loss that fluctuates around its best; both losses rising together, "
+    "which is divergence",
     remedies=lambda case: (
         Remedy(
             f"Use the checkpoint of step {'…' if case.onset is None else case.onset}",
@@ -102,53 +102,52 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
 
 
 def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
-    """``(step, before, after)`` of a sudden, lasting loss."""
-    found = find_drop(reward.values)
-    if found is None or found.contrast < _CONTRAST:
+    """Return step, level before and level after of a sudden, lasting drop."""
+    drop = find_drop(reward.values)
+    if drop is None or drop.contrast < _CONTRAST:
         return None
-    if not _matters(run, reward, found.before - found.after):
+    if not _is_large(run, drop.before - drop.after):
         return None
-    return reward.step(found.index), found.before, found.after
+    return reward.step(drop.index), drop.before, drop.after
 
 
 def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
-    found = find_fall(reward.values)
-    if found is None or found.excess < _EXCESS:
+    fall = find_fall(reward.values)
+    if fall is None or fall.excess < _EXCESS:
         return None
-    start = early_level(reward.values)
-    gained, lost = found.high - start, found.high - found.low
-    if lost < _LOST * gained or not _matters(run, reward, lost):
+    gained, lost = fall.high - early_level(reward.values), fall.high - fall.low
+    if lost < _LOST * gained or not _is_large(run, lost):
         return None
-    return reward.step(found.bottom), found.high, found.low
+    return reward.step(fall.bottom), fall.high, fall.low
 
 
 def _unlearned(run: Run) -> tuple[int, float, float] | None:
-    """With one response a step, right or wrong, the signal is how often it is right."""
+    """Return the fall of how often the single response of a step is right."""
     reward = run.first("json_valid", metrics.REWARD_MEAN)
-    found = find_decline(reward.values)
-    if found is None or found.excess < 1:
+    fall = find_decline(reward.values)
+    if fall is None or fall.excess < 1:
         return None
-    start, lost = early_level(reward.values), found.high - found.low
-    if lost < max(0.3 * float(np.ptp(reward.values)), _LOST * (found.high - start)):
+    gained, lost = fall.high - early_level(reward.values), fall.high - fall.low
+    if lost < max(0.3 * float(np.ptp(reward.values)), _LOST * gained):
         return None
-    return reward.step(found.bottom), found.high, found.low
+    return reward.step(fall.bottom), fall.high, fall.low
 
 
-def _matters(run: Run, reward: Series, lost: float) -> bool:
-    known = run.context.reward_range
+def _is_large(run: Run, lost: float) -> bool:
+    """Return whether a drop is a quarter of the possible rewards, else of those logged."""
     tops = run.first(metrics.REWARD_MAX, metrics.REWARD_MEAN).values
     bottoms = run.first(metrics.REWARD_MIN, metrics.REWARD_MEAN).values
-    low, high = known or (float(bottoms.min()), float(tops.max()))
+    low, high = run.context.reward_range or (float(bottoms.min()), float(tops.max()))
     return lost >= _SHARE_OF_RANGE * (high - low)
 
 
 def _boundary(run: Run, onset: int) -> str:
-    """A fall where an attempt begins: it may not have resumed from what was learned."""
+    """Say whether an attempt begins there, which may not have resumed from the checkpoint."""
     for start in run.context.starts[1:]:
         if abs(start.first_step - onset) <= 1:
             return (
-                f"Attempt {start.attempt} begins there: check that it resumed from the checkpoint "
-                "and not from the base model."
+                f"Attempt {start.attempt} begins there: check that it resumed from the checkpoint, "
+                "not from the base model."
             )
     return "The last checkpoint before it is better than the newest."
 

@@ -1,4 +1,4 @@
-"""Rules for a judge that gets slower, fails more often, or gives replies that cannot be parsed."""
+"""Rules for a judge that becomes slower, fails more often, or sends unparsable replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.base.times import seconds
-from engine.doctor.metrics.run import Run, Series, percent
+from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
@@ -36,10 +36,10 @@ SLOWER = Symptom(
     title="Judge latency rose {factor}x",
     cause="A judge call took {first} at first and takes {now} (median of the last 5 steps) since "
     "step {onset}; the time limit of a call is {limit}.",
-    shape="three times its early median, and 2 s at least, in each of the last 5 steps",
+    shape="three times its early median, and at least 2 s, in each of the last 5 steps",
     ruled_out="latencies that are too small to matter",
     remedies=lambda case: (
-        Remedy("Test the judge on its own; try another deployment or time of day"),
+        Remedy("Test the judge alone; try another deployment or time of day"),
         _longer_timeout(case.context),
     ),
     source="own baseline: three times the early latency",
@@ -49,7 +49,7 @@ SAMPLES_FAILED = Symptom(
     also=(Severity.WARNING,),
     title="{last} of rollouts have no reward",
     cause="In the last {steps} steps {mean} of the rollouts could not be scored, in the newest "
-    "step {last}. They are left out, so batches are smaller and groups incomplete.",
+    "step {last}. They are dropped, so batches are smaller and groups incomplete.",
     shape="more than 5% of the rollouts of the last 5 steps have no reward",
     remedies=lambda _: (Remedy("Test the judge: grubrics-tui judge-test names the kind of error"),),
     confidence=0.7,
@@ -63,7 +63,7 @@ TIMEOUTS = Symptom(
     cause="Since step {onset}, {share} of the judge calls hit the time limit ({limit}). Each may "
     "be billed, and is repeated.",
     shape="more than 20% of the calls of the last 5 steps time out",
-    ruled_out="a retry now and then: at least 3 calls in more than one step",
+    ruled_out="occasional retries: fewer than 3 calls, or all in one step",
     remedies=lambda case: (
         _longer_timeout(case.context),
         Remedy("Lower judge.max_concurrent if the server slows down under load"),
@@ -78,7 +78,7 @@ UNPARSED = Symptom(
     "parsed. The usual reason is a reply that was cut at its length limit; a reasoning model "
     "spends its thinking from the same budget.",
     shape="more than 1% of the replies of the last 5 steps cannot be parsed",
-    ruled_out="single replies: at least 3 in more than one step",
+    ruled_out="fewer than 3 replies, or all in one step",
     remedies=lambda case: (
         fixes.scaled(
             case.context,
@@ -105,10 +105,10 @@ def _latency(run: Run) -> Iterator[Finding]:
     if len(latency) < 2 * _STEPS:
         return
     first = early_level(latency.values)
-    place = tail_start(latency.values > max(_SLOWER * first, _SLOW_S), _STEPS)
-    if place is None or not place:
+    index = tail_start(latency.values > max(_SLOWER * first, _SLOW_S), _STEPS)
+    if not index:
         return
-    onset, now = latency.step(place), float(np.median(latency.values[-_STEPS:]))
+    onset, now = latency.step(index), float(np.median(latency.values[-_STEPS:]))
     yield SLOWER.finding(
         run.case(onset),
         run.change(latency, onset, "rose"),
@@ -121,16 +121,16 @@ def _latency(run: Run) -> Iterator[Finding]:
 
 
 def _failed(run: Run) -> Iterator[Finding]:
-    """Rollouts without a reward. The reward records tell why."""
+    """Find rollouts without a reward; the reward records show why."""
     share = run.series(metrics.FAILED_SHARE)
-    place = tail_start(share.values > _FAILED, 1)
-    if place is None:
+    index = tail_start(share.values > _FAILED, 1)
+    if index is None:
         return
     window = share.values[-_STEPS:]
     mean, last = float(window.mean()), float(share.values[-1])
-    if mean < _FAILED or (last < _HALF and len(share) - place < _STEPS):
+    if mean < _FAILED or (last < _HALF and len(share) - index < _STEPS):
         return
-    onset = share.step(place)
+    onset = share.step(index)
     yield SAMPLES_FAILED.finding(
         run.case(onset),
         run.evidence("share of rollouts without a reward", onset, share=last),
@@ -142,20 +142,22 @@ def _failed(run: Run) -> Iterator[Finding]:
 
 
 def _timeouts(run: Run) -> Iterator[Finding]:
-    found = _lasting_share(run, metrics.JUDGE_TIMEOUTS, _TIMEOUTS)
-    if found is None:
+    failing = _lasting_share(run, metrics.JUDGE_TIMEOUTS, _TIMEOUTS)
+    if failing is None:
         return
-    onset, share = found
-    seen = run.evidence("calls that timed out", onset, share=share)
+    onset, share = failing
+    evidence = run.evidence("calls that timed out", onset, share=share)
     limit = _time_limit(run)
-    yield TIMEOUTS.finding(run.case(onset), seen, share=percent(share), onset=onset, limit=limit)
+    yield TIMEOUTS.finding(
+        run.case(onset), evidence, share=percent(share), onset=onset, limit=limit
+    )
 
 
 def _unparsed(run: Run) -> Iterator[Finding]:
-    found = _lasting_share(run, metrics.JUDGE_PARSE_FAILURES, _UNREADABLE)
-    if found is None:
+    failing = _lasting_share(run, metrics.JUDGE_PARSE_FAILURES, _UNREADABLE)
+    if failing is None:
         return
-    onset, share = found
+    onset, share = failing
     yield UNPARSED.finding(
         run.case(onset),
         run.evidence("replies that could not be parsed", onset, share=share),
@@ -166,28 +168,23 @@ def _unparsed(run: Run) -> Iterator[Finding]:
 
 
 def _lasting_share(run: Run, name: str, limit: float) -> tuple[int, float] | None:
-    """``(step, share)`` where more than ``limit`` of all calls of the last steps fail so.
+    """Return onset and share if more than ``limit`` of the calls of the last steps fail this way.
 
-    Single failures do not count: there must be three of them, in more than one step.
+    There must be at least three failures, in more than one step.
     """
     failures, calls = run.series(name), run.columns.get(metrics.JUDGE_CALLS)
     if len(failures) < _STEPS or not len(calls):
         return None
     made = np.nan_to_num(calls.at(failures.steps))
-    last, asked = failures.values[-_STEPS:], made[-_STEPS:]
-    if asked.sum() <= 0 or last.sum() < 3 or (last > 0).sum() < 2:
+    failed, total = failures.values[-_STEPS:].sum(), made[-_STEPS:].sum()
+    if total <= 0 or failed < 3 or (failures.values[-_STEPS:] > 0).sum() < 2:
         return None
-    share = float(last.sum() / asked.sum())
-    if share <= limit:
+    if failed / total <= limit:
         return None
-    return failures.step(_begin(failures, made, limit)), share
-
-
-def _begin(failures: Series, made: np.ndarray, limit: float) -> int:
-    sick = failures.values > limit * np.maximum(made, 1)
-    quiet = np.flatnonzero(~sick[: -_STEPS + 1])
+    bad = failures.values > limit * np.maximum(made, 1)
+    quiet = np.flatnonzero(~bad[: -_STEPS + 1])
     start = int(quiet[-1]) + 1 if quiet.size else 0
-    return start + int(np.argmax(sick[start:]))
+    return failures.step(start + int(np.argmax(bad[start:]))), float(failed / total)
 
 
 def _time_limit(run: Run) -> str:

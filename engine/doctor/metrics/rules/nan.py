@@ -19,15 +19,15 @@ NO_LABELS = (
     "answer is not found in a row, or if prompts fill the whole length and the answer is cut off. "
     "An overflow in fp16 looks the same"
 )
-OVERFLOW = Remedy("Use bf16 instead of fp16, and look for empty batches at that step")
+OVERFLOW = Remedy("Use bf16 instead of fp16, and check that step for empty batches")
 _COUNT_LABELS = Remedy(
-    "Count the labels of one batch that are not -100", (), "0 means that nothing is learned"
+    "Count the labels of one batch that are not -100", (), "with 0, nothing is learned"
 )
 _ALL_FAILED = 0.99
 _NOT_ROUNDED = 0.5
 _LASTS = 3
 _OFTEN = 0.05
-"""The share of steps that is no single accident."""
+"""From this share of steps on, NaN values are no accident."""
 
 
 def finite_reward(case: Case) -> Iterator[Remedy]:
@@ -66,9 +66,8 @@ NAN_REWARD = Symptom(
     cause="The reward function returned NaN or infinity: the mean reward is NaN or infinite in "
     "{count} steps since step {onset}. Advantages, loss and gradients computed from it are NaN "
     "too, so the model learns nothing and its weights may be lost.",
-    shape="a mean reward that is null, NaN or infinite in 3 steps, or to the end",
-    ruled_out="a step in which nearly all samples failed; one bad value of a metric that has no "
-    "other",
+    shape="a mean reward that is null, NaN or infinite in at least 3 steps, or to the end",
+    ruled_out="a step in which nearly all samples failed; a metric with a single value",
     remedies=finite_reward,
     source="verl 0.9.1: a run with a NaN reward ends with exit code 0",
 )
@@ -121,7 +120,7 @@ SKIPPED_STEP = Symptom(
     severity=Severity.INFO,
     title="One step had no finite loss",
     cause="{metric} was NaN or infinite in step {onset} only; the following steps are fine.",
-    shape="one NaN or infinite loss or gradient norm with finite values after it",
+    shape="a single NaN or infinite loss or gradient norm, with finite values after it",
     confidence=0.9,
     source="mixed precision: the loss scaler skips such a step",
 )
@@ -132,9 +131,10 @@ NAN_LOSS = Symptom(
     cause="{metric} is NaN or infinite in {count} steps since step {onset}: numbers overflowed, or "
     "something was divided by zero. An update computed from them ruins the weights.{before}",
     shape="a loss or gradient norm that is null, NaN or infinite (readers make all three NaN)",
-    ruled_out="a gradient norm that overflows in the first steps only (the AMP loss scaler looks "
-    "for its scale), a loss without values at first (no update was made yet: NaN weights do not "
-    "recover), a metric that never has a value while the loss has (it is not logged)",
+    ruled_out="a gradient norm that overflows in the first steps only (the AMP loss scaler "
+    "searches for its scale), a loss without values at first (no update was made yet: "
+    "NaN weights do not recover), a metric that never has a value while the loss does (it is not "
+    "logged)",
     remedies=overflow_remedies,
     source="failure classes: NaN or infinity in loss, gradients or log-probabilities",
 )
@@ -151,75 +151,75 @@ NO_LABEL = Symptom(
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from _rewards(run)
-    lost = list(_losses(run)) or list(_vanished(run))
-    yield from lost
-    if not any(finding.severity.is_alarm for finding in lost):
-        yield from _distance(run)
+    yield from _nan_reward(run)
+    findings = list(_nan_loss(run)) or list(_zero_loss(run))
+    yield from findings
+    if not any(finding.severity.is_alarm for finding in findings):
+        yield from _nan_kl(run)
 
 
-def _rewards(run: Run) -> Iterator[Finding]:
-    """A reward that is NaN although samples were not reported as failed."""
+def _nan_reward(run: Run) -> Iterator[Finding]:
+    """Find a NaN reward, unless nearly all samples of these steps were reported as failed."""
     reward = run.raw(metrics.REWARD_MEAN)
-    start, end = _bad_stretch(reward)
+    start, end = _nan_stretch(reward)
     failed = run.series(metrics.FAILED_SHARE).since(reward.step(start) if len(reward) else 0)
     if start == end or (len(failed) and failed.values.max() > _ALL_FAILED):
         return
     onset, count = reward.step(start), end - start
-    seen = run.evidence(f"{reward.name} is not a number", onset, steps=count)
+    evidence = run.evidence(f"{reward.name} is not a number", onset, steps=count)
     if end < len(reward) and count < _LASTS:
         steps = f"step {onset}" if count == 1 else f"{count} steps from step {onset} on"
-        yield NAN_REWARD_FOR_A_MOMENT.finding(run.case(onset), seen, steps=steps)
+        yield NAN_REWARD_FOR_A_MOMENT.finding(run.case(onset), evidence, steps=steps)
     else:
-        yield NAN_REWARD.finding(run.case(onset), seen, count=count, onset=onset)
+        yield NAN_REWARD.finding(run.case(onset), evidence, count=count, onset=onset)
 
 
-def _losses(run: Run) -> Iterator[Finding]:
+def _nan_loss(run: Run) -> Iterator[Finding]:
     loss = run.raw(next((name for name in LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
     norm = run.raw("actor/grad_norm")
-    start, end = _bad_stretch(loss)
-    witness = loss
+    bad, (start, end) = loss, _nan_stretch(loss)
     if start == end:
-        start, end = _bad_stretch(norm)
-        witness = norm
+        bad, (start, end) = norm, _nan_stretch(norm)
         if start == end or end < len(norm):
-            return  # The loss is sound and gradients are again: the scaler skipped a step.
-    if end < len(witness) and start == 0 and len(witness) - end >= _LASTS:
+            return  # Loss and later gradients are finite: the loss scaler skipped a step.
+    if end < len(bad) and start == 0 and len(bad) - end >= _LASTS:
         return
-    onset, count, metric = witness.step(start), end - start, witness.name
-    if count < 2 and end < len(witness):
-        seen = run.evidence(f"{metric} is not a number", onset)
-        yield SKIPPED_STEP.finding(run.case(onset), seen, metric=metric, onset=onset)
-    elif start == 0 and witness is norm and len(loss) and not loss.values.any():
-        seen = run.evidence(f"{metric} is not a number, the loss is 0", onset, steps=count)
-        case = run.case(onset)
-        yield NO_LABEL.finding(case, seen, metric=metric, count=count, onset=onset, why=NO_LABELS)
+    onset, count, metric = bad.step(start), end - start, bad.name
+    case, text = run.case(onset), f"{metric} is not a number"
+    if count < 2 and end < len(bad):
+        yield SKIPPED_STEP.finding(case, run.evidence(text, onset), metric=metric, onset=onset)
+    elif start == 0 and bad is norm and len(loss) and not loss.values.any():
+        evidence = run.evidence(f"{text}, the loss is 0", onset, steps=count)
+        yield NO_LABEL.finding(
+            case, evidence, metric=metric, count=count, onset=onset, why=NO_LABELS
+        )
     else:
-        seen = run.evidence(f"{metric} is not a number", onset, steps=count)
-        before = _level_before(witness.until(onset).finite())
-        case = run.case(onset)
-        yield NAN_LOSS.finding(case, seen, metric=metric, count=count, onset=onset, before=before)
+        evidence = run.evidence(text, onset, steps=count)
+        before = _format_level(bad.until(onset).finite())
+        yield NAN_LOSS.finding(
+            case, evidence, metric=metric, count=count, onset=onset, before=before
+        )
 
 
-def _level_before(known: Series) -> str:
-    """The level it had; its very last number may be of a step that was lost already."""
-    if not len(known):
+def _format_level(before: Series) -> str:
+    """Format the level before the NaN values; the last number may already be of a bad step."""
+    if not len(before):
         return ""
-    level, last = float(np.median(known.values[-20:])), float(known.values[-1])
+    level, last = float(np.median(before.values[-20:])), float(before.values[-1])
     spike = f", and {last:.4g} in the step before" if abs(last - level) > 2 * abs(level) else ""
     return f" Before, it was about {level:.4g}{spike}."
 
 
-def _vanished(run: Run) -> Iterator[Finding]:
-    """A training loss of 0 from the start or from one record to the next, with no gradient."""
+def _zero_loss(run: Run) -> Iterator[Finding]:
+    """Find a loss of 0 from the start or from one record to the next, without gradients."""
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
-    place = tail_start(loss.values == 0, _LASTS)
-    if loss.name != metrics.TRAIN_LOSS or place is None:
+    index = tail_start(loss.values == 0, _LASTS)
+    if loss.name != metrics.TRAIN_LOSS or index is None:
         return
-    onset, before = loss.step(place), loss.values[:place]
+    onset, before = loss.step(index), loss.values[:index]
     if len(norm.since(onset)) or (before.size and before[-1] < _NOT_ROUNDED):
         return
-    count = len(loss) - place
+    count = len(loss) - index
     yield VANISHED.finding(
         run.case(onset),
         run.evidence("the loss is exactly 0", onset, steps=count),
@@ -230,8 +230,8 @@ def _vanished(run: Run) -> Iterator[Finding]:
     )
 
 
-def _distance(run: Run) -> Iterator[Finding]:
-    """A KL that is NaN in some steps and finite in others: it overflows for single rollouts."""
+def _nan_kl(run: Run) -> Iterator[Finding]:
+    """Find a KL that is NaN in some steps only: it overflows for single rollouts."""
     kl = run.raw("actor/kl_loss")
     bad = np.isnan(kl.values)
     count = int(bad.sum())
@@ -248,8 +248,8 @@ def _distance(run: Run) -> Iterator[Finding]:
     )
 
 
-def _bad_stretch(series: Series) -> tuple[int, int]:
-    """The longest stretch without a number; a metric that never had one needs two steps."""
+def _nan_stretch(series: Series) -> tuple[int, int]:
+    """Return start and end of the longest NaN stretch; a metric with no number needs two steps."""
     if not len(series):
         return 0, 0
     start, end = longest_stretch(np.isnan(series.values))

@@ -20,14 +20,14 @@ _ZEROS = 3
 _EXACT_STEPS = 10
 _LR_STEPS = 10
 _EVALUATIONS = 4
-_OF_CHANCE = 1e-3
+_CHANCE_TOLERANCE = 1e-3
 _TRAINABLE = Remedy(
     "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
     (),
     "the gradient is no longer 0",
 )
 _LABELS = Remedy("Check that the labels are not all -100")
-_REFERENCE = Remedy("Check the set-up of the reference model (ZeRO-3, adapters)")
+_REFERENCE = Remedy("Check the setup of the reference model (ZeRO-3, adapters)")
 
 
 def _set_rate(case: Case) -> tuple[Remedy, ...]:
@@ -43,11 +43,11 @@ CONSTANT_LOSS = Symptom(
     also=(Severity.WARNING,),
     title="Loss is constant at {loss}",
     cause="The loss has been {exact} in all of the last {count} steps, since step {onset}: {why}.",
-    shape="the same loss in all of the last 5 steps (a 0 in 3) with a gradient norm of 0, or with "
-    "DPO margins of 0 at ln 2 = 0.693; a warning if no gradient is logged and the loss is one "
-    "number of four digits and more in all of at least 10 steps",
-    ruled_out="a policy loss of 0 (on-policy GRPO's loss is 0 by construction); rewards without "
-    "spread, which have rules of their own; a warm-up, and bars that repeat the newest loss",
+    shape="the same loss in all of the last 5 steps (3 for a loss of 0) with a gradient norm of 0, "
+    "or with DPO margins of 0 at ln 2 = 0.693; a warning if no gradient is logged and the loss is "
+    "one number of at least four digits in all of at least 10 steps",
+    ruled_out="a policy loss of 0 (on-policy GRPO's loss is 0 by construction); zero-std "
+    "groups, which have their own rules; a warm-up, and progress bars that repeat the newest loss",
     remedies=lambda _: (_TRAINABLE, _LABELS),
     source="failure classes: loss constant with gradient 0",
 )
@@ -55,7 +55,7 @@ LOSS_AT_CHANCE = Symptom(
     id="loss_flat_no_learning.chance",
     severity=Severity.WARNING,
     title="Loss is constant at ln 2",
-    cause="The loss has been 0.693 in the last {count} records, since step {onset}: that of a "
+    cause="The loss has been 0.693 in the last {count} records, since step {onset}: the loss of a "
     "random choice between two answers. Nothing is learned.",
     shape="a loss within 0.001 of ln 2 in the last 5 records after the warm-up",
     remedies=lambda _: (
@@ -73,7 +73,7 @@ NO_GRADIENT = Symptom(
     "loss.",
     shape="groups with an in-group std of rewards and a gradient norm of exactly 0 in the last 5 "
     "steps",
-    ruled_out="steps in which most groups have no spread",
+    ruled_out="steps in which most groups are zero-std",
     remedies=lambda _: (_TRAINABLE,),
     source="GRPO: a non-zero advantage has a gradient",
 )
@@ -92,9 +92,9 @@ SAME_VALIDATION = Symptom(
     title="Every validation gives the same loss",
     cause="The validation loss is {loss} in all {count} evaluations, while the training loss "
     "changes: the evaluated model is not the trained one.",
-    shape="a validation loss that is one number of four digits and more in all of at least 4 "
-    "evaluations, while the training loss moves",
-    ruled_out="bars that repeat the last validation with three digits, and tables that round",
+    shape="a validation loss that is one number of at least four digits in all of at least 4 "
+    "evaluations, while the training loss changes",
+    ruled_out="progress bars that repeat the last validation with three digits; rounded tables",
     remedies=lambda _: (
         Remedy("Check that the evaluated model is the one that the optimizer updates"),
         _TRAINABLE,
@@ -110,7 +110,7 @@ NEVER_WARM = Symptom(
     "{reached} instead of {peak}.",
     shape="a configured warm-up at least as long as the run, and a learning rate that still rises "
     "at the end",
-    ruled_out="runs whose config is unknown: there a ramp may be anything",
+    ruled_out="runs whose config is unknown: their schedule may intend the ramp",
     remedies=lambda case: (_shorter_warmup(case.context, 0),),
     source="warm-up steps >= total steps",
 )
@@ -131,15 +131,15 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         return
     last = float(loss.values[-1])
     same = np.abs(loss.values - last) <= 1e-4 * max(abs(last), 1e-3)
-    place = tail_start(same, _STEPS if last else _ZEROS)
-    if place is None:
+    index = tail_start(same, _STEPS if last else _ZEROS)
+    if index is None:
         return
-    onset, count = loss.step(place), len(loss) - place
+    onset, count = loss.step(index), len(loss) - index
     gradients, margins = norm.since(onset), run.first("rewards/margins", "rewards/accuracies")
     no_gradient = len(gradients) > 0 and not gradients.values.any()
     is_pair_loss = bool(len(margins)) and not margins.since(onset).values.any()
     at_chance = is_pair_loss and abs(last - math.log(2)) < 1e-3
-    # Without a gradient that is known to be 0, only an exact number counts, and it is a warning.
+    # Unless the gradient is known to be 0, only an exact constant counts, as a warning.
     is_certain = no_gradient or at_chance
     if not is_certain and (len(gradients) or not _is_exact(run, loss)):
         return
@@ -166,48 +166,48 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
 
 
 def _is_exact(run: Run, loss: Series) -> bool:
-    """Whether the loss is one number of four digits and more from the first of many steps on.
+    """Return whether the loss has been one number of at least four digits from the first step on.
 
-    Later it may have converged. A rate that warms up, and DPO's ln 2, begin like this, and a bar
-    repeats the newest loss.
+    A loss that becomes constant later may have converged. Warm-ups and DPO's ln 2 also begin with a
+    constant loss, and progress bars repeat the newest one.
     """
     last, rate = float(loss.values[-1]), learning_rate(run).values
     warms_up = bool(len(rate)) and (rate.min() <= 0 or bool(np.any(np.diff(rate) > 0)))
     if run.context.is_counted or warms_up or np.ptp(loss.values):
         return False
-    if abs(last - math.log(2)) < _OF_CHANCE:
+    if abs(last - math.log(2)) < _CHANCE_TOLERANCE:
         return False
     return len(np.unique(loss.steps)) >= _EXACT_STEPS and float(f"{last:.3g}") != last
 
 
 def _at_chance(run: Run) -> Iterator[Finding]:
-    """A loss that never leaves ln 2 after the warm-up: two answers stay equally likely."""
+    """Find a loss that stays at ln 2 after the warm-up: two answers remain equally likely."""
     loss, rate = run.series(metrics.TRAIN_LOSS), learning_rate(run)
-    warm = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
-    settled = loss.since(warm)
-    place = tail_start(np.abs(settled.values - math.log(2)) < _OF_CHANCE, _STEPS)
-    if place is None or loss.name != metrics.TRAIN_LOSS:
+    peak = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
+    warm = loss.since(peak)
+    index = tail_start(np.abs(warm.values - math.log(2)) < _CHANCE_TOLERANCE, _STEPS)
+    if index is None or loss.name != metrics.TRAIN_LOSS:
         return
-    onset, count = settled.step(place), len(settled) - place
-    seen = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
-    yield LOSS_AT_CHANCE.finding(run.case(onset), seen, count=count, onset=onset)
+    onset, count = warm.step(index), len(warm) - index
+    evidence = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
+    yield LOSS_AT_CHANCE.finding(run.case(onset), evidence, count=count, onset=onset)
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
-    """Rewards with spread must give a gradient: exact zeros mean that nothing is trained."""
-    norm, spread = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
-    place = tail_start(norm.values == 0, _STEPS)
-    if place is None or not len(spread):
+    """Find gradients of exactly 0 although rewards differ: nothing is trained."""
+    norm, std = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
+    index = tail_start(norm.values == 0, _STEPS)
+    if index is None or not len(std):
         return
-    onset, count = norm.step(place), len(norm) - place
-    moving = spread.since(onset).values
+    onset, count = norm.step(index), len(norm) - index
+    stds = std.since(onset).values
     share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
-    if not moving.size or moving.min() < 1e-3 or (share.size and share.max() > 0.5):
+    if not stds.size or stds.min() < 1e-3 or (share.size and share.max() > 0.5):
         return
     yield NO_GRADIENT.finding(
         run.case(onset),
         run.evidence("gradient norm is exactly 0", onset, steps=count),
-        spread=figure(float(np.median(moving))),
+        spread=figure(float(np.median(stds))),
         count=count,
         onset=onset,
     )
@@ -226,12 +226,12 @@ def _no_rate(run: Run) -> Iterator[Finding]:
 
 
 def _same_validation(run: Run) -> Iterator[Finding]:
-    """Weights that change give another loss, if only in the last digit."""
+    """Find a constant validation loss: changed weights would change at least its last digit."""
     held_out, loss = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
     if len(held_out) < _EVALUATIONS or np.ptp(held_out.values) or len(loss) < _EVALUATIONS:
         return
     value, level = float(held_out.values[0]), abs(float(np.median(loss.values)))
-    # Bars repeat the last validation with three digits, and tables round.
+    # Progress bars repeat the last validation with three digits, and tables round.
     if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
     yield SAME_VALIDATION.finding(
@@ -264,13 +264,13 @@ def _never_warm(run: Run) -> Iterator[Finding]:
 
 
 def _warmup_keys(context: MetricContext) -> tuple[str, str | None]:
-    """The keys of the warm-up in steps and as a share of the run."""
+    """Return the keys of the warm-up in steps and as a share of the run."""
     kind = context.kind
     return f"{fixes.ACTOR}.optim.lr_warmup_steps", kind.warmup_ratio_key if kind else None
 
 
 def _warmup_steps(context: MetricContext, total: int) -> float | None:
-    """The steps of the configured warm-up."""
+    """Return the number of configured warm-up steps."""
     steps, ratio = (context.get(key) for key in _warmup_keys(context))
     if isinstance(steps, int) and steps > 0:
         return steps

@@ -1,4 +1,4 @@
-"""Rules for what goes into training: empty prompts, cut prompts, impossible rewards."""
+"""Rules for the inputs of training: empty prompts, truncated prompts, impossible rewards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 0.5
 _STEPS = 2
 _OUTLIER_STEPS = 10
 _BELOW, _ABOVE = 4.0, 10.0
-"""How many usual spans away a reward is an outlier: one that is rarely earned is often high."""
+"""Distance of an outlier, in usual ranges of the reward; a rare success may be high."""
 _LEAST_SPAN = 1e-3
 
 EMPTY_PROMPT = Symptom(
@@ -41,18 +41,18 @@ EMPTY_PROMPT = Symptom(
 CUT_PROMPT = Symptom(
     id="data_missing_or_schema.cut_prompt",
     also=(Severity.WARNING,),
-    title="Prompts are cut to {limit} tokens",
+    title="Prompts are truncated to {limit} tokens",
     cause="In {count} of {steps} steps, first in step {onset}, up to {worst} of the prompts have "
-    "exactly {limit} tokens, the maximum. verl cuts longer ones at their beginning, whatever "
-    "data.truncation says: the model is trained to answer without its instructions, or without "
-    "the question.",
+    "exactly {limit} tokens, the maximum. verl cuts the beginning of longer prompts, even if "
+    "data.truncation says otherwise: the model is trained to answer without its instructions, or "
+    "without the question.",
     shape="the longest prompt of a batch is exactly as long as the limit, to which verl cuts "
     "longer ones on the left. The share is `prompt_length/clip_ratio`, which for any other batch "
     "is only the share of its longest prompts",
     ruled_out="an unknown limit; rows that were filtered by length",
     remedies=lambda case: (
         fixes.setting(case.context, _FILTER, True, "Drop prompts that are too long", "none is cut"),
-        Remedy("Allow longer prompts; grubrics-tui check names the rows and their tokens"),
+        Remedy("Allow longer prompts; grubrics-tui check lists the rows and their tokens"),
     ),
     source="verl 0.9.1: AgentLoopBase._cap_text_prompt_length",
 )
@@ -62,9 +62,9 @@ OUT_OF_RANGE = Symptom(
     cause="In {count} steps, first in step {onset}, a reward lies outside {low} to {high}, the "
     "range that its formula and weights allow (worst {worst}). One such outlier determines the "
     "advantages of its whole group.",
-    shape="a reward outside the range that the reward's own arithmetic allows, by more than a "
-    "hundredth of it",
-    remedies=lambda _: (Remedy("Check that rollout's reward components: which is too large?"),),
+    shape="a reward outside the range that its formula and weights allow, by more than 1% of the "
+    "range",
+    remedies=lambda _: (Remedy("Find the reward component that is too large in that rollout"),),
     source="engine.reward.reward",
 )
 OUTLIER = Symptom(
@@ -74,9 +74,9 @@ OUTLIER = Symptom(
     cause="In {count} steps, first in step {onset}, a reward lies far from all others (9 of 10 are "
     "between {low} and {high}). A component without a limit, such as a latency penalty, determines "
     "the advantages of the whole group.",
-    shape="where the possible range is unknown: a reward four times the usual span of the rewards "
-    "below it, or ten times above it",
-    ruled_out="rewards without a usual span; a success that is rare",
+    shape="if the possible range is unknown: a reward that is four usual ranges below the usual "
+    "rewards, or ten above them",
+    ruled_out="rewards that are nearly constant; a rare success",
     remedies=lambda _: (Remedy("Limit each component of the reward, or clip its sum"),),
     confidence=0.7,
     source="hardening guide's logs: rewards of -10 among 2, from one slow generation",
@@ -96,8 +96,8 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
     if len(longest) < _STEPS or values.max() > _EMPTY_TOKENS or np.ptp(values) > 0:
         return
     onset, tokens = longest.step(0), figure(float(values[0]))
-    seen = run.evidence(f"{longest.name} is {tokens}", onset)
-    yield EMPTY_PROMPT.finding(run.case(onset), seen, tokens=tokens, count=values.size)
+    evidence = run.evidence(f"{longest.name} is {tokens}", onset)
+    yield EMPTY_PROMPT.finding(run.case(onset), evidence, tokens=tokens, count=values.size)
 
 
 def _cut_prompts(run: Run) -> Iterator[Finding]:
@@ -132,16 +132,16 @@ def _impossible(run: Run) -> Iterator[Finding]:
         (top, top.values > high + slack, high),
         (bottom, bottom.values < low - slack, low),
     ):
-        places = np.flatnonzero(beyond)
-        if not places.size:
+        bad = np.flatnonzero(beyond)
+        if not bad.size:
             continue
-        onset = series.step(int(places[0]))
-        worst = float(series.values[places[np.argmax(np.abs(series.values[places]))]])
+        onset = series.step(int(bad[0]))
+        worst = float(series.values[bad[np.argmax(np.abs(series.values[bad]))]])
         yield OUT_OF_RANGE.finding(
             run.case(onset),
             run.evidence(f"{series.name} beyond {figure(limit)}", onset, worst=worst),
             worst=figure(worst),
-            count=places.size,
+            count=bad.size,
             onset=onset,
             low=figure(low),
             high=figure(high),
@@ -149,7 +149,7 @@ def _impossible(run: Run) -> Iterator[Finding]:
 
 
 def _outliers(run: Run) -> Iterator[Finding]:
-    """Single rewards far from all others, in a run whose possible rewards are unknown."""
+    """Find single rewards far from all others, if the possible rewards are unknown."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if min(len(top), len(bottom)) < _OUTLIER_STEPS or top.name == bottom.name:
         return
@@ -161,15 +161,15 @@ def _outliers(run: Run) -> Iterator[Finding]:
         (bottom, bottom.values < low - _BELOW * span),
         (top, top.values > high + _ABOVE * span),
     ):
-        places = np.flatnonzero(far)
-        if not places.size:
+        bad = np.flatnonzero(far)
+        if not bad.size:
             continue
-        onset, worst = series.step(int(places[0])), float(series.values[places][0])
+        onset, worst = series.step(int(bad[0])), float(series.values[bad][0])
         yield OUTLIER.finding(
             run.case(onset),
             run.evidence(series.name, onset, worst=worst),
             worst=figure(worst),
-            count=places.size,
+            count=bad.size,
             onset=onset,
             low=figure(float(low)),
             high=figure(float(high)),

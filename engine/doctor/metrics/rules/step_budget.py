@@ -1,4 +1,4 @@
-"""Rules for the course of a run: too few epochs for its steps, an unintended resume."""
+"""Rules for the steps of a run: too few epochs for them, or an unintended resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPOCHS_CAP = Symptom(
     "stops after the last epoch, regardless of the number of steps, and then writes no last "
     "checkpoint.",
     shape="fewer steps can be reached than the config asks for",
-    ruled_out="configs that ask for no number of steps; `trainer.val_only`",
+    ruled_out="configs that set no number of steps; `trainer.val_only`",
     remedies=lambda _: (Remedy("Raise trainer.total_epochs"),),
     source="verl: total_epochs caps total_training_steps (grubrics history: 30 epochs of 3 steps "
     "end a run of 2000 at 90)",
@@ -45,7 +45,7 @@ RESUME_UNASKED = Symptom(
     cause="Attempt {attempt} began at step {onset}: it loaded the step-{checkpoint} checkpoint "
     "found in its folder, although no resume was requested. Its curves do not show a fresh run.",
     shape="the first attempt begins after a checkpoint although no resume was requested",
-    ruled_out="resumes that a person or the config asked for",
+    ruled_out="resumes that a user or the config requested",
     remedies=_start_over,
     source="grubrics history: auto-resume of an existing checkpoint",
 )
@@ -61,7 +61,7 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
     if asked is None or reachable is None or reachable >= asked:
         return
     if run.context.get("trainer.val_only"):
-        return  # It trains nothing, on purpose.
+        return  # Such a run only validates.
     epochs, size, remedies = run.context.get("trainer.total_epochs"), "", None
     if isinstance(epochs, int) and epochs > 0 and reachable > 0:
         size = f" ({epochs} epochs of {reachable / epochs:g} steps)"

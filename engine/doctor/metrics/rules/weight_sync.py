@@ -1,22 +1,20 @@
 """Rule for a rollout engine that samples from stale weights.
 
 verl gives each sampled token two probabilities, the rollout engine's and the trainer's, before the
-update (``training/rollout_probs_diff_mean``). In a synchronous step both come from the same weights
-and differ by rounding alone. Before the first update they do so even if no sync arrives, as both
+update (``training/rollout_probs_diff_mean``). In a synchronous step both use the same weights and
+differ only by rounding. Before the first update this is true even if no sync arrives, since both
 started from one model.
 
-An engine that cuts to ``top_p`` gives a token of probability p the probability p/Z with Z of at
-least top_p, which is at most 1 - top_p more: that is added to the limits.
+Sampling with ``top_p`` gives a token of probability p the probability p/Z, with Z of at least
+top_p. That is at most 1 - top_p more, which is added to the limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.series_stats import Mask
+from engine.doctor.metrics.series_stats import Mask, tail_start
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Rule, Symptom
 
@@ -79,28 +77,27 @@ def _compares_like_with_like(run: Run) -> bool:
 
 
 def _explained_by_cut(run: Run) -> float:
-    """The most that top_p adds to the probability of a sampled token; the usual one if unknown."""
+    """Return the most that top_p can add to a probability; assumes a usual top_p if unknown."""
     top_p = run.context.get(f"{_ROLLOUT}.top_p", _USUAL_TOP_P)
     return 1.0 - float(top_p) if isinstance(top_p, int | float) else 0.0
 
 
 def _exact(difference: Series, cut: float) -> int | None:
-    """The step since which it lasts, where both sides compute in float32."""
+    """Return the onset if both sides compute in float32."""
     values = difference.values
     if values[0] > _EXACT_START:
         return None if cut else difference.step(0)
-    return _since(difference, values > max(_EXACT_GROWTH * values[0], _EXACT_FLOOR) + cut, 1)
+    return _find_onset(difference, values > max(_EXACT_GROWTH * values[0], _EXACT_FLOOR) + cut, 1)
 
 
 def _rounded(difference: Series, cut: float) -> int | None:
     values = difference.values
-    return _since(difference, values > max(_GROWTH * values[0], _FLOOR) + cut, _STEPS)
+    return _find_onset(difference, values > max(_GROWTH * values[0], _FLOOR) + cut, _STEPS)
 
 
-def _since(difference: Series, sick: Mask, steps: int) -> int | None:
-    well = np.flatnonzero(~sick)
-    place = int(well[-1]) + 1 if well.size else 0
-    return difference.step(place) if sick.size - place >= steps else None
+def _find_onset(difference: Series, bad: Mask, steps: int) -> int | None:
+    index = tail_start(bad, steps)
+    return None if index is None else difference.step(index)
 
 
 RULE = Rule(check)

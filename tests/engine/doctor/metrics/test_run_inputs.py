@@ -47,7 +47,7 @@ def test_prompts_cut_to_the_limit() -> None:
         "warning",
         2,
     )
-    assert one.title == "Prompts are cut to 256 tokens"
+    assert one.title == "Prompts are truncated to 256 tokens"
 
 
 def test_most_prompts_cut_is_an_error() -> None:
