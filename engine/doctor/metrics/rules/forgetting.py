@@ -30,9 +30,9 @@ REWARD_LOST = Symptom(
     "step {onset}: the policy has degraded. {boundary}",
     shape="one of three. A drop: within a few steps the reward falls by at least 12 times its "
     "noise and never comes back (a random walk hardly reaches 9). A slide: a fall from the peak "
-    "that is 3 times as deep as the average fall of a random walk with the same steps and loses 60% of "
-    "the gain. For series of a few distinct values (one response a step): block means that fall by "
-    "30% of the range and by more than chance",
+    "that is 3 times as deep as the average fall of a random walk with the same steps, and loses "
+    "60% of the gain. For series of a few distinct values (one response a step): block means that "
+    "fall by 30% of the range and by more than chance",
     ruled_out="noise and drift (the thresholds are relative to them); a fall of less than a "
     "quarter of the possible rewards; single dips that recover",
     remedies=lambda case: (
