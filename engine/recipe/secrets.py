@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -98,10 +99,11 @@ def secret_references(
     ``written`` are the values as they were given, ``values`` the same with references filled in.
     """
     given = dict(flatten(unflatten(written)))
+    is_secret = cache(holds_secret)  # Most of a hundred values are one of a few words.
     kept = {}
     for key in sorted(values, key=lambda key: "oc.env" not in str(given.get(key))):
         value, source = values[key], _source(key, given).replace("\\${", "")
-        if "${" not in source or not _refers_to_secret(key, value, source, env):
+        if "${" not in source or not _refers_to_secret(key, value, source, env, is_secret):
             continue
         if not key.startswith(VARIABLES) or not isinstance(given.get(key), str):
             raise UsageError(_refusal(where, key, source))
@@ -116,13 +118,15 @@ def _source(key: str, given: Mapping[str, Any]) -> str:
     return str(given.get(key))
 
 
-def _refers_to_secret(key: str, value: Any, source: str, env: Mapping[str, str]) -> bool:
+def _refers_to_secret(
+    key: str, value: Any, source: str, env: Mapping[str, str], is_secret: Callable[[str], bool]
+) -> bool:
     if value in (None, ""):
         return False
     named = (name for name in _VARIABLE.findall(source) if env.get(name))
     if any(names_secret(name, env[name]) for name in named):
         return True
-    return is_secret_key(key, value) or holds_secret(str(value))
+    return is_secret_key(key, value) or is_secret(str(value))
 
 
 def _refusal(where: str, key: str, source: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.project import Project, make_project
 from tests.engine.judge.server import JudgeServer, Reply, judge_server
 
+pytestmark = pytest.mark.waits
+
 JUDGE_KEY = "sk-marked-judge-0123456789abcdef"
 HUB_TOKEN = "hf_markedhub0123456789abcdefgh"
 WANDB_KEY = "markedwandb0123456789abcdef0123456789abcd"

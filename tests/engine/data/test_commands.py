@@ -10,6 +10,8 @@ import pytest
 
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.waits
+
 CHOICE = '{"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}\n'
 
 

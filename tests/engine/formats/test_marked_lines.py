@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +107,7 @@ def hf_logs(draw: st.DrawFn) -> bytes:
     return log.encode()
 
 
+@pytest.mark.long
 @given(hf_logs(), st.lists(st.integers(0, 100), max_size=4))
 def test_marked_lines_of_a_trainer_are_all_its_steps(log: bytes, places: list[int]) -> None:
     steps = by_blocks(HfConsoleFormat(), HfConsole(), cut(log, places))

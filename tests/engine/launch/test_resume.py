@@ -25,6 +25,8 @@ from tests.engine.checkpoints.checkpoint_files import archive, save, save_step, 
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 
+pytestmark = pytest.mark.waits
+
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
 algorithm: {adv_estimator: grpo}

@@ -25,6 +25,8 @@ from engine.own_reward.processes import (
     source_of,
 )
 
+pytestmark = pytest.mark.waits
+
 FUNCTION = """
 import asyncio, os, re, signal, sys, time
 

@@ -21,6 +21,8 @@ from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def run(project: Project) -> RunDir:

@@ -11,6 +11,8 @@ from engine.preflight import reward
 from engine.preflight.check import Check, Subject
 from tests.engine.preflight.project import Project, row
 
+pytestmark = pytest.mark.waits
+
 KEY = "reward.custom_reward_function"
 GOOD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0):

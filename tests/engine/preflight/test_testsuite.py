@@ -12,6 +12,8 @@ from engine.preflight import testsuite
 from engine.preflight.check import Check, Subject
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.waits
+
 # Plugins of the outer pytest only cost time here.
 ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 PASSING = "def test_one(): pass\ndef test_two(): pass\n"
