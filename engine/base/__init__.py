@@ -1,1 +1,1 @@
-"""What everything else uses: errors, JSON files, locks, masking, growing files."""
+"""Used by all other folders: errors, JSON files, locks, masking, followed files, filters."""

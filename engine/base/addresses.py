@@ -1,4 +1,4 @@
-"""Network addresses: which of them never leave this machine."""
+"""Network addresses: which stay on this machine, and which may get a credential."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ALLOWED_VARIABLE = "GRUBRICS_ALLOW_HTTP"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host``, a name or an address without port, is this machine and reached by no other.
+    """Whether ``host``, a name or an address without port, can be reached from this machine only.
 
-    Names are not looked up: only ``localhost`` and names below it count.
+    Names are not resolved: only ``localhost`` and names below it count.
     """
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
@@ -24,25 +24,25 @@ def is_loopback(host: str) -> bool:
 
 
 def is_cleartext(url: str, env: Mapping[str, str]) -> bool:
-    """Whether a credential sent to ``url`` could be read on its way: http to another machine.
+    """Whether a credential sent to ``url`` could be read in transit: http to another machine.
 
-    ``GRUBRICS_ALLOW_HTTP`` of ``env`` names, with commas, hosts behind a network that is trusted.
+    ``GRUBRICS_ALLOW_HTTP`` in ``env`` lists hosts in a trusted network, separated by commas.
     """
     try:
         parts = urlsplit(url.strip())
         host = (parts.hostname or "").lower()
-    except ValueError:  # no address that anything could be sent to
+    except ValueError:  # not an address
         return False
     allowed = {name.strip().lower() for name in env.get(ALLOWED_VARIABLE, "").split(",")}
     return parts.scheme.lower() == "http" and not is_loopback(host) and host not in allowed
 
 
-def cleartext_complaint(what: str, url: str, env: Mapping[str, str]) -> str | None:
-    """Why ``what``, a credential, must not be sent to ``url``; None when it may."""
+def cleartext_complaint(credential: str, url: str, env: Mapping[str, str]) -> str | None:
+    """Why the ``credential`` of that name must not be sent to ``url``; None when it may."""
     if not is_cleartext(url, env):
         return None
     host = urlsplit(url.strip()).hostname
     return (
-        f"{what} would cross the network in the clear to {host}: use https, or, on a network that "
-        f"you trust, set {ALLOWED_VARIABLE}={host}"
+        f"{credential} would cross the network in the clear to {host}: use https, or, on a network "
+        f"that you trust, set {ALLOWED_VARIABLE}={host}"
     )

@@ -1,4 +1,4 @@
-"""Errors a person caused and can mend: one clear line, exit code 2."""
+"""Errors that the user can correct: one line, exit code 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.base.masking import mask_text
 class UsageError(Exception):
     """Unusable input. The message is one line that names the file, key and value at fault.
 
-    Secrets in it are masked: what a person typed at the wrong place ends in the logs of a CI.
+    Secrets in it are masked: a secret typed in the wrong place would end in the logs of a CI.
     """
 
     def __init__(self, message: str) -> None:
@@ -29,21 +29,21 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def unknown_name(what: str, given: str, options: Iterable[str]) -> UsageError:
-    """An error for a name that is not among ``options``, with the nearest right one."""
-    known = list(options)
-    close = nearest(given, known)
+def unknown_name(kind: str, name: str, options: Iterable[str]) -> UsageError:
+    """An error for a name that is not among ``options``, with the nearest one that is."""
+    names = list(options)
+    close = nearest(name, names)
     if close is not None:
-        return UsageError(f"{what} '{given}' does not exist; did you mean '{close}'?")
-    shown = ", ".join(sorted(known)[:8]) or "none"
-    return UsageError(f"{what} '{given}' does not exist; known: {shown}")
+        return UsageError(f"{kind} '{name}' does not exist; did you mean '{close}'?")
+    shown = ", ".join(sorted(names)[:8]) or "none"
+    return UsageError(f"{kind} '{name}' does not exist; known: {shown}")
 
 
 def guarded(main: Callable[[], int]) -> int:
-    """Run a command's ``main``; what its user or disk caused becomes one line and exit code 2.
+    """Run a command's ``main``; an error of its user or disk becomes one line and exit code 2.
 
-    A reader of a pipe that has seen enough is no error. What the terminal's encoding lacks is
-    replaced.
+    A reader that closes the pipe early is no error. Characters that the terminal's encoding lacks
+    are replaced.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -63,20 +63,18 @@ def guarded(main: Callable[[], int]) -> int:
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        # What is not followed on purpose, the system calls "too many levels".
+        file = f"{error.filename}: " if error.filename else ""
+        # The system's text for a link that is not followed on purpose is "too many levels".
         is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
-        why = "is a symbolic link; name the file it leads to" if is_link else error.strerror
-        return _refuse(f"{where}{why or error}")
+        reason = "is a symbolic link; name the file it leads to" if is_link else error.strerror
+        return _refuse(f"{file}{reason or error}")
     except UnicodeError as error:
         return _refuse(f"text that cannot be read or written here: {error}")
 
 
 def _refuse(line: str) -> int:
-    print(f"error: {_inert(' '.join(mask_text(line).split()))}", file=sys.stderr)
+    text = " ".join(mask_text(line).split())
+    # Errors quote what the user typed: escape sequences in it must not act on the terminal.
+    inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    print(f"error: {inert}", file=sys.stderr)
     return 2
-
-
-def _inert(text: str) -> str:
-    """What a person typed comes back in errors: escape sequences must not act on the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

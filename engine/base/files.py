@@ -1,8 +1,8 @@
-"""Opening and creating files in folders that somebody else may have filled or may look into.
+"""Open and create files in folders that other users may write to or read.
 
-Nothing here follows a link out of a run directory, waits for a pipe or reads a device. A file is as
-readable as the folder it is created in, and never writable by others: what is in a private folder
-is private itself, whatever the umask.
+Nothing here follows a link out of a run directory, waits for a pipe or reads a device. A new file
+is as readable as its folder, and never writable by others: files in a private folder are private,
+whatever the umask.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened to read. OSError for anything else: a pipe would keep its reader.
+    """A regular file, opened to read. OSError for anything else: a pipe would block its reader.
 
-    A link is followed where a person may have put it, but not inside of a run directory.
+    Links are followed, but not inside a run directory.
     """
     return os.fdopen(open_descriptor(path), "rb")
 
 
 def open_descriptor(path: Path, *, links: bool = True) -> int:
-    """``open_regular`` for who reads with ``os.pread``, or wants no ``links`` followed at all."""
+    """The descriptor of a regular file to read; without ``links``, no link is followed at all."""
     with _folder_of(path) as (folder, is_in_run):
         may_follow = links and not is_in_run
         flags = os.O_RDONLY | (0 if may_follow else os.O_NOFOLLOW)
@@ -55,7 +55,7 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 def open_to_append(path: Path) -> int:
     """The descriptor of a regular file to append to, created when it is missing.
 
-    Follows no link. OSError for what is no regular file.
+    Follows no link. OSError for anything but a regular file.
     """
     with _folder_of(path) as (folder, _):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -69,8 +69,11 @@ def open_to_overwrite(path: Path) -> int:
 
 
 def open_lock(path: Path) -> int:
-    """The descriptor of a file that is only locked: whoever may open it may hold everybody up, so
-    it is its owner's alone, also in a folder that a group shares."""
+    """The descriptor of a file that is only locked.
+
+    Whoever may open it can block everybody, so it is private to its owner, even in a folder that a
+    group shares.
+    """
     with _folder_of(path) as (folder, _):
         return _open_in(folder, path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
@@ -107,15 +110,15 @@ def make_folder(path: Path) -> None:
             return
         readable = os.fstat(above).st_mode & 0o055
         if readable:
-            own = os.open(path.name, os.O_RDONLY | _FOLDER, dir_fd=above)
+            folder = os.open(path.name, os.O_RDONLY | _FOLDER, dir_fd=above)
             try:
-                os.fchmod(own, 0o700 | readable | os.fstat(own).st_mode & stat.S_ISGID)
+                os.fchmod(folder, 0o700 | readable | os.fstat(folder).st_mode & stat.S_ISGID)
             finally:
-                os.close(own)
+                os.close(folder)
 
 
 def make_private(folder: Path) -> None:
-    """Make sure that a folder is there and is this user's alone. OSError for somebody else's."""
+    """Create a folder, or make it private. OSError for another user's."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid():
@@ -125,8 +128,8 @@ def make_private(folder: Path) -> None:
 
 
 def tighten(folder: Path) -> None:
-    """Make what is in a folder no more readable than the folder, and writable by its owner alone.
-    What belongs to somebody else stays as it is."""
+    """Make the contents of a folder no more readable than the folder, and writable by the owner
+    alone. Files of other users stay as they are."""
     readable = folder.stat().st_mode & 0o055
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for _, folders, names, above in os.fwalk(folder):
@@ -145,16 +148,16 @@ def _tighten(descriptor: int, readable: int) -> None:
     status = os.fstat(descriptor)
     is_folder = stat.S_ISDIR(status.st_mode)
     if (is_folder or stat.S_ISREG(status.st_mode)) and status.st_uid == os.geteuid():
-        others = readable | stat.S_ISGID if is_folder else readable & 0o044
-        os.fchmod(descriptor, status.st_mode & (0o700 | others))
+        allowed = readable | stat.S_ISGID if is_folder else readable & 0o044
+        os.fchmod(descriptor, status.st_mode & (0o700 | allowed))
 
 
 @contextmanager
 def _folder_of(path: Path) -> Iterator[tuple[int, bool]]:
-    """The descriptor of the folder that ``path`` lies in, and whether that is a run's.
+    """The descriptor of the folder of ``path``, and whether it belongs to a run.
 
-    The folders of a run are its own: each is opened from the one above it, and one that is a link
-    would lead out of it. What is put in their place afterwards changes nothing.
+    Each folder of a run is opened from the one above it, without following links, which could lead
+    out of the run. Replacing a folder afterwards has no effect.
     """
     folder, below = _open_root(path.parent)
     try:
@@ -169,10 +172,10 @@ def _folder_of(path: Path) -> Iterator[tuple[int, bool]]:
 
 
 def _open_root(folder: Path) -> tuple[int, tuple[str, ...]]:
-    """The run that a folder belongs to with the names that lead down from it; else the folder."""
+    """The run that a folder belongs to and the names from there down to it; else the folder."""
     parts = folder.parts
     for i, part in enumerate(parts):
-        if not _is_folder_of_run(part):
+        if part not in _FOLDERS_OF_A_RUN and not _ATTEMPT.fullmatch(part):
             continue
         with suppress(OSError):
             root = os.open(Path(*parts[:i]), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -203,7 +206,7 @@ def _open_folder_in(above: int, path: Path) -> int:
 
 
 def _open_in(folder: int, path: Path, flags: int, mode: int = 0) -> int:
-    """Open the regular file ``path``, which lies in ``folder``."""
+    """Open the regular file ``path`` in ``folder``."""
     try:
         flags |= os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path.name or ".", flags, mode, dir_fd=folder)
@@ -218,10 +221,6 @@ def _open_in(folder: int, path: Path, flags: int, mode: int = 0) -> int:
 def _mode_of_file(folder: int) -> int:
     """The mode of a new file: who may read the folder may read the file."""
     return 0o600 | os.fstat(folder).st_mode & 0o044
-
-
-def _is_folder_of_run(name: str) -> bool:
-    return name in _FOLDERS_OF_A_RUN or _ATTEMPT.fullmatch(name) is not None
 
 
 _BLOCK = 1 << 16

@@ -15,7 +15,7 @@ from engine.base import files, locks
 from engine.base.holes import numbered_lines
 
 LARGEST_FILE = 16 << 20
-"""Bytes of a JSON file that is read whole. A manifest has some hundred KiB."""
+"""Bytes of a JSON file that is read at once. A manifest has some hundred KiB."""
 
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
@@ -26,7 +26,7 @@ _LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
 def append(path: Path, record: dict[str, Any], patience_s: float | None = None) -> None:
-    """Append one whole line or nothing; lines of concurrent writers never mix.
+    """Append one complete line or nothing; lines of concurrent writers never mix.
 
     Raises OSError when the line does not fit on the disk, and when another writer has held the
     file for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the end is
@@ -35,7 +35,7 @@ def append(path: Path, record: dict[str, Any], patience_s: float | None = None) 
     line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
     descriptor = files.open_to_append(path)
     try:
-        # Some network file systems refuse locks; a single short append is then still whole.
+        # Some network file systems refuse locks; a single short append is atomic even there.
         locks.take(descriptor, path, patience_s=patience_s)
         _append_whole(descriptor, line, path)
     finally:
@@ -52,9 +52,9 @@ def _append_whole(descriptor: int, line: bytes, path: Path) -> None:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a JSONL file. A missing file is empty; torn and foreign lines are skipped.
+    """The records of a JSONL file; none for a missing one. Torn and other lines are skipped.
 
-    OSError for what is no regular file.
+    OSError for anything but a regular file.
     """
     try:
         handle = files.open_regular(path)
@@ -76,8 +76,8 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line.lstrip(b"\0").decode("utf-8-sig"))
         if _ESCAPED_SURROGATE.search(line):
-            whole = json.dumps(record, ensure_ascii=False).encode(errors="replace")
-            record = json.loads(whole)
+            printable = json.dumps(record, ensure_ascii=False).encode(errors="replace")
+            record = json.loads(printable)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
@@ -128,8 +128,8 @@ def integer(value: Any) -> int | None:
 
 def moment(value: Any) -> float | None:
     """A field that should be a time in Unix seconds; None when no calendar could show it."""
-    found = number(value)
-    return found if found is not None and 0 <= found <= _LAST_MOMENT else None
+    seconds = number(value)
+    return seconds if seconds is not None and 0 <= seconds <= _LAST_MOMENT else None
 
 
 def line(value: Any) -> str | None:
@@ -146,13 +146,13 @@ def line(value: Any) -> str | None:
 
 
 def location(value: Any) -> str | None:
-    """A field that should be a path; None for what no file system takes. Not safe to show."""
+    """A field that should be a path; None for one that no file system takes. Not safe to show."""
     if not isinstance(value, str) or not value or "\0" in value:
         return None
     encoded = os.fsencode(value)
     if len(encoded) > _LONGEST_PATH or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME:
         return None
-    # The home of somebody unknown here.
+    # The home of a user unknown here.
     return None if os.path.expanduser(value).startswith("~") else value  # noqa: PTH111
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a lock on a file, but never for ever: a stopped process gives none back."""
+"""File locks with a timeout: a suspended process never releases its lock."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pathlib import Path
 from engine.base import files
 
 PATIENCE_S = 30.0
-"""A dump of stacks stops a process for up to twenty."""
-_LOOK_S = 0.02
+"""A dump of stacks suspends a process for up to 20 s."""
+_POLL_S = 0.02
 
 Lock = Callable[[int, int], object]
 
 
 def take(
-    descriptor: int, path: Path, how: Lock = fcntl.lockf, patience_s: float | None = None
+    descriptor: int, path: Path, lock: Lock = fcntl.lockf, patience_s: float | None = None
 ) -> None:
-    """Take the exclusive lock of an open file; closing ``descriptor`` gives it back.
+    """Take the exclusive lock of an open file; closing ``descriptor`` releases it.
 
-    OSError that names the holder's pid when nobody gave it back in time. A file system without
-    locks is trusted to have one user.
+    OSError that names the holder's pid if it is not released in time. On a file system without
+    locks nothing is locked.
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
     deadline = time.monotonic() + patience_s
-    while not _taken(descriptor, how):
+    while not _taken(descriptor, lock):
         if time.monotonic() >= deadline:
             raise OSError(errno.EAGAIN, _complaint(descriptor, patience_s), str(path))
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """One user of a folder at a time, for files in it that every write replaces."""
+    """Lock a folder, for files in it that every write replaces."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         take(descriptor, folder, fcntl.flock)
@@ -48,7 +48,7 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_file(path: Path) -> Iterator[None]:
-    """One user of ``path`` at a time: a file of its owner's alone, which nobody else can lock."""
+    """Lock ``path``, a file private to its owner, which nobody else can lock."""
     descriptor = files.open_lock(path)
     try:
         take(descriptor, path, fcntl.flock)
@@ -57,9 +57,9 @@ def held_file(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, how: Lock) -> bool:
+def _taken(descriptor: int, lock: Lock) -> bool:
     try:
-        how(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     except OSError:
@@ -69,12 +69,12 @@ def _taken(descriptor: int, how: Lock) -> bool:
 
 def _complaint(descriptor: int, patience_s: float) -> str:
     pids = sorted(set(_holders(os.fstat(descriptor).st_ino)))
-    who = f"pid {', '.join(map(str, pids))}" if pids else "a process that cannot be seen from here"
-    return f"locked by {who} for over {patience_s:g} s; let it go on (kill -CONT) or end it"
+    holder = f"pid {', '.join(map(str, pids))}" if pids else "a process that is not visible here"
+    return f"locked by {holder} for over {patience_s:g} s; resume it (kill -CONT) or end it"
 
 
 def _holders(inode: int) -> Iterator[int]:
-    """``1: POSIX  ADVISORY  WRITE 4242 08:01:131 0 EOF``; one who waits has an arrow there."""
+    """PIDs in ``1: POSIX  ADVISORY  WRITE 4242 08:01:131 0 EOF``; a waiter has an arrow there."""
     with contextlib.suppress(OSError), Path("/proc/locks").open(encoding="ascii") as table:
         for line in table:
             words = line.split()

@@ -1,4 +1,4 @@
-"""Credentials in texts: found by the values that this process knows and by their shapes.
+"""Mask credentials in texts, by the values in the environment and by their shapes.
 
 Everything that leaves a process goes through here where it leaves: files of a run, answers of
 commands, errors, notices. ``mask_text`` keeps what surrounds a secret readable, and leaves hashes
@@ -45,34 +45,37 @@ _SECRET_FIELD = re.compile(
 _PLAIN_KEY = re.compile(PLAIN_KEY, re.IGNORECASE)
 _PLAIN_WORD = re.compile(PLAIN_WORD)
 _PASSWORD_NAME = re.compile(r"SECRET|PASS|PWD|CREDENTIAL", re.IGNORECASE)
-_NAMES_A_PLACE = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
+_NAMES_A_PATH = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
 _NO_SECRET_VALUE = re.compile(r"[\d.,:\s-]+|true|false|none|null|yes|no", re.IGNORECASE)
 _PATH = re.compile(r"(~|\.{1,2})?(/[\w.@-]+){2,}/?")
 
 
 def mask_text(text: str, *also: str, env: Mapping[str, str] | None = None) -> str:
-    """``text`` without the secrets in it. ``also`` are values that are secret whatever they are.
+    """``text`` without the secrets in it. The values ``also`` are always secret.
 
-    ``env`` (this process's environment) names secrets by its variables' names.
+    ``env`` (default: this process's environment) holds secrets in variables with secret names.
     """
     if not text:
         return text
-    known = (*_known(os.environ if env is None else env), *(value for value in also if value))
-    return _masker(known).apply(text)
+    secrets = (
+        *_environment_secrets(os.environ if env is None else env),
+        *(value for value in also if value),
+    )
+    return _masker(secrets).apply(text)
 
 
 def mask_lines(lines: Iterable[str]) -> list[str]:
-    """Each of ``lines`` as ``mask_text`` has it; of thousands at once this costs far less."""
+    """Mask each of ``lines`` as ``mask_text`` does; much faster for thousands of them."""
     listed = list(lines)
-    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(listed))
+    masker = _masker(tuple(_environment_secrets(os.environ))).narrowed("\n".join(listed))
     return [masker.apply(line) for line in listed] if masker.has_work else listed
 
 
 def mask_data(value: Any) -> Any:
-    """``value``, as JSON takes it, with every text in it masked; names of fields stay, and may say
-    that a text is secret."""
+    """A JSON value with every text in it masked. Names of fields stay, and may mark a text as
+    secret."""
     texts, names = _texts_and_names(value)
-    masker = _masker(tuple(_known(os.environ))).narrowed("\n".join(texts))
+    masker = _masker(tuple(_environment_secrets(os.environ))).narrowed("\n".join(texts))
     if not masker.has_work and not any(map(_SECRET_FIELD.search, names)):
         return value
     return _masked_data(value, masker)
@@ -80,16 +83,16 @@ def mask_data(value: Any) -> Any:
 
 def _texts_and_names(value: Any) -> tuple[Iterable[str], Iterable[str]]:
     """The different texts in a JSON value, and the different names of its fields."""
-    texts, names, left = dict[str, None](), dict[Any, None](), [value]
-    while left:
-        item = left.pop()
+    texts, names, unvisited = dict[str, None](), dict[Any, None](), [value]
+    while unvisited:
+        item = unvisited.pop()
         if isinstance(item, str):
             texts[item] = None
         elif isinstance(item, dict):
             names |= dict.fromkeys(item)
-            left.extend(item.values())
+            unvisited.extend(item.values())
         elif isinstance(item, list | tuple):
-            left.extend(item)
+            unvisited.extend(item)
     return texts, map(str, names)
 
 
@@ -107,7 +110,7 @@ def _masked_data(value: Any, masker: _Masker) -> Any:
 
 
 def _is_secret_field(name: Any, value: Any) -> bool:
-    """Not a reference, and not what is masked already."""
+    """Whether a field holds a secret: no reference, and not masked already."""
     if not isinstance(value, str) or not _SECRET_FIELD.search(str(name)):
         return False
     if _PLAIN_KEY.fullmatch(str(name)) and _PLAIN_WORD.fullmatch(value):
@@ -121,19 +124,19 @@ def mask_url(text: str) -> str:
 
 
 def shown(name: str, value: str) -> str:
-    """The value of an environment variable, masked when its name or form says it is a secret."""
+    """The value of an environment variable, masked if its name or its shape is that of a secret."""
     return mask(value) if is_secret_name(name) else mask_text(value)
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable's value is masked whatever it is."""
+    """Whether the value of a variable of that name is always masked."""
     return _SECRET_NAME.search(name) is not None
 
 
 def names_secret(name: str, value: str) -> bool:
-    """Whether the variable ``name`` with ``value`` is a secret: its name says so, and its value is
-    no flag, number or place."""
-    if not is_secret_name(name) or _NAMES_A_PLACE.search(name):
+    """Whether the variable ``name`` with ``value`` is a secret: it has a secret name, and its value
+    is no flag, number or path."""
+    if not is_secret_name(name) or _NAMES_A_PATH.search(name):
         return False
     if _PLAIN_KEY.fullmatch(name) and _PLAIN_WORD.fullmatch(value):
         return False
@@ -142,9 +145,9 @@ def names_secret(name: str, value: str) -> bool:
 
 def holds_secret(text: str, env: Mapping[str, str] | None = None) -> bool:
     """Whether ``mask_text`` would change ``text``, and not for a part of it that is only random."""
-    known = tuple(_known(os.environ if env is None else env))
+    secrets = tuple(_environment_secrets(os.environ if env is None else env))
     named = tuple(shape for shape in SHAPES if shape is not RANDOM)
-    return replace(_masker(known), shapes=named).apply(text) != text or RANDOM.is_all_of(text)
+    return replace(_masker(secrets), shapes=named).apply(text) != text or RANDOM.is_all_of(text)
 
 
 @dataclass(frozen=True)
@@ -222,19 +225,19 @@ def _masker(values: tuple[str, ...]) -> _Masker:
     return _Masker(tuple(sorted(set(values), key=len, reverse=True)))
 
 
-def _known(env: Mapping[str, str]) -> Iterator[str]:
-    """The secrets that variables hold, as their names and their logins in URLs say."""
+def _environment_secrets(env: Mapping[str, str]) -> Iterator[str]:
+    """The secrets in variables: by their names, and logins in URLs."""
     for name, value in env.items():
         yield from _secrets_in(name, value)
 
 
 @lru_cache(maxsize=1024)
 def _secrets_in(name: str, value: str) -> tuple[str, ...]:
-    """Those of one variable."""
+    """The secrets in one variable."""
     value = value.strip()
     if "://" in value:
-        found = _URL_PASSWORD.findall(value)
-        return tuple(dict.fromkeys([*found, *map(unquote, found)]))
+        passwords = _URL_PASSWORD.findall(value)
+        return tuple(dict.fromkeys([*passwords, *map(unquote, passwords)]))
     if not _SECRET_NAME.search(name) or not _is_secret_value(name, value):
         return ()
     lines = (line for line in value.splitlines()[1:] if len(line) >= _REVEALING_LENGTH)
@@ -245,7 +248,7 @@ _URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{0,5}/)(\S{6,})@")
 
 
 def _is_secret_value(name: str, value: str) -> bool:
-    """Not a flag, a number, a place, or a short word that other texts have too."""
+    """Not a flag, a number, a path, or a short word that other texts may contain."""
     if len(value) < _SHORTEST_VALUE or not names_secret(name, value):
         return False
     return not value.isalpha() or len(value) >= _SHORTEST_WORD or bool(_PASSWORD_NAME.search(name))

@@ -1,12 +1,12 @@
-"""What other packages add through entry points: found, loaded, and checked for its type.
+"""Find, load and check the objects that other packages add through entry points.
 
 A package declares, in its own pyproject.toml:
 
     [project.entry-points."grubrics.symptoms"]
     my_rule = "my_package.rules:MY_RULE"
 
-The object is one of the wanted type, or a list or tuple of them. What cannot be loaded is named in
-one line and skipped: a broken plugin never stops a command.
+The object has the wanted type, or is a list or tuple of such. A plugin that cannot be loaded is
+named in one line and skipped: it never stops a command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Plugin(Generic[T]):
 
 
 class Plugins(NamedTuple, Generic[T]):
-    """What a group holds, sorted by package and name, and one line for each that is unusable."""
+    """The plugins of a group, sorted by package and name, and one line for each unusable one."""
 
     found: tuple[Plugin[T], ...]
     problems: tuple[str, ...]

@@ -73,9 +73,9 @@ class AnyOf:
 Tree = Word | Condition | Not | AllOf | AnyOf
 
 
-def syntax_error(at: int, what: str) -> UsageError:
+def syntax_error(at: int, problem: str) -> UsageError:
     """``filter, character 7: ...``; ``at`` counts from 0."""
-    return UsageError(f"filter, character {at + 1}: {what}")
+    return UsageError(f"filter, character {at + 1}: {problem}")
 
 
 def parse(text: str) -> Tree:
@@ -85,8 +85,8 @@ def parse(text: str) -> Tree:
     """
     parser = _Parser(list(_tokens(text)))
     tree = parser.any(0)
-    if (left := parser.peek()) is not None:
-        raise syntax_error(left.at, "unmatched ')'; quote it to search for it")
+    if (token := parser.peek()) is not None:
+        raise syntax_error(token.at, "unmatched ')'; quote it to search for it")
     return tree
 
 
@@ -146,7 +146,7 @@ _VALUE = re.compile(r'[^\s()"][^\s()]*')
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """A value extends to the next space or parenthesis, whatever signs it contains."""
+    """A value extends to the next space or parenthesis, even if it contains other signs."""
     at, before = 0, ""
     while at < len(text):
         value = _VALUE.match(text, at) if before == "operator" else None

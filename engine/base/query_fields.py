@@ -49,11 +49,11 @@ def check_condition(test: Condition, kind: Kind, choices: tuple[str, ...] = ()) 
         raise syntax_error(test.value_at, f"'{test.value}' is not {_EXAMPLES[kind]}")
 
 
-def unknown_field(test: Condition, known: Iterable[str], others: str = "") -> UsageError:
-    """The error for a field that does not exist, with the nearest one that does."""
-    names = list(known)
+def unknown_field(test: Condition, fields: Iterable[str], summary: str = "") -> UsageError:
+    """The error for an unknown field, with the nearest known one, or ``summary`` (default: all)."""
+    names = list(fields)
     close = nearest(test.name.lower(), names)
-    hint = f"did you mean '{close}'?" if close else f"known: {others or ', '.join(names)}"
+    hint = f"did you mean '{close}'?" if close else f"known: {summary or ', '.join(names)}"
     return syntax_error(test.at, f"unknown field '{test.name}'; {hint}")
 
 

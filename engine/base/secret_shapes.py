@@ -57,11 +57,11 @@ class Shape:
     is_cased: bool = False
     """Whether ``hints`` are searched as they are, not in lower case."""
     accepts: Callable[[str], bool] | None = None
-    """What a secret has to be besides matching the pattern."""
+    """A further test of what the pattern matches."""
     is_word: bool = False
-    """Whether ``pattern`` matches a word wherever it matches in a text with blanks."""
+    """Whether every match of ``pattern`` is inside one word."""
     gate: str = ""
-    """A quick pattern that some part of the lowered text matches wherever ``pattern`` does."""
+    """A quick pattern that must match the lowered text for ``pattern`` to match."""
 
     def is_hinted(self, text: str, lowered: str) -> bool:
         if not self.hints:
@@ -88,16 +88,16 @@ class Shape:
 
     def is_all_of(self, text: str) -> bool:
         """Whether a text is one secret of this kind, and nothing else."""
-        whole = re.fullmatch(self.pattern, text.strip(), self.flags)
-        return whole is not None and (self.accepts is None or self.accepts(whole.group()))
+        match = re.fullmatch(self.pattern, text.strip(), self.flags)
+        return match is not None and (self.accepts is None or self.accepts(match.group()))
 
     def _masked(self, match: re.Match[str]) -> str:
         group = "secret" if "secret" in match.re.groupindex else 0
-        start, end = (place - match.start() for place in match.span(group))
-        whole = match.group()
-        if self.accepts is not None and not self.accepts(whole[start:end]):
-            return whole
-        return whole[:start] + (mask(whole[start:end]) if self.reveals else "…") + whole[end:]
+        start, end = (offset - match.start() for offset in match.span(group))
+        text = match.group()
+        if self.accepts is not None and not self.accepts(text[start:end]):
+            return text
+        return text[:start] + (mask(text[start:end]) if self.reveals else "…") + text[end:]
 
 
 def apply_shapes(shapes: tuple[Shape, ...], text: str) -> str:
@@ -304,6 +304,6 @@ RANDOM = Shape(
     accepts=is_random,
     is_word=True,
 )
-"""Whatever service it is of. No reason to refuse a value that holds one: it may be a path."""
+"""A key of any service. A value that contains one is not refused: it may be a path."""
 
 SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_CLIENTS, *_SETTINGS, RANDOM)

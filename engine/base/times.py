@@ -31,9 +31,9 @@ def duration(value: float | None) -> str:
     """``4:07`` or ``1:04:07``."""
     if value is None:
         return MISSING
-    minutes, rest = divmod(max(0, round(value)), 60)
+    minutes, second = divmod(max(0, round(value)), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
 def clock(moment: float | None) -> str:

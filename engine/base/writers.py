@@ -1,4 +1,4 @@
-"""Who could have written a file: its owner, and whoever its mode, group and access list let in."""
+"""Find who could have written a file: its owner, and others by its mode, group and access list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 _PROGRAM = Path(__file__).resolve().parents[1]
 
 
-def foreign_writer(path: Path) -> str | None:
+def untrusted_writer(path: Path) -> str | None:
     """Who besides this user and root could have written a file or folder, as "is owned by 'eve'"
     or "is writable by everybody"; None when nobody could.
 
@@ -26,12 +26,12 @@ def foreign_writer(path: Path) -> str | None:
 
 
 def path_complaint(path: Path) -> str | None:
-    """``foreign_writer`` for a file that is opened by its path later: also who could put another
+    """``untrusted_writer`` for a file that is opened by its path later: also who could put another
     one in its place, because a folder above lets everybody rename what is in it.
 
     A folder above this program too says nothing: who can replace its code needs no recipe.
     """
-    if (complaint := foreign_writer(path)) is not None:
+    if (complaint := untrusted_writer(path)) is not None:
         return complaint
     for folder in path.absolute().parents:
         if folder in _PROGRAM.parents:
@@ -43,11 +43,11 @@ def path_complaint(path: Path) -> str | None:
 
 
 def complaint_of(path: Path, status: os.stat_result) -> str | None:
-    """``foreign_writer`` for a status that was read already."""
+    """``untrusted_writer`` for a status that was read already."""
     if status.st_uid not in trusted_users():
         return f"is owned by {user_name(status.st_uid)}"
-    who = other_writers(path, status)
-    return None if who is None else f"is writable by {who}"
+    writers = other_writers(path, status)
+    return None if writers is None else f"is writable by {writers}"
 
 
 def other_writers(path: Path, status: os.stat_result) -> str | None:
@@ -58,7 +58,7 @@ def other_writers(path: Path, status: os.stat_result) -> str | None:
         return "everybody"
     if not status.st_mode & stat.S_IWGRP:
         return None
-    # With an access list the bits of the group stand for everybody that the list names.
+    # With an access list, the group bits apply to everybody on the list.
     if _has_access_list(path):
         return "those whom its access list names"
     return None if _is_private_group(status) else f"the group {_group_name(status.st_gid)}"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.times import seconds
-from engine.base.writers import foreign_writer
+from engine.base.writers import untrusted_writer
 from engine.estimate.earlier_runs import judge_times
 from engine.estimate.judge import SLOW_S, JudgeUse, judge_use
 from engine.judge.credentials import CleartextError, Credentials, find_credentials
@@ -181,7 +181,7 @@ def _cleartext(subject: Subject) -> Iterator[Check]:
 def _env_file(path: Path) -> Iterator[Check]:
     """Whoever may write it decides what the run's processes load; who may read it has the keys."""
     try:
-        complaint, mode = foreign_writer(path), path.stat().st_mode
+        complaint, mode = untrusted_writer(path), path.stat().st_mode
     except OSError:
         return
     if complaint is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.base.writers import complaint_of, foreign_writer
+from engine.base.writers import complaint_of, untrusted_writer
 
 _LARGEST = 1 << 20
 
@@ -57,7 +57,7 @@ def _read(path: Path) -> tuple[bytes, str | None]:
     """The content, and who else could have written what was opened."""
     with files.open_regular(path) as handle:
         status = os.fstat(handle.fileno())
-        complaint = complaint_of(path, status) or foreign_writer(path)
+        complaint = complaint_of(path, status) or untrusted_writer(path)
         data = b"" if complaint else handle.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise OSError(errno.EFBIG, f"larger than the {_LARGEST >> 10} KiB that it may have")
