@@ -12,10 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.doctor.excerpts import (
-    STEP,
     excerpt_of,
     fuller,
-    metric_of,
     read_excerpt,
     unwrapped,
     with_meanings,
@@ -161,31 +159,6 @@ def test_settings_prose_and_other_quantities_are_no_records(line: str) -> None:
     assert excerpt_of(line + "\n") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("train/loss", LOSS),
-        ("lm loss", LOSS),
-        ("reduced_train_loss", LOSS),
-        ("grpo_loss/total_loss", LOSS),
-        ("Actor Loss", "actor/pg_loss"),
-        ("approx_kl", "actor/ppo_kl"),
-        ("loss/kl_divergence_mean", KL),
-        ("Gradient norm too large", NORM),
-        ("gnorm", NORM),
-        ("global_step/max_steps", STEP),
-        ("iteration", STEP),
-        ("completions/clipped_ratio", "response_length/clip_ratio"),
-        ("Avg Response Len", "response_length/mean"),
-        ("reward/mean", "reward/mean"),
-        ("mean_token_entropy", "actor/entropy"),
-        ("learning_rate", "train/lr"),
-    ],
-)
-def test_a_quantity_is_known_by_many_names(name: str, metric: str) -> None:
-    assert metric_of(name) == metric
-
-
 def test_a_gap_of_a_table_is_no_number_that_was_lost() -> None:
     text = "step\ttrain loss\tkl\n10\tnan\t0.5\n15\t2.5\tnan\n20\tnan\t0.25\n"
 
@@ -280,19 +253,3 @@ def test_the_loss_of_a_run_with_rewards_stays_what_it_is() -> None:
 
 def test_lines_of_numbers_with_commas_are_a_table() -> None:
     assert values("step,loss,grad_norm\n1,2.5,1\n2,2.25,1\n", LOSS) == [2.5, 2.25]
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("Loss/train", LOSS),
-        ("losses/total", LOSS),
-        ("ep_rew_mean", "reward/mean"),
-        ("mean_episode_return", "reward/mean"),
-        ("gen_len", "response_length/mean"),
-        ("max_output_len", None),
-        ("loss/critic", None),
-    ],
-)
-def test_names_of_other_trainers_are_known(name: str, metric: str | None) -> None:
-    assert metric_of(name) == metric
