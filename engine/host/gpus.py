@@ -63,36 +63,36 @@ def choose(
     """The first ``count`` devices that are free, as indices in PCI bus order.
 
     ``claims`` are the devices of the other active runs by run id, ``allowed`` the caller's own
-    CUDA_VISIBLE_DEVICES. A device is free when no active run has it and nobody holds more than
-    a little of its memory.
+    CUDA_VISIBLE_DEVICES. A device is free if no active run has it and its processes use hardly any
+    memory.
     """
-    mine = visible(ALL if allowed is None else allowed, devices)
-    problems = {device.index: _problem(device, devices, claims) for device in mine}
+    candidates = visible(ALL if allowed is None else allowed, devices)
+    problems = {device.index: _problem(device, devices, claims) for device in candidates}
     free = [index for index, problem in problems.items() if problem is None]
     if len(free) >= count:
         return tuple(free[:count])
     busy = ", ".join(problem for problem in problems.values() if problem is not None)
-    what = f"{count} free GPU{'s' if count != 1 else ''}"
-    return Shortage(f"{what}: {busy}" if busy else f"{what}: {len(free)} can be seen")
+    wanted = f"{count} free GPU{'s' if count != 1 else ''}"
+    return Shortage(f"{wanted}: {busy}" if busy else f"{wanted}: {len(free)} can be seen")
 
 
 def visible(variable: str, devices: Sequence[Device]) -> list[Device]:
     """The devices that CUDA_VISIBLE_DEVICES names, by index or start of their UUID.
 
-    As CUDA does, whatever follows the first name of no device is ignored.
+    As in CUDA, everything after the first invalid name is ignored.
     """
     if variable == ALL:
         return list(devices)
-    found: list[Device] = []
+    chosen: list[Device] = []
     for name in variable.split(","):
-        device = _named(name.strip(), devices)
-        if device is None or device in found:
+        device = _find_device(name.strip(), devices)
+        if device is None or device in chosen:
             break
-        found.append(device)
-    return found
+        chosen.append(device)
+    return chosen
 
 
-def _named(name: str, devices: Sequence[Device]) -> Device | None:
+def _find_device(name: str, devices: Sequence[Device]) -> Device | None:
     if name.isdecimal():
         return next((device for device in devices if device.index == int(name)), None)
     matching = [device for device in devices if name and device.uuid.startswith(name)]
@@ -106,19 +106,19 @@ def _problem(device: Device, devices: Sequence[Device], claims: Mapping[str, str
             return f"{device.index} is used by run {run}"
     if device.used is None:
         return f"{device.index} does not answer"
-    known = sum(user.held for user in device.users)
-    if known > _LITTLE:
+    visible_bytes = sum(user.held for user in device.users)
+    if visible_bytes > _LITTLE:
         return f"{device.index} holds {_holder(device.users)}"
-    if device.used - known > _HIDDEN:
+    if device.used - visible_bytes > _HIDDEN:
         return f"{device.index} holds {_size(device.used)} of processes that cannot be seen here"
     return None
 
 
 def _claimed(variable: str, devices: Sequence[Device]) -> list[Device]:
-    """The devices of another run: all of them when a name, e.g. of a MIG slice, says nothing."""
+    """The devices of another run: all if a name, e.g. of a MIG slice, is unknown."""
     names = [name for name in variable.split(",") if name.strip() not in ("", "-1")]
-    found = visible(variable, devices)
-    return found if len(found) >= len(names) else list(devices)
+    named = visible(variable, devices)
+    return named if len(named) >= len(names) else list(devices)
 
 
 def _holder(users: Sequence[GpuUser]) -> str:

@@ -26,10 +26,10 @@ def surroundings(
     model: Iterable[Path] = (),
     reward_inputs: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Software, git, machine, recipe file, data, and the files of the recipe's own reward function,
-    of what that reads, and of the model it starts from as they are now; relative to ``cwd``.
-    Without such files there is no part ``code``, ``reward_inputs`` or ``model``."""
-    own, inputs = _fingerprints(cwd, code), _fingerprints(cwd, reward_inputs)
+    """Take a snapshot of software, git, machine, recipe file, data, reward code, the files that it
+    reads, and the initial model. Paths are relative to ``cwd``. The parts ``code``,
+    ``reward_inputs`` and ``model`` are missing if there are no such files."""
+    own_code, inputs = _fingerprints(cwd, code), _fingerprints(cwd, reward_inputs)
     base = {str(path): model_fingerprint(cwd / path) for path in model if (cwd / path).is_file()}
     return {
         "environment": environment_snapshot(),
@@ -37,16 +37,16 @@ def surroundings(
         "hardware": hardware_snapshot(),
         "recipe_file": _fingerprints(cwd, [recipe_file]),
         "data": _fingerprints(cwd, data),
-        **({"code": own} if own else {}),
+        **({"code": own_code} if own_code else {}),
         **({"reward_inputs": inputs} if inputs else {}),
         **({"model": base} if base else {}),
     }
 
 
 def changes(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
-    """What differs, e.g. ``{"what": "environment.packages.torch", "before": .., "after": ..}``.
+    """The differences, e.g. ``{"what": "environment.packages.torch", "before": .., "after": ..}``.
 
-    A part that ``before`` does not have at all says nothing.
+    A part that ``before`` lacks is not compared.
     """
     parts = [part for part in PARTS if part in before]
     old, new = flat(before, parts), flat(after, parts)
@@ -63,38 +63,41 @@ def flat(snapshot: Snapshot, parts: Iterable[str]) -> dict[tuple[str, ...], Any]
 
 
 def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
-    """The files of ``part`` ("recipe_file", "data", ...) whose content is another or gone."""
+    """The files of ``part`` ("recipe_file", "data", ...) that changed or are missing."""
     old, new = before.get(part) or {}, after.get(part) or {}
     return [path for path in old if digest(new.get(path) or {}) != digest(old[path])]
 
 
 def edited_files(manifest: Snapshot) -> list[str]:
-    """The data files, and the files of the reward function, of what it reads and of the base
-    model, that are not what they were when the run was launched: a new run trains on what they
-    are now."""
+    """The files of the data, the reward code, its inputs and the base model that changed since the
+    launch: a new run uses their present content."""
     cwd = Path(str(manifest.get("cwd") or "."))
     parts = ("data", "code", "reward_inputs", "model")
     before = {part: manifest.get(part) or {} for part in parts}
     of_model = ((path, model_fingerprint) for path in before["model"])
-    others = ((path, fingerprint) for part in parts[:-1] for path in before[part])
-    now = {path: look(cwd / path) for path, look in (*others, *of_model) if (cwd / path).is_file()}
+    of_other_parts = ((path, fingerprint) for part in parts[:-1] for path in before[part])
+    now = {
+        path: take(cwd / path)
+        for path, take in (*of_other_parts, *of_model)
+        if (cwd / path).is_file()
+    }
     return [path for part in parts for path in changed_files(before, {part: now}, part)]
 
 
 def edited_complaint(run_id: str, manifest: Snapshot) -> str | None:
-    """One line about ``edited_files``; None where there are none."""
-    found = edited_files(manifest)
-    if not found:
+    """One line about ``edited_files``; None if there are none."""
+    paths = edited_files(manifest)
+    if not paths:
         return None
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    suffix = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"{', '.join(found[:3])}{more}: not what run '{run_id}' was launched with; a new run uses "
-        "the content of now"
+        f"{', '.join(paths[:3])}{suffix}: not what run '{run_id}' was launched with; a new run "
+        "uses the present content"
     )
 
 
 def digest(facts: Mapping[str, Any]) -> str | None:
-    """What says whether a file of a snapshot is the same."""
+    """The hash that identifies the content of a file in a snapshot."""
     return facts.get("sha256") or facts.get("sampled_sha256")
 
 

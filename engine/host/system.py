@@ -42,7 +42,7 @@ class SystemSampler:
         }
 
     def _processes(self, pids: Iterable[int]) -> dict[int, psutil.Process]:
-        """Process objects kept between calls: their CPU share needs the earlier reading."""
+        """Process objects, stored between calls: their CPU share needs the previous reading."""
         current = {}
         for pid in pids:
             try:
@@ -57,8 +57,8 @@ class ProportionalMemory:
     """Memory of many processes with shared pages counted once (PSS).
 
     A run's workers share Ray's object store and, on a CPU, the pages of the process they were
-    forked from, so their resident sizes add up to far more than the run holds. The kernel walks
-    every page to tell, so this looks seldom, and more seldom where looking is slow.
+    forked from, so the sum of their resident sizes is far too large. The kernel walks every page
+    for this, so it is measured rarely, and more rarely if measuring is slow.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class ProportionalMemory:
         self._last = 0
 
     def bytes(self, pids: Iterable[int]) -> int:
-        """The sum at the last look."""
+        """The last measured sum."""
         started = time.monotonic()
         if started >= self._due:
             self._last = sum(_pss(pid) for pid in pids)
@@ -100,7 +100,7 @@ class Gpu:
             "util": self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
             "mem_used": memory.used,
             "mem_total": memory.total,
-            "run_mem": self._ask(lambda: self._held_by(pids)),
+            "run_mem": self._ask(lambda: self._memory_of(pids)),
             "power_w": self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
             "temp_c": self._ask(
                 lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
@@ -116,7 +116,7 @@ class Gpu:
         return str(self._ask(lambda: self._nvml.nvmlDeviceGetUUID(self._handle)) or "")
 
     def memory_used(self) -> int | None:
-        """Bytes, whoever holds them; None when the device does not answer."""
+        """Used bytes, of all processes; None if the device does not answer."""
         used = self._ask(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
         return None if used is None else int(used)
 
@@ -125,13 +125,13 @@ class Gpu:
         users = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
         return {user.pid: user.usedGpuMemory or 0 for user in users or ()}
 
-    def _held_by(self, pids: set[int]) -> int | None:
-        """Bytes of the run's processes; None where a container hides other namespaces' pids."""
+    def _memory_of(self, pids: set[int]) -> int | None:
+        """Bytes of the run's processes; None if a container hides other namespaces' pids."""
         users = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        known = [user for user in users if psutil.pid_exists(user.pid)]
-        if users and not known:
+        visible = [user for user in users if psutil.pid_exists(user.pid)]
+        if users and not visible:
             return None
-        return sum(user.usedGpuMemory or 0 for user in known if user.pid in pids)
+        return sum(user.usedGpuMemory or 0 for user in visible if user.pid in pids)
 
     def _ask(self, question: Any) -> Any:
         try:
@@ -144,13 +144,13 @@ def gpu_memory() -> dict[int, int]:
     """Bytes of GPU memory by pid, over all devices."""
     total: dict[int, int] = {}
     for gpu in open_gpus():
-        for pid, held in gpu.held().items():
-            total[pid] = total.get(pid, 0) + held
+        for pid, size in gpu.held().items():
+            total[pid] = total.get(pid, 0) + size
     return total
 
 
 def open_gpus() -> list[Gpu]:
-    """The NVIDIA devices of this machine; none when there is no driver."""
+    """The NVIDIA devices of this machine; none without a driver."""
     try:
         import pynvml
 

@@ -28,21 +28,27 @@ FEWEST, MOST = 2, 8
 
 @dataclass(frozen=True)
 class NoEffect:
-    """A run that should differ from the baseline and does not, and how that shows."""
+    """A run that should differ from the baseline but does not, with the finding that shows it."""
 
     run: str
     finding: Finding
 
     def to_json(self) -> dict[str, Any]:
-        one = self.finding
-        told = {"id": one.id, "severity": str(one.severity), "title": one.title, "cause": one.cause}
-        return {"run": self.run, **told, "remedies": [cure.title for cure in one.remedies]}
+        finding = self.finding
+        return {
+            "run": self.run,
+            "id": finding.id,
+            "severity": str(finding.severity),
+            "title": finding.title,
+            "cause": finding.cause,
+            "remedies": [remedy.title for remedy in finding.remedies],
+        }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``baseline`` is the place of the run that deltas are to. ``until`` is the step at which all
-    runs are compared, None: each at its own end."""
+    """Deltas are relative to the run with index ``baseline``. All runs are compared at the step
+    ``until``; None: each at its own end."""
 
     ids: tuple[str, ...]
     baseline: int
@@ -53,13 +59,13 @@ class Comparison:
     environment: tuple[Difference, ...]
     no_effect: tuple[NoEffect, ...] = ()
     reward_keys: tuple[str, ...] = ()
-    """What makes the runs' rewards different quantities."""
+    """The keys and files that put the runs' rewards on different scales."""
     kinds: tuple[str, ...] = ()
-    """The kinds of recipes, where they are not all of one."""
+    """The kinds of the runs, if they differ."""
     shared: tuple[str, ...] = ()
     """The metrics that every run has logged."""
     health: tuple[Health | None, ...] = ()
-    """Of each run; None for one that has not finished."""
+    """The health of each run; None for one that has not finished."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -68,9 +74,9 @@ class Comparison:
             "common_step": self.common,
             "compared_at": self.until,
             "summary": [row.to_json(self.ids, self.baseline) for row in self.summary],
-            "config": [self._difference(one) for one in self.config],
-            "environment": [self._difference(one) for one in self.environment],
-            "no_effect": [one.to_json() for one in self.no_effect],
+            "config": [self._difference(row) for row in self.config],
+            "environment": [self._difference(row) for row in self.environment],
+            "no_effect": [entry.to_json() for entry in self.no_effect],
             "reward_scale": list(self.reward_keys),
             "different_kinds": list(self.kinds),
             "shared_metrics": list(self.shared),
@@ -80,10 +86,10 @@ class Comparison:
             },
         }
 
-    def _difference(self, one: Difference) -> dict[str, Any]:
-        cells = [None if cell is None else cell.to_json() for cell in one.cells]
+    def _difference(self, row: Difference) -> dict[str, Any]:
+        cells = [None if cell is None else cell.to_json() for cell in row.cells]
         values = dict(zip(self.ids, cells, strict=True))
-        return {"section": one.section, "key": one.key, "values": values}
+        return {"section": row.section, "key": row.key, "values": values}
 
 
 def check_choice(runs: Sequence[RunDir]) -> None:
@@ -97,7 +103,7 @@ def check_choice(runs: Sequence[RunDir]) -> None:
 
 
 class Comparer:
-    """Compares the same runs again and again; works out anew only what has changed."""
+    """Compares the same runs repeatedly, and computes only what has changed."""
 
     def __init__(self, records: Sequence[RunRecord]) -> None:
         self._records = records
@@ -110,8 +116,8 @@ class Comparer:
         self._no_effect: tuple[object, tuple[NoEffect, ...]] = (None, ())
 
     def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
-        """With ``equal_steps`` every run counts up to the last step that all of them have."""
-        self._look_at_manifests()
+        """Compare the runs; with ``equal_steps`` up to the last step that all of them have."""
+        self._compare_manifests()
         common = common_step(self._records)
         until = common if equal_steps else None
         return Comparison(
@@ -131,16 +137,16 @@ class Comparer:
 
     def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
         version = (record.version, until)
-        known = self._found.get(record.run.id)
-        if known is None or known[0] != version:
-            known = self._found[record.run.id] = (version, findings(record, until))
-        return known[1]
+        cached = self._found.get(record.run.id)
+        if cached is None or cached[0] != version:
+            cached = self._found[record.run.id] = (version, findings(record, until))
+        return cached[1]
 
     def _without_effect(self, baseline: int) -> tuple[NoEffect, ...]:
         version = (baseline, *(record.version for record in self._records))
         if self._no_effect[0] != version:
             base = self._records[baseline]
-            found = tuple(
+            no_effect = tuple(
                 NoEffect(record.run.id, finding)
                 for record in self._records
                 if record is not base
@@ -148,10 +154,10 @@ class Comparer:
                     base.columns, record.columns, *trained_values(base, record)
                 )
             )
-            self._no_effect = (version, found)
+            self._no_effect = (version, no_effect)
         return self._no_effect[1]
 
-    def _look_at_manifests(self) -> None:
+    def _compare_manifests(self) -> None:
         manifests = [record.manifest for record in self._records]
         if manifests != self._manifests:
             self._manifests = manifests
@@ -162,7 +168,7 @@ class Comparer:
 
 
 def metric_names(records: Sequence[RunRecord]) -> list[str]:
-    """Every metric that one of the runs has logged."""
+    """Every metric that at least one of the runs has logged."""
     return sorted({name for record in records for name in record.columns.names})
 
 
@@ -171,15 +177,15 @@ def at_equal_steps(records: Sequence[RunRecord], metric: str) -> dict[str, Any]:
 
     UsageError for a metric that no run has.
     """
-    name, known = canonical(metric), metric_names(records)
-    if name not in known:
-        raise unknown_name("metric", metric, known)
-    found = [record.columns.get(name) for record in records]
-    steps = np.unique(np.concatenate([column.steps for column in found]))
+    name, names = canonical(metric), metric_names(records)
+    if name not in names:
+        raise unknown_name("metric", metric, names)
+    columns = [record.columns.get(name) for record in records]
+    steps = np.unique(np.concatenate([column.steps for column in columns]))
     values = {
         record.run.id: [
             None if np.isnan(value) else float(value) for value in column.at(steps, np.nan)
         ]
-        for record, column in zip(records, found, strict=True)
+        for record, column in zip(records, columns, strict=True)
     }
     return {"steps": [int(step) for step in steps], "values": values}

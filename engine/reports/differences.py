@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -58,15 +58,14 @@ class Difference:
 
 
 def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
-    """The config keys whose values differ, by section; the same value from elsewhere does not.
+    """The config keys whose values differ, by section; a different origin alone does not count.
 
-    Defaults of keys that another run does not have at all are left out: every one of them would
-    differ between recipes of two kinds. So is what follows from other values in one of the runs
-    and was set in none: the values that it follows from are shown.
+    Left out are defaults of keys that another run lacks (between two kinds of recipes, every one of
+    them would differ), and keys that no run set and that follow from other values, which are shown.
     """
     configs = [_config(manifest) for manifest in manifests]
     derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
-    chosen = {key for config in configs for key, one in config.items() if _is_chosen(one)}
+    chosen = {key for config in configs for key, entry in config.items() if _is_chosen(entry)}
     keys = sorted({key for config in configs for key in config} - (derived - chosen))
     rows = ((key, [config.get(key) for config in configs]) for key in keys)
     return [_difference(key, entries) for key, entries in rows if _differ(entries)]
@@ -75,23 +74,23 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
 def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     """Packages, variables, git, hardware, recipe file and data that differ; ``SHELL`` comes last.
 
-    Where a resumed run changed something on the way, its value reads ``before → after``.
+    If a fact changed between attempts of a run, its value reads ``before → after``.
     """
     facts = [_surroundings(manifest) for manifest in manifests]
-    found = []
-    for path in sorted({path for each in facts for path in each}):
-        values = [each.get(path) for each in facts]
+    differences = []
+    for path in sorted({path for facts_of_run in facts for path in facts_of_run}):
+        values = [facts_of_run.get(path) for facts_of_run in facts]
         if path[0] == "model" and None in values:
             continue  # Another model, which the configuration names.
         if any(value != values[0] for value in values):
-            section, key = _place(path)
+            section, key = _section_and_key(path)
             cells = tuple(None if value is None else Cell(value) for value in values)
-            found.append(Difference(section, key, cells, of_config=False))
-    return sorted(found, key=lambda one: _SECTIONS.index(one.section))
+            differences.append(Difference(section, key, cells, of_config=False))
+    return sorted(differences, key=lambda difference: _SECTIONS.index(difference.section))
 
 
 def text_of(value: Any) -> str:
-    """A value as one line, as it would stand in a config file."""
+    """Format a value as one line, as in a config file."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):
@@ -125,21 +124,21 @@ def _differ(entries: Sequence[Mapping[str, Any] | None]) -> bool:
 
 
 def _difference(key: str, entries: Sequence[Mapping[str, Any] | None]) -> Difference:
-    section, _, rest = (jsonl.line(key) or "?").partition(".")
+    section, _, name = (jsonl.line(key) or "?").partition(".")
     cells = (
         None if entry is None else Cell(entry["value"], jsonl.line(entry.get("origin")) or "")
         for entry in entries
     )
-    return Difference(section if rest else "", rest or section, tuple(cells))
+    return Difference(section if name else "", name or section, tuple(cells))
 
 
-def _same(one: Any, other: Any) -> bool:
-    """``1`` and ``true`` are not the same, ``1`` and ``1.0`` are."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _same(left: Any, right: Any) -> bool:
+    """``1`` equals ``1.0``, but not ``true``."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 SHELL = "shell"
-"""Variables that say where things lie and who logs what: no value of theirs can change training."""
+"""Variables for paths and logging, which cannot change the training."""
 
 _SECTIONS = (
     "git",
@@ -196,19 +195,19 @@ def _devices(value: Any) -> Any:
     return ", ".join(f"{count} x {name}" for name, count in names.items()) or "none"
 
 
-def _place(path: tuple[str, ...]) -> tuple[str, str]:
+def _section_and_key(path: tuple[str, ...]) -> tuple[str, str]:
     """Section and key of a fact."""
-    part, *rest = path
-    if part == "environment" and rest and rest[0] in ("packages", "variables"):
-        part, *rest = rest
-    if part == "variables" and rest and _OF_THE_SHELL.match(rest[0]):
+    part, *names = path
+    if part == "environment" and names and names[0] in ("packages", "variables"):
+        part, *names = names
+    if part == "variables" and names and _OF_THE_SHELL.match(names[0]):
         part = SHELL
-    key = " ".join(jsonl.line(name) or "?" for name in rest)
+    key = " ".join(jsonl.line(name) or "?" for name in names)
     return _NAMES.get(part, part), key or _NAMES.get(part, part)
 
 
 def _tidy(value: Any) -> Any:
-    """A JSON value whose texts can be shown."""
+    """A JSON value with texts that are safe to display."""
     if isinstance(value, str):
         return jsonl.line(value)
     if isinstance(value, Mapping):
@@ -223,18 +222,16 @@ Config = Mapping[str, Mapping[str, Any]]
 
 
 def derived_keys(config: Config) -> frozenset[str]:
-    """The keys whose values nobody set and that follow from other values.
+    """The keys that were not set and follow from other values.
 
     Earlier versions recorded the origin of a default that refers to another key as ``default``.
     """
-    return frozenset(_derived(config))
-
-
-def _derived(config: Config) -> Iterator[str]:
-    for key, entry in config.items():
-        origin = entry.get("origin")
-        if origin == "implied" or (origin == "default" and key in _references()):
-            yield key
+    return frozenset(
+        key
+        for key, entry in config.items()
+        if entry.get("origin") == "implied"
+        or (entry.get("origin") == "default" and key in _references())
+    )
 
 
 @cache

@@ -23,9 +23,9 @@ _NOTHING: Found = (None, None)
 
 @dataclass(frozen=True)
 class Measure:
-    """One quantity of every run. ``better`` says which end of it is good, if one is.
+    """One quantity of every run. ``better``: whether high or low values are good, if either.
 
-    ``steps`` tells from which step a value is, for those that are of one step.
+    ``steps`` holds the step of each value that belongs to one step.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Measure:
     steps: tuple[int | None, ...]
 
     def best(self) -> frozenset[int]:
-        """Which runs have the best value; none while there is nothing to choose from."""
+        """The indices of the runs with the best value; empty if all values are equal."""
         numbers = {i: v for i, v in enumerate(self.values) if isinstance(v, float)}
         if self.better is None or len(set(numbers.values())) < 2:
             return frozenset()
@@ -43,7 +43,7 @@ class Measure:
         return frozenset(i for i, value in numbers.items() if value == best)
 
     def deltas(self, baseline: int) -> tuple[float | None, ...]:
-        """What each run has more than the run at ``baseline``; None where either has no number."""
+        """The differences from the run at ``baseline``; None if either value is missing."""
         base = self.values[baseline]
         return tuple(
             value - base if isinstance(value, float) and isinstance(base, float) else None
@@ -63,14 +63,14 @@ class Measure:
 
 
 def findings(record: RunRecord, until: int | None = None) -> tuple[Found, ...]:
-    """Everything that is measured of one run; with ``until`` as if it had ended with that step."""
+    """All measures of one run; with ``until`` up to that step."""
     return tuple(spec.read(record, until) for spec in _SPECS)
 
 
-def measures(found: Sequence[tuple[Found, ...]]) -> list[Measure]:
-    """The findings of several runs as rows. A row that no run has a value for is left out."""
+def measures(by_run: Sequence[tuple[Found, ...]]) -> list[Measure]:
+    """The measures of several runs as rows, without rows that have no value at all."""
     rows = []
-    for spec, cells in zip(_SPECS, zip(*found, strict=True), strict=True):
+    for spec, cells in zip(_SPECS, zip(*by_run, strict=True), strict=True):
         values, steps = zip(*cells, strict=True)
         if any(value is not None for value in values):
             rows.append(Measure(spec.name, spec.unit, spec.better, values, steps))
@@ -98,8 +98,8 @@ def _best(metric: str, better: Better) -> Callable[[RunRecord, int | None], Foun
         steps, values = record.values(metric, until)
         if not values.size:
             return _NOTHING
-        place = int(np.argmax(values) if better == "high" else np.argmin(values))
-        return float(values[place]), int(steps[place])
+        index = int(np.argmax(values) if better == "high" else np.argmin(values))
+        return float(values[index]), int(steps[index])
 
     return read
 
@@ -128,7 +128,7 @@ def _steps_done(record: RunRecord, until: int | None) -> Found:
 
 
 def _step_time(record: RunRecord, until: int | None) -> Found:
-    """The median; the first step warms up and counts only while it is alone."""
+    """The median, without the first step, which includes the warm-up."""
     times = record.step_times(until)
     times = times[1:] if times.size > 1 else times
     return (float(np.median(times)) if times.size else None), None
@@ -139,7 +139,7 @@ def _state(record: RunRecord, until: int | None) -> Found:
 
 
 def _health(record: RunRecord, until: int | None) -> Found:
-    """Of a finished run; the state of another one says what is wrong."""
+    """The health of a finished run; other runs are described by their state."""
     return (record.health.phrase or "healthy") if record.health else None, None
 
 

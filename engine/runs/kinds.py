@@ -1,4 +1,4 @@
-"""The kinds of run, and everything about a kind that other folders need to know.
+"""The kinds of run, and everything about a kind that other folders need.
 
 A new kind is one entry in ``KINDS``. What reads the keys of one kind's config asks ``ByKind`` for
 its implementation, or compares with the kind it is written for, so a kind that it does not know
@@ -165,7 +165,7 @@ class ByKind(Generic[T]):
         return kind.name in self._by_name
 
     def __getitem__(self, kind: Kind) -> T:
-        """UsageError for a kind that this place does not know."""
+        """UsageError for a kind that is not supported here."""
         if kind.name not in self._by_name:
             known = ", ".join(self._by_name)
             raise UsageError(f"{self._what}: kind '{kind.name}' is not supported, only {known}")

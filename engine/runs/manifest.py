@@ -1,6 +1,6 @@
-"""What a manifest may say: every field has its type or is missing, so readers need no doubts.
+"""Check a manifest: every field has its type or is missing, so that readers need not check it.
 
-A manifest is a file that anybody may have edited, copied from elsewhere or torn.
+A manifest is a file that may have been edited, copied from another machine, or damaged.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 from engine.base import jsonl
 
 _DEEPEST = 32
-"""No field that is ever written is nested further; readers walk through it by recursion."""
+"""No written field is nested deeper; readers use recursion."""
 
 _RELATIONS = {"remedy": "fix", "reproduction": "repro"}
 
 
 def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest as its readers may rely on it; an empty one stays empty.
+    """Return the manifest with valid fields only; an empty one stays empty.
 
-    Null and what has the wrong type count as missing. ``attempts`` is always a list of dicts
-    with an integer ``number``, and ``config`` a dict of dicts with ``value`` and ``origin``.
-    Texts that are only shown are safe to show; the values of ``config``, the commands of
-    ``attempts`` and paths are as they were written, for they are used.
+    Null values and values of the wrong type count as missing. ``attempts`` is always a list of
+    dicts with an integer ``number``, and ``config`` a dict of dicts with ``value`` and ``origin``.
+    Texts for display are safe to display. The values of ``config``, the commands of ``attempts``
+    and paths stay as they were written, because they are used.
     """
     if not raw:
         return {}
@@ -31,9 +31,9 @@ def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What the file that a person wrote says of the keys that were overridden since.
+    """The values of the config file for the keys that were overridden since.
 
-    A run that was made from another one is told at its launch; else its own overrides are all.
+    A derived run records them at its launch; for other runs they follow from the overrides.
     """
     if "in_file" in manifest:
         return dict(manifest["in_file"])
@@ -41,9 +41,9 @@ def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The overrides that set another value than the file; others only say it again."""
+    """The overrides whose value differs from that of the file."""
     changes = manifest.get("changes") or ()
-    return [one for one in changes if repr(one["before"]) != repr(one["after"])]
+    return [change for change in changes if repr(change["before"]) != repr(change["after"])]
 
 
 def parent_phrase(manifest: Mapping[str, Any]) -> str:
@@ -59,13 +59,13 @@ def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """The fields that have a reader as it takes them, the others as plain JSON."""
-    found = {key: readers.get(key, _plain)(value) for key, value in raw.items()}
-    return {key: value for key, value in found.items() if value is not None or key not in readers}
+    """Fields with a reader as the reader returns them, other fields as plain JSON."""
+    fields = {key: readers.get(key, _plain)(value) for key, value in raw.items()}
+    return {key: value for key, value in fields.items() if value is not None or key not in readers}
 
 
 def _plain(value: Any, depth: int = _DEEPEST) -> Any:
-    """A JSON value without NaN and without what lies too deep."""
+    """A JSON value without NaN and without values that are nested too deeply."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -78,7 +78,7 @@ def _plain(value: Any, depth: int = _DEEPEST) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """A JSON value that is only shown."""
+    """A JSON value for display only."""
     return _tidy(_plain(value))
 
 
@@ -148,15 +148,15 @@ def _surroundings(value: Any) -> dict[str, Any] | None:
 
 
 def _parent(value: Any) -> dict[str, str] | None:
-    """The run this one was made from; both fields or none."""
+    """The parent of a derived run; both fields or none."""
     if not isinstance(value, dict):
         return None
-    found = {key: jsonl.line(value.get(key)) for key in ("run", "relation")}
-    return {key: text for key, text in found.items() if text} if all(found.values()) else None
+    fields = {key: jsonl.line(value.get(key)) for key in ("run", "relation")}
+    return {key: text for key, text in fields.items() if text} if all(fields.values()) else None
 
 
 def _variables(value: Any) -> dict[str, str] | None:
-    """Variables that an environment takes."""
+    """Valid environment variables."""
     if not isinstance(value, dict):
         return None
     return {
@@ -168,8 +168,8 @@ def _variables(value: Any) -> dict[str, str] | None:
 
 def _attempts(value: Any) -> list[dict[str, Any]]:
     attempts = value if isinstance(value, list) else []
-    found = [_fields(attempt, _OF_ATTEMPT) for attempt in attempts if isinstance(attempt, dict)]
-    return [attempt for attempt in found if "number" in attempt]
+    checked = [_fields(attempt, _OF_ATTEMPT) for attempt in attempts if isinstance(attempt, dict)]
+    return [attempt for attempt in checked if "number" in attempt]
 
 
 _OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {

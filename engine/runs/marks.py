@@ -1,9 +1,9 @@
-"""The mark of a run's processes: variables in their environment that say which run they are of.
+"""The mark of a run's processes: variables in their environment that identify the run.
 
-A pid in a file of the run is only a number that somebody wrote. A process belongs to a run when its
-environment, which nobody but its owner can set, carries the run's mark: a random text that the
-launch put into the manifest. It does not depend on where the run lies, so a run that was moved
-keeps its processes. A process of a run without such a text is known by the run's folder.
+A pid in a file of the run is only a number that anybody could have written. A process belongs to a
+run if its environment, which only its owner can set, carries the run's mark: a random text that the
+launch wrote to the manifest. The mark does not depend on the path, so a moved run keeps its
+processes. For a run without such a text, the run's folder identifies its processes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SUPERVISORS = (b"engine.supervise.supervisor", b"engine.runs.supervisor")
 
 @dataclass(frozen=True)
 class Mark:
-    """What a process was started for. ``attempt`` is the attempt's directory as it was then;
-    ``text`` is the run's own mark, empty for a run whose manifest has none."""
+    """The run that a process was started for. ``attempt`` is the attempt's directory at that time;
+    ``text`` is the run's random text, empty for a run whose manifest has none."""
 
     attempt: Path
     text: str = ""
@@ -40,10 +40,10 @@ class Mark:
         return self.attempt.parent
 
     def is_of(self, run: RunDir) -> bool:
-        """Whether the process belongs to ``run``, wherever the run was moved since.
+        """Whether the process belongs to ``run``, even if the run was moved since.
 
-        A copy of a run has the run's mark too; the processes belong to the original while it is
-        where they were started.
+        A copy of a run has the same mark; the processes belong to the original while it is where
+        they were started.
         """
         mark = run.read_mark()
         if _is_same_folder(self.directory, run.path):
@@ -62,9 +62,9 @@ def new_mark() -> str:
 
 
 def read_mark(pid: int) -> Mark | None:
-    """The mark of a run's process; None for any other, and where it cannot be read.
+    """The mark of a run's process; None for other processes and unreadable ones.
 
-    What a Ray cluster runs for a run is the cluster's process, also on this machine.
+    A process of a Ray cluster belongs to the cluster, also on this machine.
     """
     variables = read_environment(pid, ATTEMPT_DIR_VARIABLE)
     if not variables or ON_CLUSTER_VARIABLE in variables:
@@ -89,22 +89,22 @@ def supervises(pid: int, run: RunDir) -> bool:
 
 
 def read_environment(pid: int, needed: str) -> dict[str, str]:
-    """The variables that a process was started with; empty when ``needed`` is not among them."""
+    """The variables that a process was started with; empty if ``needed`` is not among them."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
     if needed.encode() not in environment:
-        return {}  # Nearly every process of a machine: taking its variables apart costs most.
+        return {}  # True for nearly every process: splitting its variables costs most.
     pairs = (entry.partition(b"=") for entry in environment.split(b"\0"))
     variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
     return variables if needed in variables else {}
 
 
-def _is_same_folder(path: Path, other: Path) -> bool:
-    if path == other.resolve():
+def _is_same_folder(path: Path, folder: Path) -> bool:
+    if path == folder.resolve():
         return True
     try:
-        return path.samefile(other)
+        return path.samefile(folder)
     except OSError:
         return False

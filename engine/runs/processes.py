@@ -1,4 +1,4 @@
-"""The processes of a run, told apart from everybody else's. Linux only (/proc)."""
+"""Find, identify and signal the processes of a run. Linux only (/proc)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the comma
 
 @dataclass(frozen=True)
 class Identity:
-    """A process that cannot be mistaken for a later one with the same pid.
+    """A process, distinguishable from a later one with the same pid.
 
     ``start`` is in clock ticks since boot, so a jump of the wall clock does not change it;
-    ``boot`` tells machines and reboots apart.
+    ``boot`` identifies the machine and its boot.
     """
 
     pid: int
@@ -44,12 +44,12 @@ class Identity:
 
 
 def boot_id() -> str:
-    """Names this boot of this machine."""
+    """The ID of this boot of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a live process, or None when there is none."""
+    """The identity of a live process, or None."""
     fields = _stat(pid)
     if fields is None or fields[_STATE] == "Z":
         return None
@@ -69,20 +69,20 @@ def become_subreaper() -> None:
 def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     """Every live process of a run: carriers of its mark, and descendants of them or of ``roots``.
 
-    Whoever is in ``roots`` is not included: the caller is one of them.
+    The processes in ``roots`` are not included: the caller is one of them.
     """
     ancestors, parents = set(roots), dict(_parents())
-    others = parents.keys() - ancestors - {os.getpid()}
-    marks = {pid: mark for pid in others if (mark := read_mark(pid)) is not None}
-    own = {mark for mark in set(marks.values()) if mark.is_of(run)}
-    carriers = {pid for pid, mark in marks.items() if mark in own}
+    candidates = parents.keys() - ancestors - {os.getpid()}
+    marks = {pid: mark for pid in candidates if (mark := read_mark(pid)) is not None}
+    of_run = {mark for mark in set(marks.values()) if mark.is_of(run)}
+    carriers = {pid for pid, mark in marks.items() if mark in of_run}
     ancestors |= carriers
-    found = [pid for pid in others if pid in carriers or _descends(pid, parents, ancestors)]
-    return [identity for pid in found if (identity := identify(pid)) is not None]
+    pids = [pid for pid in candidates if pid in carriers or _descends(pid, parents, ancestors)]
+    return [identity for pid in pids if (identity := identify(pid)) is not None]
 
 
 def send(identity: Identity, number: signal.Signals) -> bool:
-    """Signal this very process; False when it is gone or belongs to somebody else (sudo)."""
+    """Signal exactly this process; False if it is gone or belongs to another user (sudo)."""
     with _pinned(identity.pid) as handle:
         if not alive(identity):
             return False
@@ -98,9 +98,9 @@ def send(identity: Identity, number: signal.Signals) -> bool:
 
 @contextmanager
 def _pinned(pid: int) -> Iterator[int | None]:
-    """A handle on a process: a later one that takes over its pid is not meant by it.
+    """A handle on a process, which a later process with the same pid does not match.
 
-    None when there is no such process, or on kernels before 5.3.
+    None if there is no such process, or on kernels before 5.3.
     """
     try:
         handle = os.pidfd_open(pid)
@@ -126,30 +126,30 @@ def reap_children() -> Iterator[tuple[int, int]]:
 
 
 def end(processes: Sequence[Identity], patience_s: float) -> list[Identity]:
-    """SIGTERM, wait up to ``patience_s``, SIGKILL. Returns those that were ended.
+    """SIGTERM, wait up to ``patience_s``, SIGKILL. Returns the processes that were signalled.
 
-    For processes that are not this process's children, or whose caller reaps them later.
+    They must not be children of this process, unless the caller reaps them later.
     """
-    told = [process for process in processes if send(process, signal.SIGTERM)]
+    signalled = [process for process in processes if send(process, signal.SIGTERM)]
     deadline = time.monotonic() + patience_s
-    while any(alive(process) for process in told) and time.monotonic() < deadline:
+    while any(alive(process) for process in signalled) and time.monotonic() < deadline:
         time.sleep(0.05)
-    for process in told:
+    for process in signalled:
         send(process, signal.SIGKILL)
-    # Whoever looks next should not see them: a killed process takes a moment to be gone.
+    # A killed process takes a moment to disappear; the next reader should not find it.
     deadline = time.monotonic() + _DYING_S
-    while any(alive(process) for process in told) and time.monotonic() < deadline:
+    while any(alive(process) for process in signalled) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return told
+    return signalled
 
 
 def end_members(run: RunDir, patience_s: float, roots: Sequence[int] = ()) -> list[Identity]:
-    """End every process of a run, those too that it starts meanwhile. Returns who was ended."""
+    """End every process of a run, also those that it starts meanwhile. Returns those signalled."""
     ended: list[Identity] = []
     for _ in range(_ROUNDS):
-        if not (left := members(run, roots)):
+        if not (processes := members(run, roots)):
             break
-        ended += end(left, patience_s)
+        ended += end(processes, patience_s)
     return ended
 
 
@@ -177,24 +177,24 @@ def marked() -> Iterator[tuple[Identity, Mark]]:
 
 def carriers(variable: str, value: str) -> list[Identity]:
     """Every live process that was started with ``variable=value`` in its environment."""
-    found = (
+    identities = (
         identify(pid)
         for pid, _ in _parents()
         if read_environment(pid, variable).get(variable) == value
     )
-    return [identity for identity in found if identity is not None]
+    return [identity for identity in identities if identity is not None]
 
 
 def run_of(pid: int) -> str | None:
-    """The id of the run that a process was started for; None for everybody else's process."""
+    """The ID of the run that a process was started for; None for any other process."""
     mark = read_mark(pid)
     return None if mark is None else mark.directory.name
 
 
 def _descends(pid: int, parents: dict[int, int], roots: set[int]) -> bool:
-    seen: set[int] = set()
-    while pid in parents and pid not in seen:
-        seen.add(pid)
+    visited: set[int] = set()
+    while pid in parents and pid not in visited:
+        visited.add(pid)
         pid = parents[pid]
         if pid in roots:
             return True

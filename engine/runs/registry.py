@@ -12,7 +12,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
 from engine.runs.notes import Notes, read_notes
-from engine.runs.rundir import RunDir, folder_names, there
+from engine.runs.rundir import RunDir, exists, folder_names
 from engine.runs.state import (
     UNREADABLE,
     RunState,
@@ -61,7 +61,7 @@ def _stamps(root: Path) -> Iterator[tuple[str, str]]:
         try:
             stamp = stamp_of(f"{folder}/{name}/state.json")
         except OSError:
-            if not there(f"{folder}/{name}/manifest.json"):
+            if not exists(f"{folder}/{name}/manifest.json"):
                 continue
             stamp = "no state"
         yield name, stamp + _notes_stamp(f"{folder}/{name}/notes.json")

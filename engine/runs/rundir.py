@@ -17,7 +17,7 @@ RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
 ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
 RUNS_VARIABLE = "GRUBRICS_RUNS"
 ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
-"""Carried by what a Ray cluster runs for a run: its processes are the cluster's to end."""
+"""Set in the processes of a run on a Ray cluster: only the cluster ends them."""
 
 MARK_VARIABLE = "GRUBRICS_RUN_MARK"
 SUPERVISES_VARIABLE = "GRUBRICS_SUPERVISES"
@@ -31,21 +31,21 @@ MARKS = frozenset(
         SUPERVISES_VARIABLE,
     }
 )
-"""What makes a process one of a run's (see ``engine.runs.marks``)."""
+"""Variables that identify a process of a run (see ``engine.runs.marks``)."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
 class RunDir:
-    """A run's folder, ``runs/<id>``. Holds paths only; nothing is read before it is asked for."""
+    """A run's folder, ``runs/<id>``. It holds paths only; methods read on each call."""
 
     path: Path
 
     @property
     def id(self) -> str:
-        """The folder's name. It may be shown: a folder from elsewhere can have any name, of which
-        only what a terminal does not obey is left."""
+        """The folder's name, safe to display: control characters of an external folder's name are
+        removed."""
         return jsonl.line(self.path.name) or "?"
 
     @property
@@ -54,7 +54,7 @@ class RunDir:
 
     @property
     def recipe(self) -> Path:
-        """The recipe as it was launched."""
+        """The recipe of the launch."""
         return self.path / "recipe.yaml"
 
     @property
@@ -71,12 +71,12 @@ class RunDir:
 
     @property
     def notes(self) -> Path:
-        """What a person says about the run: tags and a note."""
+        """Tags and the note of the user."""
         return self.path / "notes.json"
 
     @property
     def code(self) -> Path:
-        """The files of the recipe's own reward function as they were at the launch."""
+        """The files of the config's reward function, as of the launch."""
         return self.path / "code"
 
     @property
@@ -84,7 +84,7 @@ class RunDir:
         return self.path / "requests"
 
     def is_one(self) -> bool:
-        """Whether the folder is a run's: other trainers write a ``manifest.json`` too."""
+        """Whether the folder is a run: other trainers also write a ``manifest.json``."""
         return self.manifest.exists() and (self.state.exists() or "v" in self.read_manifest())
 
     def attempt(self, number: int) -> Attempt:
@@ -92,20 +92,19 @@ class RunDir:
 
     def attempts(self) -> list[Attempt]:
         """The attempts on disk, oldest first."""
-        found = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
-        return [Attempt(path) for path in sorted(found, key=lambda path: int(path.name[8:]))]
+        paths = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
+        return [Attempt(path) for path in sorted(paths, key=lambda path: int(path.name[8:]))]
 
     def read_manifest(self, *fields: str) -> dict[str, Any]:
-        """The manifest with every field of its type (see ``checked``); empty while missing.
+        """The manifest with valid fields only (see ``checked``); empty if there is none.
 
-        With ``fields`` it has only these, and the thousand values of ``config`` are not checked
-        for who wants the name of the recipe.
+        With ``fields``, only these are checked: ``config`` has a thousand values.
         """
         raw = jsonl.read_json(self.manifest) or {}
         return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
 
     def read_mark(self) -> str | None:
-        """The text that the run's processes carry; None for a run that was launched without."""
+        """The text that the run's processes carry; None for a run of an earlier version."""
         return jsonl.line((jsonl.read_json(self.manifest) or {}).get("mark")) or None
 
 
@@ -144,18 +143,18 @@ class Attempt:
         return self.path / "validation"
 
 
-def runs_root(given: str | None = None) -> Path:
-    """Where runs live: ``given``, else $GRUBRICS_RUNS, else ./runs."""
-    return Path(given or os.environ.get(RUNS_VARIABLE) or "runs")
+def runs_root(path: str | None = None) -> Path:
+    """The runs directory: ``path``, else $GRUBRICS_RUNS, else ./runs."""
+    return Path(path or os.environ.get(RUNS_VARIABLE) or "runs")
 
 
 def archive_root(root: Path) -> Path:
-    """Where archived runs lie: a runs folder of its own, inside ``root``."""
+    """The archive of a runs directory: a runs directory inside it."""
     return root / ".archive"
 
 
 def check_id(run_id: str) -> str:
-    """``run_id`` when it can name a folder; UsageError otherwise."""
+    """Return a valid ``run_id``; UsageError otherwise."""
     if not _ID.fullmatch(run_id):
         raise UsageError(
             f"run name {run_id!r} must be letters, digits, '.', '_' or '-', at most 100 of them"
@@ -164,28 +163,28 @@ def check_id(run_id: str) -> str:
 
 
 def find_run(root: Path, run_id: str) -> RunDir:
-    """The run called ``run_id``, or one whose id starts so when only one does.
+    """Find a run by its ID or a unique prefix.
 
-    The path of a run of ``root`` will do: it is what a launch prints and what a shell completes.
+    The path of a run in ``root`` is accepted too: a launch prints it, and shells complete it.
     """
     run_id = run_id_of(root, run_id)
     exact = root / run_id
     if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
         return _bounded(RunDir(exact))
-    known = run_ids(root)
-    starting = [name for name in known if run_id and name.startswith(run_id)]
+    names = run_ids(root)
+    starting = [name for name in names if run_id and name.startswith(run_id)]
     if len(starting) == 1:
         return _bounded(RunDir(root / starting[0]))
     if len(starting) > 1:
         raise UsageError(f"run '{run_id}' is ambiguous: {', '.join(starting[:8])}")
-    raise unknown_name("run", run_id, known)
+    raise unknown_name("run", run_id, names)
 
 
-def run_id_of(root: Path, given: str) -> str:
-    """The id in ``runs/ID``. UsageError for a run of another folder."""
-    path = Path(given)
-    if "/" not in given or not there(f"{path}/manifest.json"):
-        return given
+def run_id_of(root: Path, id_or_path: str) -> str:
+    """The ID in ``runs/ID``. UsageError for a run of another folder."""
+    path = Path(id_or_path)
+    if "/" not in id_or_path or not exists(f"{path}/manifest.json"):
+        return id_or_path
     if path.parent.resolve() == root.resolve():
         return path.name
     raise UsageError(
@@ -195,7 +194,7 @@ def run_id_of(root: Path, given: str) -> str:
 
 
 def _bounded(run: RunDir) -> RunDir:
-    """The run; UsageError for one whose manifest nobody can have meant."""
+    """Return the run; UsageError for a manifest of an impossible size."""
     size, largest = run.manifest.stat().st_size, jsonl.LARGEST_FILE
     if size > largest:
         text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
@@ -205,13 +204,13 @@ def _bounded(run: RunDir) -> RunDir:
 
 def run_ids(root: Path) -> list[str]:
     """Every run below ``root``; a folder without a manifest is not a run."""
-    return [name for name in folder_names(root) if there(f"{root}/{name}/manifest.json")]
+    return [name for name in folder_names(root) if exists(f"{root}/{name}/manifest.json")]
 
 
-def there(file: str) -> bool:
-    """Whether a file of a run exists; one in a folder that nobody may look into counts."""
+def exists(file: str) -> bool:
+    """Whether a file of a run exists; a file in a folder without read permission counts."""
     try:
-        os.stat(file)  # noqa: PTH116 - ten thousand path objects take long
+        os.stat(file)  # noqa: PTH116 - faster than ten thousand path objects
     except PermissionError:
         return True
     except OSError:
@@ -220,7 +219,7 @@ def there(file: str) -> bool:
 
 
 def folder_names(root: Path) -> list[str]:
-    """The folders in ``root`` that can be runs by their names (see ``check_id``), sorted.
+    """The folders in ``root`` with a valid run ID as their name, sorted.
 
     A missing ``root`` has none.
     """
@@ -241,21 +240,21 @@ class RunDirGuard:
         self._run = run
         # Held open, so that no later directory can get its inode number.
         self._descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
-        self._own = os.fstat(self._descriptor)
+        self._status = os.fstat(self._descriptor)
         self._missing_since: float | None = None
 
     def is_gone(self) -> bool:
-        """True once it has been missing for a moment, and at once when another took its place."""
+        """True after it has been missing for 2 s, or at once if another run has replaced it."""
         try:
-            found = self._run.path.stat()
-            # A deletion that met a writer leaves the directory, but no manifest.
+            present = self._run.path.stat()
+            # A deletion during a write leaves the directory without a manifest.
             self._run.manifest.stat()
         except FileNotFoundError:
             return self._missing_for() > _PATIENCE_S
         except OSError:
             return False
         self._missing_since = None
-        return not os.path.samestat(found, self._own)
+        return not os.path.samestat(present, self._status)
 
     def _missing_for(self) -> float:
         now = time.monotonic()

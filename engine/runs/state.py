@@ -1,4 +1,4 @@
-"""What a run is doing: written by its supervisor, judged by whoever reads it."""
+"""The state of a run: written by its supervisor, checked against processes by every reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REWRITE_S = 3.0
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
 _NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"foreign"}
-"""What a supervisor may write; nobody supervises a foreign run."""
+"""States that a supervisor writes; ``foreign`` is the state of an external run."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RunState:
 
     @property
     def word(self) -> str:
-        """The state as a person is told: ``stopped`` for a run that somebody ended early."""
+        """The displayed state: ``stopped`` for a run that was ended early."""
         early = self.state == "finished" and not self.went_well
         return STOPPED if early else self.state
 
@@ -84,7 +84,7 @@ class RunState:
         return self.began or self.started
 
     def elapsed(self, now: float) -> float | None:
-        """Seconds that all attempts took, up to ``now`` for a run that goes on.
+        """Seconds that all attempts took, up to ``now`` for an active run.
 
         The pauses between attempts do not count. None for a run that has not started.
         """
@@ -125,7 +125,7 @@ STOPPED = "stopped"
 """What lists and filters call a run that is ``finished`` because it was stopped."""
 
 GROWING = "growing"
-"""Reason of a foreign run whose files gained something a moment ago."""
+"""The reason of an external run whose files have grown recently."""
 
 UNREADABLE = RunState("lost", reason="no readable state.json")
 
@@ -145,7 +145,7 @@ def write_state(run: RunDir, state: RunState) -> None:
 
 
 def this_host() -> str:
-    """This machine, or the container on it: whoever is in another cannot see its processes."""
+    """This machine or container: processes of another one are not visible from here."""
     name = os.uname().nodename
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
@@ -155,12 +155,12 @@ def this_host() -> str:
 
 
 def recorded_state(run: RunDir) -> RunState | None:
-    """``state.json`` as it stands, or None when it is missing or not readable."""
+    """``state.json`` as written, or None if it is missing or unreadable."""
     return state_from_json(jsonl.read_json(run.state))
 
 
 def state_from_json(raw: Any) -> RunState | None:
-    """A state as ``write_state`` wrote it; None when ``raw`` is something else.
+    """Parse a state that ``write_state`` wrote; None for anything else.
 
     Unknown keys are skipped, and a field of the wrong type counts as missing. Texts are safe to
     show.
@@ -169,7 +169,7 @@ def state_from_json(raw: Any) -> RunState | None:
     if not isinstance(name, str) or name not in _NAMES:
         return None
     state = object.__new__(RunState)
-    # A frozen class's constructor takes four times as long, which ten thousand runs make felt.
+    # The constructor of a frozen class takes four times as long: too long for ten thousand runs.
     state.__dict__.update(
         {key: _FIELDS[key](value) for key, value in raw.items() if key in _FIELDS},
         state=name,
@@ -179,7 +179,7 @@ def state_from_json(raw: Any) -> RunState | None:
 
 
 def with_first_start(state: RunState, manifest: Mapping[str, Any]) -> RunState:
-    """A resumed run's state with the time of its first attempt, which older ones do not hold."""
+    """Add the time of the first attempt to a resumed run's state; older states lack it."""
     attempts = manifest.get("attempts") or [{}]
     if state.attempt == 1 or state.began is not None or state.ran_before is None:
         return state
@@ -187,13 +187,13 @@ def with_first_start(state: RunState, manifest: Mapping[str, Any]) -> RunState:
 
 
 def observed_state(run: RunDir) -> RunState:
-    """The state a person should be told: silence is never "running"."""
+    """The state to display: a run without a heartbeat is never "running"."""
     recorded = recorded_state(run)
     if recorded is None:
         return UNREADABLE
     state = observe(recorded, run)
     if state.state == "lost" and not recorded.has_ended:
-        # Its supervisor may have written the verdict and left between the two looks.
+        # Its supervisor may have written the final state and exited meanwhile.
         state = observe(recorded_state(run) or recorded, run)
     return state
 
@@ -201,8 +201,8 @@ def observed_state(run: RunDir) -> RunState:
 def settled_state(run: RunDir) -> RunState:
     """The observed state for those who act on it.
 
-    A state file that somebody broke is replaced by a live supervisor within a heartbeat; before
-    that, nothing may be ended or started.
+    A live supervisor replaces a damaged state file within a heartbeat; before that, nothing may be
+    ended or started.
     """
     deadline = time.monotonic() + _REWRITE_S
     while recorded_state(run) is None and run.path.exists() and time.monotonic() < deadline:
@@ -213,9 +213,9 @@ def settled_state(run: RunDir) -> RunState:
 def observe(state: RunState, run: RunDir | None = None) -> RunState:
     """A recorded state of ``run``, checked against the processes of this machine.
 
-    A run whose supervisor never came, or is gone without having said how the run ended, is
-    ``lost``. One whose supervisor lives and writes nothing is ``stalled``. Of another machine's
-    processes only the heartbeat tells.
+    A run whose supervisor never started, or died without recording an end, is ``lost``. A run whose
+    supervisor is alive but writes nothing is ``stalled``. On another machine, only the heartbeat
+    counts.
     """
     if state.has_ended:
         return state
@@ -230,18 +230,18 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
         reason = "supervisor died while the run was queued"
         return state.evolve(state="lost", reason=reason, waiting_for=None)
     quiet = f"last heartbeat {_since(state.heartbeat)}"
-    return state.evolve(state="lost", reason=f"{_what_befell(state)}; {quiet}")
+    return state.evolve(state="lost", reason=f"{_loss_reason(state)}; {quiet}")
 
 
 def _may_supervise(process: Identity, run: RunDir) -> bool:
-    """Whether a process is of the user whose run it is, or says that it supervises the run.
+    """Whether a process belongs to the owner of the run, or its command supervises the run.
 
-    Anybody can write the pid of another user's process into a run of theirs.
+    Anybody can write the pid of another user's process into the state of their run.
     """
     try:
         owner, user = run.path.stat().st_uid, os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116
     except OSError:
-        return True  # Gone since: the next look tells.
+        return True  # It has ended meanwhile: the next read decides.
     return owner == user or supervises(process.pid, run)
 
 
@@ -255,7 +255,7 @@ def _unless_silent(state: RunState) -> RunState:
     return state.evolve(state="stalled", reason=reason)
 
 
-def _what_befell(state: RunState) -> str:
+def _loss_reason(state: RunState) -> str:
     assert state.supervisor is not None
     if state.host not in (None, this_host()):
         return f"its supervisor on {state.host} is silent"
@@ -265,7 +265,7 @@ def _what_befell(state: RunState) -> str:
 
 
 def _is_near(moment: float | None, seconds: float) -> bool:
-    """Whether a time is about now; a clock that was set may have put it into the future."""
+    """Whether a time is about now, or slightly in the future after a change of the clock."""
     return moment is not None and abs(time.time() - moment) < seconds
 
 

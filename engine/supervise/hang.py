@@ -69,7 +69,7 @@ class Member:
     name: str
     state: str
     busy: float = 0.0
-    """Share of a core that it used while it was looked at."""
+    """Share of a core that it used during the sample."""
     connected: str = ""
     """An address outside of the run that it has a connection to."""
 
@@ -89,19 +89,18 @@ class Hang:
 
     def to_json(self) -> dict[str, Any]:
         """As the event ``stall`` records it."""
-        known = self.process
         return {
             "kind": self.kind,
-            "process": None if known is None else known.name,
-            "pid": None if known is None else known.pid,
-            "process_state": None if known is None else known.state,
+            "process": self.process and self.process.name,
+            "pid": self.process and self.process.pid,
+            "process_state": self.process and self.process.state,
             "place": self.place,
         }
 
 
-def look_at(processes: Iterable[Identity], driver: int | None) -> list[Member]:
-    """The run's processes, workers first, without what only starts or serves them. A state counts
-    when it is the same a second later. Children that nobody collected are members, too."""
+def sample_members(processes: Iterable[Identity], driver: int | None) -> list[Member]:
+    """The run's processes, workers first, without launchers and services. A state counts
+    if it is the same a second later. Zombie children are members, too."""
     pids = [identity.pid for identity in processes]
     before = {pid: _sample(pid) for pid in [*pids, *_zombies(pids)]}
     time.sleep(_APART_S)
@@ -114,77 +113,77 @@ def look_at(processes: Iterable[Identity], driver: int | None) -> list[Member]:
         else:
             state, busy = second[0], (second[1] - first[1]) / _TICKS / _APART_S
         members.append(Member(pid, _name(pid, driver), state, busy))
-    own = _addresses(pids)
-    named = (one for one in members if one.name)
-    found = [replace(one, connected=_outside(one, own)) for one in named]
-    return sorted(found, key=lambda one: bool(_COORDINATES.match(one.name)))
+    of_run = _addresses(pids)
+    named = (member for member in members if member.name)
+    connected = [replace(member, connected=_outside(member, of_run)) for member in named]
+    return sorted(connected, key=lambda member: bool(_COORDINATES.match(member.name)))
 
 
 def find_stopped(processes: Iterable[Identity]) -> list[int]:
     """The processes that a signal or a debugger has stopped."""
-    return [one.pid for one in processes if _state(one.pid) in ("T", "t")]
+    return [process.pid for process in processes if _state(process.pid) in ("T", "t")]
 
 
 def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
-    """The likeliest cause of the silence; None where nothing could be seen.
+    """The likeliest cause of the silence; None if nothing could be read.
 
     ``stack_of`` gives a process's Python stacks, as py-spy prints them.
     """
-    for held in ("T", "t", "D"):
-        for one in members:
-            if one.state == held:
-                return _held(one)
-    stacks = {one.pid: stack_of(one.pid) or "" for one in members if one.state != "Z"}
-    places = {pid: own_place(stack) for pid, stack in stacks.items()}
-    for one in members:
-        if one.busy >= _SPINNING:
-            where = places.get(one.pid) or innermost(stacks.get(one.pid, ""))
-            text = f"{one.label} runs at {100 * one.busy:.0f} % of a core{_in(where)}"
-            return Hang("spinning", text, one, where)
-    for one in members:
-        if one.state == "Z":
-            return _held(one)
-    workers = [one for one in members if not _COORDINATES.match(one.name)]
-    for one in workers:
-        if _SCORES.search(one.name) and _JUDGE.search(stacks.get(one.pid, "")):
-            return Hang("judge", f"{one.label} waits for an answer of the judge", one)
-    for one in workers or members:
-        if (place := places.get(one.pid)) is not None:
-            return Hang("code", f"{one.label} is in {place}", one, place)
-    for one in workers:
-        # What is asked by an event loop leaves no frame; its connection is all that shows.
-        if one.connected:
-            text = f"{one.label} waits for an answer from {one.connected}"
-            return Hang("judge", text, one)
+    for state in ("T", "t", "D"):
+        for member in members:
+            if member.state == state:
+                return _blocked(member)
+    stacks = {m.pid: stack_of(m.pid) or "" for m in members if m.state != "Z"}
+    frames = {pid: working_frame(stack) for pid, stack in stacks.items()}
+    for member in members:
+        if member.busy >= _SPINNING:
+            frame = frames.get(member.pid) or innermost(stacks.get(member.pid, ""))
+            text = f"{member.label} runs at {100 * member.busy:.0f} % of a core{_in(frame)}"
+            return Hang("spinning", text, member, frame)
+    for member in members:
+        if member.state == "Z":
+            return _blocked(member)
+    workers = [member for member in members if not _COORDINATES.match(member.name)]
+    for member in workers:
+        if _SCORES.search(member.name) and _JUDGE.search(stacks.get(member.pid, "")):
+            return Hang("judge", f"{member.label} waits for an answer of the judge", member)
+    for member in workers or members:
+        if (frame := frames.get(member.pid)) is not None:
+            return Hang("code", f"{member.label} is in {frame}", member, frame)
+    for member in workers:
+        # A call of an event loop leaves no frame; only its connection shows it.
+        if member.connected:
+            text = f"{member.label} waits for an answer from {member.connected}"
+            return Hang("judge", text, member)
     if not any(stacks.values()):
         return None
-    names = ", ".join(one.label for one in members[:4])
+    names = ", ".join(member.label for member in members[:4])
     return Hang("waiting", f"driver and workers wait for each other ({names})")
 
 
-def own_place(stack: str) -> str | None:
-    """``function (file:line)`` of the innermost frame that is neither Ray's nor Python's own way of
-    waiting; None where every thread only waits for other processes or for work."""
+def working_frame(stack: str) -> str | None:
+    """``function (file:line)`` of the innermost frame that is not a wait of Ray or Python; None if
+    every thread only waits for other processes or for work."""
     for name, frames in _threads(stack):
-        own = next((frame for frame in frames if not _LIBRARY.search(frame["where"])), None)
-        if own is None:
+        frame = next((frame for frame in frames if not _LIBRARY.search(frame["where"])), None)
+        if frame is None:
             continue
-        inner = frames[: frames.index(own)]
-        # Threads that libraries keep for themselves wait by locks all the time.
-        if any(_REMOTE.search(frame["where"]) for frame in inner):
+        inner = frames[: frames.index(frame)]
+        # Internal threads of libraries wait for locks all the time.
+        if any(_REMOTE.search(waiting["where"]) for waiting in inner):
             continue
         if not inner or _WORKS.match(name):
-            return _place(own)
+            return _format_frame(frame)
     return None
 
 
 def innermost(stack: str) -> str | None:
     """The innermost frame of the first thread."""
     frame = next((frames[0] for _, frames in _threads(stack) if frames), None)
-    return None if frame is None else _place(frame)
+    return None if frame is None else _format_frame(frame)
 
 
-def _place(frame: re.Match[str]) -> str:
+def _format_frame(frame: re.Match[str]) -> str:
     return f"{frame['function']} ({frame['where']})"
 
 
@@ -200,42 +199,40 @@ def _threads(stack: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
 
 def _addresses(pids: Iterable[int]) -> set[tuple[str, int]]:
     """The local ends of all connections of the run's processes."""
-    return {tuple(found.laddr) for pid in pids for found in _connections(pid)}
+    return {tuple(connection.laddr) for pid in pids for connection in _connections(pid)}
 
 
-def _outside(one: Member, own: set[tuple[str, int]]) -> str:
-    """Where a process that scores is connected to, outside of the run."""
-    if not _SCORES.search(one.name):
+def _outside(member: Member, of_run: set[tuple[str, int]]) -> str:
+    """The address outside of the run that a scoring process is connected to, or empty."""
+    if not _SCORES.search(member.name):
         return ""
-    for found in _connections(one.pid):
-        if (
-            found.status == psutil.CONN_ESTABLISHED
-            and found.raddr
-            and tuple(found.raddr) not in own
-        ):
-            return f"{found.raddr.ip}:{found.raddr.port}"
+    for connection in _connections(member.pid):
+        remote = connection.raddr
+        is_open = connection.status == psutil.CONN_ESTABLISHED
+        if is_open and remote and tuple(remote) not in of_run:
+            return f"{remote.ip}:{remote.port}"
     return ""
 
 
 def _connections(pid: int) -> list[Any]:
     try:
-        return [one for one in psutil.Process(pid).net_connections("inet") if one.laddr]
+        return [c for c in psutil.Process(pid).net_connections("inet") if c.laddr]
     except (psutil.Error, OSError):
         return []
 
 
-def _held(one: Member) -> Hang:
-    kind, what = _HELD[one.state]
-    onward = f": kill -CONT {one.pid}" if kind == "stopped" and one.state == "T" else ""
-    place = _kernel_place(one.pid) if kind == "disk" else None
-    return Hang(kind, f"{one.label} {what}{_in(place)}{onward}", one, place)
+def _blocked(member: Member) -> Hang:
+    kind, phrase = _HELD[member.state]
+    fix = f": kill -CONT {member.pid}" if kind == "stopped" and member.state == "T" else ""
+    function = _kernel_function(member.pid) if kind == "disk" else None
+    return Hang(kind, f"{member.label} {phrase}{_in(function)}{fix}", member, function)
 
 
-def _in(place: str | None) -> str:
-    return f", in {place}" if place else ""
+def _in(frame: str | None) -> str:
+    return f", in {frame}" if frame else ""
 
 
-def _kernel_place(pid: int) -> str | None:
+def _kernel_function(pid: int) -> str | None:
     try:
         text = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -251,11 +248,11 @@ def _sample(pid: int) -> tuple[str, int] | None:
 
 def _zombies(parents: Iterable[int]) -> Iterator[int]:
     """Children of these processes that have ended and were not collected."""
-    known = set(parents)
+    parent_pids = set(parents)
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in known:
+        if entry.name.isdigit() and int(entry.name) not in parent_pids:
             fields = _stat(int(entry.name))
-            if fields is not None and fields[0] == "Z" and int(fields[1]) in known:
+            if fields is not None and fields[0] == "Z" and int(fields[1]) in parent_pids:
                 yield int(entry.name)
 
 
@@ -268,7 +265,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _name(pid: int, driver: int | None) -> str:
-    """Empty for a process that only starts or serves others, unless the kernel holds it."""
+    """Empty for a launcher or a service, unless it is stopped or blocked in the kernel."""
     command = _command(pid)
     if pid == driver:
         return "driver"
@@ -286,7 +283,7 @@ def _state(pid: int) -> str:
 def _command(pid: int) -> str:
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        # A zombie has no command line any more.
+        # A zombie has no command line.
         text = text.strip() or Path(f"/proc/{pid}/comm").read_bytes()
         return text.decode(errors="replace").strip()
     except OSError:
@@ -296,9 +293,9 @@ def _command(pid: int) -> str:
 def _short(command: str) -> str:
     """``engine.train.sft`` of a command that runs this module; else the program's name."""
     words = command.split()
-    own = next((word for word in words if word.startswith("engine.")), None)
-    if own or "-m" in words[:-1]:
-        return own or words[words.index("-m") + 1]
+    module = next((word for word in words if word.startswith("engine.")), None)
+    if module or "-m" in words[:-1]:
+        return module or words[words.index("-m") + 1]
     scripts = (word for word in words[1:3] if word.endswith(".py"))
     return Path(next(scripts, words[0] if words else "process")).name
 
@@ -307,8 +304,8 @@ _TIMEOUT_S = 20.0
 
 
 class Dumps:
-    """Stacks of Python processes, each taken once, within twenty seconds for all of them: the
-    supervisor waits for them."""
+    """Stacks of Python processes, each read once, within 20 s for all of them, because the
+    supervisor waits."""
 
     def __init__(self) -> None:
         self._tool = _py_spy()
@@ -316,7 +313,7 @@ class Dumps:
         self._taken: dict[int, str | None] = {}
 
     def of(self, pid: int) -> str | None:
-        """None when nothing can be read: no py-spy, no permission, no Python process."""
+        """The stacks; None without py-spy, without permission, or for another kind of process."""
         if self._tool is None:
             return None
         if pid not in self._taken:
@@ -325,7 +322,7 @@ class Dumps:
 
 
 def write_stacks(target: Path, parts: Iterable[tuple[str, str | None]]) -> None:
-    """Keep stacks, each below a line that says whose it is."""
+    """Write stacks, each below a line with the process that it belongs to."""
     text = "\n\n".join(f"== {title}\n{stack or '(no stack)'}" for title, stack in parts)
     if text:
         files.write_atomic(target, text)
@@ -338,11 +335,11 @@ def _py_spy() -> str | None:
 
 def _stack(tool: str, pid: int, deadline: float) -> str | None:
     command = [tool, "dump", "--nonblocking", "--pid", str(pid)]
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
         return None
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=left)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=remaining_s)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

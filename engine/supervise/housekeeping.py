@@ -80,7 +80,7 @@ def unarchive(run: RunDir) -> RunDir:
 def plan_deletion(run: RunDir, root: Path) -> Deletion:
     """What can go with a run below ``root``. UsageError when the run must not be touched."""
     require_settled(run)
-    return Deletion(run, root, bytes_of(run.path), own_checkpoints(run, _others(run, root)))
+    return Deletion(run, root, bytes_of(run.path), own_checkpoints(run, _other_runs(run, root)))
 
 
 def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
@@ -99,21 +99,21 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
             freed += deletion.checkpoints.freed
         private_ray.remove_all(run)
         run.path.rename(trash)
-    with suppress(FileNotFoundError):  # Another deletion finishes what it finds half done.
+    with suppress(FileNotFoundError):  # Another deletion may have removed it.
         shutil.rmtree(trash)
     return freed
 
 
 def finish_deletions(root: Path) -> None:
-    """Remove what interrupted deletions, and launches, left behind."""
+    """Remove the remains of interrupted deletions and launches."""
     remove_abandoned(root)
     for folder in (root, archive_root(root)):
-        for left in list(_trash(folder)):
-            shutil.rmtree(left, ignore_errors=True)
+        for trash in list(_trash(folder)):
+            shutil.rmtree(trash, ignore_errors=True)
 
 
 def require_settled(run: RunDir) -> None:
-    """UsageError, in one line, unless the run is over and nothing of it is left running."""
+    """UsageError, in one line, unless the run has ended and has no processes left."""
     require(run)
     if run.path.is_symlink():
         raise UsageError(
@@ -122,13 +122,13 @@ def require_settled(run: RunDir) -> None:
     state = settled_state(run)
     if not state.has_ended:
         raise UsageError(f"run '{run.id}' has not ended ({describe(state)}); stop it first")
-    left = [process.pid for process in members(run)]
-    if left:
+    pids = [process.pid for process in members(run)]
+    if pids:
         raise UsageError(
-            f"run '{run.id}' still has processes {left}. Kill them first: grubrics-tui reap --yes"
+            f"run '{run.id}' still has processes {pids}. Kill them first: grubrics-tui reap --yes"
         )
-    if (elsewhere := left_on_cluster(run)) is not None:
-        raise UsageError(f"run '{run.id}': {elsewhere}; stop it first")
+    if (cluster_job := left_on_cluster(run)) is not None:
+        raise UsageError(f"run '{run.id}': {cluster_job}; stop it first")
     if (silent := _silent_elsewhere(run)) is not None:
         raise UsageError(
             f"run '{run.id}' was active on another machine {silent:.0f} s ago. "
@@ -146,24 +146,24 @@ def _settled(run: RunDir) -> Iterator[None]:
 
 
 def _require_apart(deletion: Deletion, checkpoints: bool) -> None:
-    """Checkpoints that stay must not lie in the directory that goes."""
-    run, own = deletion.run, deletion.checkpoints
-    if own.folder is None or not own.bytes or (checkpoints and own.entries):
+    """UsageError for checkpoints that must stay but are inside of the run's directory."""
+    run, saved = deletion.run, deletion.checkpoints
+    if saved.folder is None or not saved.bytes or (checkpoints and saved.entries):
         return
-    if Path(os.path.realpath(own.folder)).is_relative_to(os.path.realpath(run.path)):
-        why = own.kept_because or "--checkpoints deletes both"
-        raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {own.folder}: {why}")
+    if Path(os.path.realpath(saved.folder)).is_relative_to(os.path.realpath(run.path)):
+        hint = saved.kept_because or "--checkpoints deletes both"
+        raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {saved.folder}: {hint}")
 
 
 def _require_unchanged(deletion: Deletion) -> None:
-    """Somebody may have come to need the checkpoints while a person made up their mind."""
+    """UsageError if another run has come to need the checkpoints since the question was shown."""
     run = deletion.run
-    if own_checkpoints(run, _others(run, deletion.root)) != deletion.checkpoints:
+    if own_checkpoints(run, _other_runs(run, deletion.root)) != deletion.checkpoints:
         raise UsageError(f"the checkpoints of run '{run.id}' have changed; nothing was deleted")
 
 
 def _silent_elsewhere(run: RunDir) -> float | None:
-    """Seconds since the last heartbeat of a lost run, while its machine may still be at it."""
+    """Seconds since the last heartbeat of a lost run that may still be active on its machine."""
     state = recorded_state(run)
     if state is None or state.has_ended or state.host in (None, this_host()):
         return None
@@ -187,20 +187,20 @@ def _move(run: RunDir, folder: Path) -> RunDir:
     return RunDir(target)
 
 
-def _others(run: RunDir, root: Path) -> Iterator[RunDir]:
-    """Every run but this one, those in the archive included."""
+def _other_runs(run: RunDir, root: Path) -> Iterator[RunDir]:
+    """Every run except this one, including the archive."""
     for folder in (root, archive_root(root)):
         runs = (RunDir(folder / name) for name in run_ids(folder))
-        yield from (other for other in runs if other.path != run.path)
+        yield from (candidate for candidate in runs if candidate.path != run.path)
 
 
 def _trash(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                mine = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                is_own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
                 is_trash = entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False)
-                if is_trash and mine:
+                if is_trash and is_own:
                     yield Path(entry.path)
     except FileNotFoundError:
         return

@@ -1,4 +1,4 @@
-"""Ask the doctor about the run that a queued one follows, without waiting for the answer."""
+"""Examine the run that a queued run follows, in a separate process that nothing waits for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doctor_command(run: RunDir) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Examination:
-    """The doctor's examination of a run, in a process of its own."""
+    """The process that examines a run."""
 
     run: RunDir
     process: subprocess.Popen[bytes]
@@ -47,18 +47,18 @@ class Examination:
             return f"the doctor did not examine run '{self.run.id}' within {PATIENCE_S:.0f} s"
         if self.process.returncode != 0:
             lines = _text(self.errors).splitlines()
-            why = lines[-1] if lines else f"exit code {self.process.returncode}"
-            return f"the doctor could not examine run '{self.run.id}': {jsonl.line(why)}"
-        verdict = jsonl.line(_text(self.output))
-        if not verdict:
+            cause = lines[-1] if lines else f"exit code {self.process.returncode}"
+            return f"the doctor could not examine run '{self.run.id}': {jsonl.line(cause)}"
+        health = jsonl.line(_text(self.output))
+        if not health:
             return None
-        return f"run '{self.run.id}' finished, but is {verdict}; this run follows it"
+        return f"run '{self.run.id}' finished, but is {health}; this run follows it"
 
 
 @contextmanager
 def examine(run: RunDir, command: Command = doctor_command) -> Iterator[Examination]:
-    """Start an examination, which ends with this context. OSError where it cannot be started."""
-    # Files, not pipes: a pipe that nobody reads would stop the process.
+    """Start an examination; leaving the context ends it. OSError if it cannot be started."""
+    # Files, not pipes: the process would block on a full pipe that nothing reads.
     with TemporaryFile() as output, TemporaryFile() as errors:
         process = subprocess.Popen(
             command(run), stdin=subprocess.DEVNULL, stdout=output, stderr=errors

@@ -42,18 +42,18 @@ def create(attempt: Path) -> Path:
 
 
 def remove(attempt: Path) -> Path | None:
-    """Remove what ``create`` made for ``attempt``; the directory, or None when there was none.
+    """Remove the directory that ``create`` made for ``attempt``, and return it, or None.
 
-    Only when nothing of the attempt runs any more. A directory without our marker stays.
+    Call it only when no process of the attempt is left. A directory without our marker stays.
     """
-    found = directory(attempt)
-    if found is not None:
-        shutil.rmtree(found, ignore_errors=True)
-    return found
+    ray_directory = directory(attempt)
+    if ray_directory is not None:
+        shutil.rmtree(ray_directory, ignore_errors=True)
+    return ray_directory
 
 
 def remove_all(run: RunDir) -> None:
-    """Remove those of every attempt of a run of which no process is left."""
+    """Remove the directories of all attempts of a run without processes."""
     for attempt in run.attempts():
         remove(attempt.path)
 
@@ -61,19 +61,19 @@ def remove_all(run: RunDir) -> None:
 def leftovers(root: Path) -> list[Path]:
     """Attempts below ``root`` that still have such a directory, and no process of their run.
 
-    Not those of a run that nothing may be done with.
+    Attempts of runs that are not trusted are left out.
     """
-    found = []
+    attempts = []
     for run in (RunDir(root / name) for name in folder_names(root)):
-        # Looked at before the processes: an attempt that starts meanwhile is not among them.
+        # Read before the processes: an attempt that starts meanwhile is not among these.
         holding = [attempt.path for attempt in run.attempts() if directory(attempt.path)]
         if holding and not members(run) and objection(run) is None:
-            found += holding
-    return found
+            attempts += holding
+    return attempts
 
 
 def directory(attempt: Path) -> Path | None:
-    """Where ``attempt``'s private Ray is or was; None when nothing of it is left."""
+    """The directory of ``attempt``'s private Ray; None if it does not exist."""
     recorded = _recorded(attempt)
     return recorded if recorded is not None and _carries_marker(recorded, attempt) else None
 
@@ -88,11 +88,11 @@ def _recorded(attempt: Path) -> Path | None:
 def _carries_marker(path: Path, attempt: Path) -> bool:
     """Whether it is a real directory of this user, made for ``attempt``. Follows no link."""
     try:
-        found = path.lstat()
+        status = path.lstat()
         named, _, text = _text(path / MARKER).partition("\n")
     except (OSError, ValueError):
         return False
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     mark = Mark(Path(named), text.strip())
     is_its = mark.attempt.name == attempt.name and mark.is_of(RunDir(attempt.parent))
     return ours and path.name.startswith(PREFIX) and is_its

@@ -1,10 +1,10 @@
-"""Runs that wait for another run or for their turn. Nobody directs them.
+"""Runs that wait for another run or for their turn, without a central process.
 
-Every waiting run has its own supervisor, and all of them read the same files: ``queue.jsonl`` of
-the runs folder and the states of the runs. Its order is the order of its lines, which no clock can
-change. Only the first that still waits may start, and it is the first until its own state file
-says that it has started and with which GPUs. So no two can take the same turn, and nobody has to
-hold a lock, which a network file system may not have and a stopped process may never give back.
+Every queued run has its own supervisor, and all supervisors read the same files: ``queue.jsonl`` of
+the runs directory and the states of the runs. The order is that of the lines, which no clock can
+change. Only the first queued run may start, and it stays the first until its own state file says
+that it has started and with which GPUs. So no two runs take the same turn, and no lock is needed: a
+network file system may have no locks, and a stopped process may never release one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SHOWN = 3
 class Ticket:
     """What a run waits for: ``queue`` in its manifest.
 
-    ``after`` is a run that has to finish first, ``turn`` whether it also waits until all that
-    joined before it have started and ``gpus`` GPUs are free (0: until no other run is active).
+    ``after`` is a run that must finish first. ``turn``: it also waits until all runs that joined
+    before it have started and ``gpus`` GPUs are free (0: until no other run is active).
     """
 
     after: str | None = None
@@ -56,23 +56,23 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Start:
-    """The run may start. ``gpus`` were chosen for it; empty: those it sees anyway."""
+    """The run may start, on ``gpus``; empty: on those that it sees anyway."""
 
     gpus: tuple[int, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the trainer's environment needs to see these GPUs and no others."""
+        """The variables that restrict the trainer to these GPUs."""
         if not self.gpus:
             return {}
         chosen = ",".join(str(index) for index in self.gpus)
-        # CUDA counts by speed unless it is told to count like nvidia-smi.
+        # By default CUDA numbers GPUs by speed, nvidia-smi by bus.
         return {"CUDA_VISIBLE_DEVICES": chosen, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The run has to wait; ``held`` says why the queue has stopped, when it has."""
+    """The run has to wait; ``held`` says why the queue is held, if it is."""
 
     waiting_for: str | None
     held: str | None = None
@@ -86,7 +86,7 @@ class Never:
 
 
 class Place:
-    """A run's place in the queue of its runs folder: the last one, taken when this is made."""
+    """A run's place in the queue of its runs directory. The constructor takes the last place."""
 
     def __init__(
         self, run: RunDir, ticket: Ticket, devices: Callable[[], Sequence[Device]] | None = None
@@ -101,13 +101,13 @@ class Place:
             self._join()
 
     def look(self) -> Start | Wait | Never:
-        """Whether the run may start now. Files that cannot be used are something to wait for."""
+        """Whether the run may start now. It waits for files that cannot be used."""
         try:
             self._join()
-            obstacle = self._before()
+            obstacle = self._check_predecessor()
             if obstacle is not None:
                 return obstacle
-            return self._turn() if self._ticket.turn else Start()
+            return self._check_turn() if self._ticket.turn else Start()
         except OSError as error:
             return Wait(f"{error.filename or self._root} to be usable: {error.strerror}")
 
@@ -116,7 +116,7 @@ class Place:
             join(self._root, self._id)
             self._joined = True
 
-    def _before(self) -> Wait | Never | None:
+    def _check_predecessor(self) -> Wait | Never | None:
         if self._after is None:
             return None
         state = settled_state(RunDir(self._root / self._after))
@@ -124,26 +124,26 @@ class Place:
             return Wait(_phrase(self._after, state))
         if not state.went_well:
             return Never(f"not started: {end_phrase(self._after, state)}"[:300])
-        # It has finished for good, though its folder may be moved while we wait for our turn.
+        # It stays finished, even if its folder is moved during the wait for the turn.
         self._after = None
         return None
 
-    def _turn(self) -> Start | Wait:
-        others = {n: s for n, s in self._active.look().items() if n != self._id and _is_here(s)}
+    def _check_turn(self) -> Start | Wait:
+        active = {n: s for n, s in self._active.look().items() if n != self._id and _is_local(s)}
         self._log.refresh()
         if self._id not in self._log.places:
             return Wait("its place in the queue")
         if held := self._log.hold(self._id):
             return Wait(None, held)
-        if ahead := self._log.ahead(self._id, self._waiting(others)):
+        if ahead := self._log.ahead(self._id, self._queued(active)):
             count = f"{len(ahead)} run{'s' if len(ahead) != 1 else ''} ahead"
-            return Wait(f"its turn: {count} ({_some(ahead)})")
-        busy = {name: state for name, state in others.items() if state.state != "queued"}
-        return self._resources(busy)
+            return Wait(f"its turn: {count} ({_join_names(ahead)})")
+        busy = {name: state for name, state in active.items() if state.state != "queued"}
+        return self._check_resources(busy)
 
-    def _waiting(self, states: Mapping[str, RunState]) -> list[str]:
-        """The runs that wait. One whose supervisor has not come yet will join behind everybody, and
-        another user's may have joined a queue that this one does not know."""
+    def _queued(self, states: Mapping[str, RunState]) -> list[str]:
+        """The queued runs. One whose supervisor has not started yet will join behind all others; a
+        run of another user may be in a queue of its own."""
         return [
             name
             for name, state in states.items()
@@ -157,25 +157,26 @@ class Place:
         except OSError:
             return False
 
-    def _resources(self, busy: Mapping[str, RunState]) -> Start | Wait:
+    def _check_resources(self, busy: Mapping[str, RunState]) -> Start | Wait:
         if self._ticket.gpus:
             claims = {name: state.gpus for name, state in busy.items() if state.gpus is not None}
             allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-            found = gpus.choose(self._ticket.gpus, self._devices(), claims, allowed)
-            return Wait(found.message) if isinstance(found, gpus.Shortage) else Start(found)
+            chosen = gpus.choose(self._ticket.gpus, self._devices(), claims, allowed)
+            return Wait(chosen.message) if isinstance(chosen, gpus.Shortage) else Start(chosen)
         if busy:
-            return Wait(f"its turn: {_some([_phrase(*item) for item in sorted(busy.items())])}")
+            phrases = [_phrase(*item) for item in sorted(busy.items())]
+            return Wait(f"its turn: {_join_names(phrases)}")
         return Start()
 
 
-def _is_here(state: RunState) -> bool:
-    """Whether a run is on this machine; other hosts that share the folder have their own queue."""
+def _is_local(state: RunState) -> bool:
+    """Whether a run is on this machine; other hosts that share the directory have own queues."""
     return state.host in (None, this_host())
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A run in the queue, as its supervisor last said."""
+    """A queued run, as last recorded by its supervisor."""
 
     id: str
     waiting_for: str | None
@@ -198,7 +199,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Line:
-    """The runs that wait, first in line first. ``held`` says why none of them starts, if so."""
+    """The queued runs in order. ``held`` says why none of them starts, if the queue is held."""
 
     runs: Sequence[Waiting]
     held: str | None
@@ -208,13 +209,13 @@ class Line:
 
 
 def line_up(root: Path) -> Line:
-    """The queue of this machine in a runs folder."""
+    """Read the queue of this machine in a runs directory."""
     log, active = QueueLog(root), ActiveRuns(root).look().items()
     log.refresh()
-    queued = {name: state for name, state in active if state.state == "queued" and _is_here(state)}
+    queued = {name: state for name, state in active if state.state == "queued" and _is_local(state)}
     runs = [_waiting(root, name, queued[name]) for name in log.in_order(queued)]
-    held = next((why for run in runs if run.ticket.turn and (why := log.hold(run.id))), None)
-    return Line(runs, held)
+    holds = (log.hold(run.id) for run in runs if run.ticket.turn)
+    return Line(runs, next(filter(None, holds), None))
 
 
 def _waiting(root: Path, name: str, state: RunState) -> Waiting:
@@ -230,13 +231,13 @@ def _phrase(name: str, state: RunState) -> str:
 
 
 def end_phrase(name: str, state: RunState) -> str:
-    """How a run ended that did not do every step."""
+    """How a run ended before its last step."""
     if state.state == "finished":
         return f"run '{name}' was {state.reason}"
     verb = "is lost" if state.state == "lost" else "failed"
     return f"run '{name}' {verb}: {state.reason}" if state.reason else f"run '{name}' {verb}"
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+def _join_names(names: Sequence[str]) -> str:
+    suffix = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + suffix

@@ -1,7 +1,7 @@
-"""``queue.jsonl`` of a runs folder: who joined in which order, how each ended, what was released.
+"""``queue.jsonl`` of a runs directory: in which order runs joined, how each ended, releases.
 
 Only records of this boot of this machine count: a queue does not outlive its supervisors, and
-other hosts that share the folder have queues of their own.
+other hosts that share the directory have their own queues.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from engine.runs.state import StateName
 from engine.runs.trust import is_neighbor
 
 _JOIN_PATIENCE_S = 2.0
-"""It is tried again, and meanwhile the run has to say what it waits for."""
+"""Joining is repeated, and between attempts the run records what it waits for."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """How a run that had waited ended. ``ran_s`` are the seconds since its trainer's start."""
+    """The end of a queued run. ``ran_s`` are the seconds since its trainer started."""
 
     line: int
     run: str
@@ -42,7 +42,7 @@ class _End:
 
 
 class QueueLog:
-    """Follows the file. ``places`` are line numbers by run id; a name used again counts anew."""
+    """Follows the file. ``places`` are line numbers by run ID; the last one of an ID counts."""
 
     def __init__(self, root: Path) -> None:
         self.places: dict[str, int] = {}
@@ -52,7 +52,7 @@ class QueueLog:
         self._ends: deque[_End] = deque(maxlen=2)
 
     def refresh(self) -> None:
-        """Read what was appended since the last time."""
+        """Read the lines that were appended since the last call."""
         for line in self._tail.lines():
             record = jsonl.parse_line(line)
             self._line += 1
@@ -60,18 +60,18 @@ class QueueLog:
                 self._take(record)
 
     def in_order(self, runs: Collection[str]) -> list[str]:
-        """The runs by place; one whose joining cannot be read goes first, so all wait for it."""
+        """The runs by place. A run without a readable place is first, so all others wait for it."""
         return sorted(runs, key=lambda run: (self.places.get(run, -1), run))
 
     def ahead(self, run: str, waiting: Collection[str]) -> list[str]:
         """Those of the ``waiting`` runs that come before ``run``, in order."""
-        mine = self.places[run]
-        return self.in_order([other for other in waiting if self.places.get(other, -1) < mine])
+        place = self.places[run]
+        return self.in_order([name for name in waiting if self.places.get(name, -1) < place])
 
     def hold(self, run: str) -> str | None:
-        """Why the queue is stopped for ``run``, or None.
+        """Why the queue is held for ``run``, or None.
 
-        Two fast failures in a row stop those who waited then, not who joins afterwards.
+        Two fast failures in a row hold the runs that were queued then, not those that join later.
         """
         if len(self._ends) < 2 or not all(end.fast for end in self._ends):
             return None
@@ -80,9 +80,11 @@ class QueueLog:
             return None
         early = all(end.ran_s <= end.limit_s for end in self._ends)
         limit = f"within {max(end.limit_s for end in self._ends):g} s of their start"
-        when = limit if early else f"{limit} or before their first step"
+        period = limit if early else f"{limit} or before their first step"
         names = " and ".join(end.run for end in self._ends)
-        return f"held: runs {names} failed {when}. Release the queue: grubrics-tui queue --release"
+        return (
+            f"held: runs {names} failed {period}. Release the queue: grubrics-tui queue --release"
+        )
 
     def _take(self, record: dict[str, Any]) -> None:
         event, run = record.get("event"), jsonl.line(record.get("run"))
@@ -104,20 +106,20 @@ class QueueLog:
 
 
 def log_path(root: Path) -> Path:
-    """The queue's file: everybody's in a folder that a group shares, else this user's own where
-    somebody else made the first one."""
+    """The queue's file: the common one in a directory that a group shares, else this user's own if
+    another user created the common one."""
     shared = root / "queue.jsonl"
     try:
         status = shared.lstat()
     except OSError:
         return shared
     usable = stat.S_ISREG(status.st_mode) and os.access(shared, os.R_OK | os.W_OK)
-    mine = usable and (status.st_uid == os.geteuid() or is_neighbor(str(shared)))
-    return shared if mine else root / f"queue-{os.geteuid()}.jsonl"
+    is_ours = usable and (status.st_uid == os.geteuid() or is_neighbor(str(shared)))
+    return shared if is_ours else root / f"queue-{os.geteuid()}.jsonl"
 
 
 def join(root: Path, run: str) -> None:
-    """Take the last place. OSError when it cannot be written, or soon when the file is locked."""
+    """Take the last place. OSError if it cannot be written, or after 2 s if the file is locked."""
     path = log_path(root)
     jsonl.append(path, _record("join", run=run), _JOIN_PATIENCE_S)
     folder, file = root.stat(), path.stat()
@@ -127,14 +129,14 @@ def join(root: Path, run: str) -> None:
 
 
 def release(root: Path) -> None:
-    """Let the queue go on after failures stopped it."""
+    """Release a queue that failures hold."""
     jsonl.append(log_path(root), _record("release"))
 
 
 def end_record(
     run: str, state: StateName, ran_s: float, limit_s: float, stepped: bool
 ) -> dict[str, Any]:
-    """How a run that had waited ended, ``ran_s`` seconds after its trainer was started."""
+    """The record of the end of a queued run, ``ran_s`` seconds after its trainer started."""
     return _record("end", run=run, state=state, ran_s=ran_s, limit_s=limit_s, stepped=stepped)
 
 

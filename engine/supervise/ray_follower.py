@@ -1,8 +1,9 @@
-"""Stands for a trainer that runs on a Ray cluster: ``... ADDRESS -- COMMAND ...``.
+"""The local process of a trainer on a Ray cluster: ``... ADDRESS -- COMMAND ...``.
 
 The supervisor treats it like any trainer. It submits the command as a job, copies the job's output
-to its own, turns SIGINT and SIGTERM into the job's stop, and ends as the job ends. While the
-cluster does not answer it says so and keeps asking: the run is not failed by a bad network.
+to its own, stops the job on SIGINT or SIGTERM, and exits with the job's exit code. While the
+cluster does not answer, it prints that and repeats its request: a network failure does not fail the
+run.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def new_submission_id(run_id: str, attempt: str) -> str:
 
 
 def carried(env: Mapping[str, str]) -> dict[str, str]:
-    """What the job must know of this environment. Named one by one: the rest may hold secrets."""
+    """The variables that the job needs, from a fixed list: others may hold secrets."""
     return {ON_CLUSTER_VARIABLE: "1", **{name: env[name] for name in CARRIED if name in env}}
 
 
@@ -78,8 +79,8 @@ class LogCopy:
         self._out = out
 
     def copy(self) -> None:
-        """What cannot be read or written now (not there yet, disk full) is for the next time."""
-        # Opened anew each time: only that makes a network file system look for new bytes.
+        """Copy new bytes. Errors (no file yet, full disk) are left to the next call."""
+        # Opened each time: otherwise a network file system does not look for new bytes.
         with contextlib.suppress(OSError), files.open_regular(self.path) as source:
             source.seek(self.offset)
             while block := source.read(1 << 20):
@@ -93,18 +94,18 @@ class LogCopy:
 
 
 class Contact:
-    """Says once that the cluster stopped answering, and once that it answers again."""
+    """Reports once that the cluster stopped answering, and once that it answers again."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._lost: float | None = None
 
-    def lost(self, why: Exception) -> None:
+    def lost(self, error: Exception) -> None:
         if self._lost is None:
             self._lost = time.monotonic()
-            say(f"no answer from {self._address} ({why}); asking again ...")
+            say(f"no answer from {self._address} ({error}); asking again ...")
 
-    def found(self) -> None:
+    def restored(self) -> None:
         if self._lost is not None:
             silence = time.monotonic() - self._lost
             self._lost = None
@@ -124,7 +125,7 @@ class Follower:
         self._stop_asked = False
 
     def follow(self) -> int:
-        """Returns the exit code: the job's own, 128 + n after signal n, 1 for anything else."""
+        """Return the exit code: the job's own, 128 + n after signal n, otherwise 1."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
         write_job(self.attempt, self.job)
@@ -139,14 +140,14 @@ class Follower:
         self._signals.append(number)
 
     def _submit(self) -> None:
-        """Submit once: an answer that got lost must not start the job twice."""
+        """Submit once: a lost answer must not start the job twice."""
         command = entrypoint(self.attempt, self.job)
         variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
         while not self._signals:
             try:
                 if self.cluster.job(self.job.submission_id) is None:
                     self.cluster.submit(self.job.submission_id, command, variables)
-                self._contact.found()
+                self._contact.restored()
                 say(f"Ray job {self.job.submission_id} submitted to {self.job.address}")
                 return
             except UnreachableError as error:
@@ -154,13 +155,13 @@ class Follower:
                 time.sleep(POLL_S)
 
     def _until_end(self) -> Job | None:
-        """The job once it has ended; None when it cannot be followed any further."""
+        """The ended job; None if it cannot be followed any further."""
         while True:
             self._log.copy()
             try:
-                self._stop_if_asked()
+                self._pass_on_stop()
                 job = self.cluster.job(self.job.submission_id)
-                self._contact.found()
+                self._contact.restored()
                 if job is None or job.has_ended:
                     return job or Job("GONE", "the cluster does not know the job", None)
             except (UnreachableError, RefusedError) as error:
@@ -169,8 +170,8 @@ class Follower:
                     return None
             time.sleep(POLL_S)
 
-    def _stop_if_asked(self) -> None:
-        """Each time anew: Ray forgets a stop that comes before the job has quite started."""
+    def _pass_on_stop(self) -> None:
+        """Stop the job, repeatedly: Ray forgets a stop that comes before the job has started."""
         if not self._signals:
             return
         self.cluster.stop(self.job.submission_id)
@@ -195,14 +196,14 @@ class Follower:
         return exit_code(job)
 
     def _own_log(self) -> str:
-        """What kept the job from starting: its own output is empty then."""
+        """Ray's log of the job: it names the error if the job did not start."""
         try:
             return self.cluster.logs(self.job.submission_id).rstrip()
         except (UnreachableError, RefusedError):
             return ""
 
     def _close(self, status: str) -> None:
-        # Not worth failing for: who asks later asks the cluster.
+        # A failure does no harm: later commands ask the cluster.
         with contextlib.suppress(OSError):
             write_job(self.attempt, replace(self.job, ended=status))
 

@@ -91,7 +91,7 @@ class Cluster:
         self._ask("POST", "/api/jobs/", body)
 
     def job(self, submission_id: str) -> Job | None:
-        """The job, or None when the cluster knows of none."""
+        """The job, or None if the cluster does not have it."""
         try:
             raw = self._ask("GET", f"/api/jobs/{quote(submission_id)}")
         except FileNotFoundError:
@@ -103,7 +103,7 @@ class Cluster:
         )
 
     def logs(self, submission_id: str) -> str:
-        """What the job itself printed, as Ray kept it."""
+        """The output of the job, as stored by Ray."""
         try:
             return str(self._ask("GET", f"/api/jobs/{quote(submission_id)}/logs").get("logs") or "")
         except FileNotFoundError:
@@ -147,12 +147,11 @@ class Cluster:
             response = connection.getresponse()
             return response.status, response.read()
         except OSError as error:
-            why = error.strerror or str(error) or type(error).__name__
-            raise UnreachableError(why) from error
+            reason = error.strerror or str(error) or type(error).__name__
+            raise UnreachableError(reason) from error
         except HTTPException as error:
-            what = type(error).__name__
             raise UnreachableError(
-                f"no HTTP answer ({what}); is it the dashboard's port?"
+                f"no HTTP answer ({type(error).__name__}); is it the dashboard's port?"
             ) from error
         finally:
             connection.close()
@@ -160,18 +159,20 @@ class Cluster:
 
 def parse_address(text: str) -> Cluster:
     """The cluster behind ``--ray TEXT``: ``http(s)://host[:port]`` or ``host:port``."""
-    scheme, found, rest = text.partition("://")
+    scheme, separator, target = text.partition("://")
     if scheme == "ray":
-        host = rest.rsplit(":", 1)[0] or "HEAD"
+        host = target.rsplit(":", 1)[0] or "HEAD"
         raise UsageError(
             f"--ray {text}: that is Ray Client's address; a run is submitted to the job server, "
             f"e.g. http://{host}:{DEFAULT_PORT}"
         )
     if text in ("auto", "local"):
         raise UsageError(f"--ray {text}: name the job server, e.g. http://127.0.0.1:{DEFAULT_PORT}")
-    parts = _split(text if found else f"http://{text}", text)
+    parts = _split(text if separator else f"http://{text}", text)
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise UsageError("--ray: the address is kept with the run; put no login or key into it")
+        raise UsageError(
+            "--ray: the address is stored with the run; do not put a login or key into it"
+        )
     port = parts.port or (DEFAULT_PORT if parts.scheme == "http" else 443)
     name = parts.hostname or ""
     host = f"[{name}]" if ":" in name else name
@@ -216,7 +217,7 @@ def _node(row: Mapping[str, Any]) -> Node:
 
 
 def _last_line(text: bytes) -> str:
-    """Ray answers errors with a traceback, whose last line says what is wrong."""
+    """The last line of the traceback with which Ray answers errors."""
     lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
     return next((line[:300] for line in reversed(lines) if len(line) > 1), "no reason given")
 
@@ -229,7 +230,7 @@ CARRIED = (
     "WANDB_RESUME",
     "WANDB_MODE",
 )
-"""What a job's processes are told of the environment it was launched in; all else may be secret."""
+"""Variables of the launch that a job's processes get; all others may be secret."""
 
 _STOP_PATIENCE_S = 30.0
 
@@ -290,21 +291,21 @@ def _from_json(raw: Mapping[str, Any]) -> RayJob | None:
 def left_on_cluster(run: RunDir) -> str | None:
     """Why a job of this run may still be on its cluster; None when there is none."""
     for attempt, job in _open_jobs(run):
-        where = f"job {job.submission_id} on {job.address}"
+        name = f"job {job.submission_id} on {job.address}"
         try:
-            found = job.cluster.job(job.submission_id)
+            present = job.cluster.job(job.submission_id)
         except (UnreachableError, RefusedError) as error:
-            return f"{where} may still run: {error}"
-        if found is not None and not found.has_ended:
-            return f"{where} is {found.status}"
-        _close(attempt, job, found.status if found else "GONE")
+            return f"{name} may still run: {error}"
+        if present is not None and not present.has_ended:
+            return f"{name} is {present.status}"
+        _close(attempt, job, present.status if present else "GONE")
     return None
 
 
 def stop_left(run: RunDir) -> None:
-    """Stop what a run without a supervisor left on its cluster; wait until it has ended.
+    """Stop the jobs that a run without a supervisor left on its cluster; wait until they end.
 
-    ``left_on_cluster`` says what came of it.
+    ``left_on_cluster`` returns the result.
     """
     deadline = time.monotonic() + _STOP_PATIENCE_S
     while left_on_cluster(run) is not None and time.monotonic() < deadline:
@@ -317,19 +318,20 @@ def stop_left(run: RunDir) -> None:
 
 
 def has_open_jobs(run: RunDir) -> bool:
-    """Whether a job may be left of which its cluster has to be asked."""
-    return any(job.ended is None for one in run.attempts() if (job := read_job(one.path)))
+    """Whether a job may be left on a cluster, by the files of the run."""
+    jobs = (read_job(attempt.path) for attempt in run.attempts())
+    return any(job is not None and job.ended is None for job in jobs)
 
 
 def _open_jobs(run: RunDir) -> list[tuple[Attempt, RayJob]]:
-    """The jobs to ask after. Only the cluster that the run was launched on is asked, for it is
-    sent this user's token; UsageError for a run whose word on that is not taken."""
-    found = [(attempt, read_job(attempt.path)) for attempt in run.attempts()]
-    still = [(attempt, job) for attempt, job in found if job is not None and job.ended is None]
-    if still:
+    """The jobs that may still run, on the cluster of the launch only: requests carry this user's
+    token. UsageError for a run that is not trusted."""
+    jobs = [(attempt, read_job(attempt.path)) for attempt in run.attempts()]
+    open_jobs = [(attempt, job) for attempt, job in jobs if job is not None and job.ended is None]
+    if open_jobs:
         require(run, executes=True)
     cluster = run.read_manifest().get("ray")
-    return [(attempt, job) for attempt, job in still if job.address == cluster]
+    return [(attempt, job) for attempt, job in open_jobs if job.address == cluster]
 
 
 def _close(attempt: Attempt, job: RayJob, status: str) -> None:

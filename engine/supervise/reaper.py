@@ -1,4 +1,4 @@
-"""What runs left behind on this machine: processes of runs that have ended."""
+"""Find and end orphans: processes of ended runs on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.supervise.settle_lost import settle_if_lost
 
 @dataclass(frozen=True)
 class Leftover:
-    """A process whose run is over. Bytes; ``ports`` are those it listens on."""
+    """An orphaned process. Sizes in bytes; it listens on ``ports``."""
 
     process: Identity
     directory: Path
@@ -44,36 +44,36 @@ class Leftover:
 
 
 def leftovers(root: Path) -> list[Leftover]:
-    """Processes started for runs below ``root`` that have ended, were lost, or are deleted.
+    """Processes of runs below ``root`` that have ended, were lost, or are deleted.
 
-    They are known by the mark their run gave them, never by name. Those of a run that was moved
-    here since are found too.
+    They are identified by the mark of their run, never by name. Those of a run that was moved
+    here are found too.
     """
-    held = gpu_memory()
+    memory = gpu_memory()
     processes = list(marked())
     runs = {mark: _run_of(mark, root) for mark in {mark for _, mark in processes}}
-    reasons = {mark: _why_over(run, mark) for mark, run in runs.items() if run is not None}
+    reasons = {mark: _end_reason(run, mark) for mark, run in runs.items() if run is not None}
     return [
-        _describe(process, run, reason, held.get(process.pid, 0))
+        _describe(process, run, reason, memory.get(process.pid, 0))
         for process, mark in processes
         if (run := runs[mark]) is not None and (reason := reasons[mark])
     ]
 
 
-def reap(found: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
-    """End exactly these processes; returns the pids that were still there to be ended.
+def reap(orphans: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
+    """End exactly these processes, and return the pids that were signalled.
 
-    Lost runs are finalized. A run that nothing may be done with is left alone.
+    Lost runs are finalized. Runs that are not trusted are left alone.
     """
-    trusted = [left for left in found if objection(RunDir(left.directory)) is None]
-    ended = end([left.process for left in trusted], patience_s)
-    for directory in {left.directory for left in trusted}:
+    trusted = [orphan for orphan in orphans if objection(RunDir(orphan.directory)) is None]
+    ended = end([orphan.process for orphan in trusted], patience_s)
+    for directory in {orphan.directory for orphan in trusted}:
         settle_if_lost(RunDir(directory), "reap")
     return [process.pid for process in ended]
 
 
 def _run_of(mark: Mark, root: Path) -> RunDir | None:
-    """The run below ``root`` that a process belongs to; one that is gone was where it started."""
+    """The run below ``root`` that a process belongs to, or belonged to if it was deleted."""
     if mark.is_in_place() or not mark.text:
         return RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
     moved = (run for run in _candidates(mark, root) if run.read_mark() == mark.text)
@@ -82,13 +82,13 @@ def _run_of(mark: Mark, root: Path) -> RunDir | None:
 
 
 def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
-    """The runs of ``root`` and its archive, those of the name that the run had first."""
+    """The runs of ``root`` and its archive; those with the name of the process's run come first."""
     folders = (root, archive_root(root))
     runs = [RunDir(folder / name) for folder in folders for name in folder_names(folder)]
     yield from sorted(runs, key=lambda run: run.path.name != mark.directory.name)
 
 
-def _why_over(run: RunDir, mark: Mark) -> str | None:
+def _end_reason(run: RunDir, mark: Mark) -> str | None:
     if not run.manifest.exists() or not mark.is_of(run):
         return "its run directory was deleted"
     if (case := objection(run)) is not None:

@@ -1,4 +1,4 @@
-"""Everything about one run in one place."""
+"""Read everything about one run, for ``show``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
 
 
 def _edited(manifest: Mapping[str, Any]) -> list[str]:
-    """The files of the run's own reward function that are not what they were at its launch."""
+    """The files of the run's reward function that changed since the launch."""
     cwd = Path(str(manifest.get("cwd") or ""))
     if not cwd.is_absolute() or not cwd.is_dir():
         return []

@@ -1,4 +1,4 @@
-"""The files a supervisor keeps: nothing is lost while the disk is full."""
+"""Write the files of a supervisor: nothing is lost while the disk is full."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.queue_log import log_path
 
-_SAMPLES_KEPT = 1000
+_MAX_SAMPLES = 1000
 
 
 class RunWriter:
     """Writes state, events, steps and samples.
 
-    What cannot be written (disk full, network file system away) is kept in memory and written,
-    in order, once the disk takes it again; only old system samples are let go. ``trouble`` says
-    what is wrong meanwhile, and so does the state on disk, which needs no room.
+    While writing fails (disk full, network file system away), lines stay in memory and are written
+    in order later; only old system samples are dropped. Meanwhile ``trouble`` names the problem. So
+    does the state on disk, which can be overwritten in place.
     """
 
     def __init__(self, run: RunDir, attempt: Attempt) -> None:
@@ -33,7 +33,7 @@ class RunWriter:
             run.train_log: deque(),
             log_path(run.path.parent): deque(),
         }
-        self._samples: deque[dict[str, Any]] = deque(maxlen=_SAMPLES_KEPT)
+        self._samples: deque[dict[str, Any]] = deque(maxlen=_MAX_SAMPLES)
         self._system = attempt.system
         self._state: RunState | None = None
         self.trouble: str | None = None
@@ -48,30 +48,30 @@ class RunWriter:
         self._samples.append(record)
 
     def queue(self, record: dict[str, Any]) -> None:
-        """A line for the runs that wait; written before the next state."""
+        """Append a line to the queue; written before the next state."""
         self._lines[log_path(self._run.path.parent)].append(record)
 
     def state(self, state: RunState) -> None:
         self._state = state
 
     def flush(self) -> bool:
-        """Write what waits; False while some of it cannot be written, old samples apart."""
+        """Write pending lines and state; False if some of it, samples aside, cannot be written."""
         self.trouble = None
         self._write_lines(self._system, self._samples)
         written = [self._write_lines(path, lines) for path, lines in self._lines.items()]
-        whole = all(written)
-        # The state comes last: whoever reads that the run has ended finds every line.
-        return self._write_state(whole) and whole
+        all_written = all(written)
+        # The state comes last: when it says that the run has ended, every line is there.
+        return self._write_state(all_written) and all_written
 
     def flush_until(self, deadline_s: float) -> None:
-        """Try for up to ``deadline_s`` seconds: the last words of a run are worth waiting for.
+        """Try for up to ``deadline_s`` seconds, so that the last lines of a run are not lost.
 
-        Then at least the state is written, if there is still a directory for it.
+        After that, write at least the state, if the directory still exists.
         """
         end = time.monotonic() + deadline_s
         while not self.flush() and self._run.path.exists():
             if time.monotonic() >= end:
-                self._give_up()
+                self._write_state_only()
                 return
             time.sleep(0.5)
 
@@ -84,33 +84,34 @@ class RunWriter:
             self._note(error)
         return not lines
 
-    def _write_state(self, whole: bool) -> bool:
+    def _write_state(self, all_written: bool) -> bool:
         if self._state is None:
             return True
+        is_final = all_written and self._state.has_ended
         try:
-            write_state(self._run, self._state if whole and self._state.has_ended else self._told())
+            write_state(self._run, self._state if is_final else self._state_with_trouble())
         except OSError as error:
             self._note(error)
             return False
-        if whole:
+        if all_written:
             self._state = None
         return True
 
-    def _told(self) -> RunState:
-        """The state with what troubles the files; no end is told before its last lines are."""
+    def _state_with_trouble(self) -> RunState:
+        """The state with the problem of the files; not ended before the last lines are written."""
         assert self._state is not None
         if self.trouble is None:
             return self._state
         complaint = f"cannot write {self.trouble}"
         reason = f"{self._state.reason}; {complaint}" if self._state.reason else complaint
         now, beat = time.time(), time.monotonic()
-        told = self._state.evolve(reason=reason, heartbeat=now, beat=beat)
-        return told.evolve(state="stopping", ended=None) if told.has_ended else told
+        state = self._state.evolve(reason=reason, heartbeat=now, beat=beat)
+        return state.evolve(state="stopping", ended=None) if state.has_ended else state
 
     def _note(self, error: OSError) -> None:
         self.trouble = f"{error.filename or self._run.path}: {error.strerror}"
 
-    def _give_up(self) -> None:
+    def _write_state_only(self) -> None:
         if self._state is not None:
             reason = f"{self._state.reason or self._state.state}; cannot write {self.trouble}"
             with contextlib.suppress(OSError):

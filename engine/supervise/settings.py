@@ -1,4 +1,4 @@
-"""How a run is supervised. Plain values: the supervisor reads them without pydantic."""
+"""Settings of supervision. Plain values: the supervisor reads them without pydantic."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from engine.base.jsonl import number
 
 _REWARDS_AT_ONCE = 2.0
-"""A step that waits for a reward that hangs, or for two in turn, continues by itself: no stall."""
+"""A step that waits for a hanging reward, or for two in turn, continues by itself: no stall."""
 
 
 @dataclass(frozen=True)
 class Supervision:
-    """The ``supervision`` section of a recipe, as the manifest holds it. Seconds."""
+    """The ``supervision`` section of a config, from the manifest. Seconds."""
 
     interrupt_patience_s: float = 15.0
     terminate_patience_s: float = 5.0
@@ -27,19 +27,19 @@ class Supervision:
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Supervision:
         config = manifest.get("config", {})
-        given = {
+        values = {
             field.name: config[key]["value"]
             for field in fields(cls)
             if (key := f"supervision.{field.name}") in config
             and _is_like(config[key]["value"], field.default)
         }
-        found = cls(**given)
-        patience_s = _REWARDS_AT_ONCE * _reward_limit(config)
-        return replace(found, stall_floor_s=max(found.stall_floor_s, patience_s))
+        supervision = cls(**values)
+        patience_s = _REWARDS_AT_ONCE * _reward_limit_s(config)
+        return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))
 
 
-def _reward_limit(config: Mapping[str, Any]) -> float:
-    """The limit of a call of the recipe's own reward function; 0 where it has none."""
+def _reward_limit_s(config: Mapping[str, Any]) -> float:
+    """The time limit of one call of the config's reward function; 0 without one."""
     keys = ("reward.custom_reward_function.path", "grubrics.reward_timeout_s")
     path, limit_s = (config.get(key, {}).get("value") for key in keys)
     return (number(limit_s) or 0.0) if path else 0.0

@@ -15,7 +15,7 @@ from engine.history.train_log import Step, StepJoiner, read_steps
 from engine.runs.events import log_event
 from engine.runs.processes import members
 from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.runs.state import observed_state, recorded_state, write_state
 from engine.runs.trust import require
 
 
@@ -23,9 +23,8 @@ from engine.runs.trust import require
 def hold_run(run: RunDir) -> Iterator[None]:
     """Lock a run while it is finalized or a new attempt is started.
 
-    UsageError while another process does, and for a run that nothing may be done with. The lock
-    dies with its process, so none is ever left behind; a file system without locks is trusted to
-    have one user.
+    UsageError if another process has locked it, or if the run is not trusted. The lock ends with
+    its process, so none is ever left behind. On a file system without locks, nothing is locked.
     """
     require(run)
     descriptor = files.open_lock(run.path / ".lock")
@@ -45,43 +44,40 @@ def hold_run(run: RunDir) -> Iterator[None]:
 
 
 def settle_if_lost(run: RunDir, noticed_by: str) -> None:
-    """``settle``, unless somebody else is at it or the run cannot be written."""
+    """Finalize a lost run, unless it is locked or cannot be written."""
     with contextlib.suppress(UsageError, OSError), hold_run(run):
         settle(run, noticed_by)
 
 
 def settle(run: RunDir, noticed_by: str) -> None:
-    """Finalize a lost run, whose trainer may have kept running for long.
+    """Finalize a lost run, whose trainer may have kept running for a long time.
 
-    Its remaining steps join the history, and event and state say who noticed the loss and when.
-    Nothing is done for a run that is not lost or has processes left. Needs the run's hold_run.
+    Its remaining steps join the history; event and state record which command noticed the loss, and
+    when. Does nothing if the run is not lost or has processes left. Call it within ``hold_run``.
     """
     recorded = recorded_state(run)
     lost = observed_state(run)
     if recorded is None or recorded.has_ended or lost.state != "lost" or members(run):
         return
-    last, heard_of = lost.step, lost.heartbeat
+    last, last_sign = lost.step, lost.heartbeat
     for step in _unwritten(run, run.attempt(lost.attempt)):
         jsonl.append(run.train_log, step.to_json())
-        last, heard_of = step.step, max(step.time, heard_of or 0.0)
+        last, last_sign = step.step, max(step.time, last_sign or 0.0)
     log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last)
-    write_state(run, _closed(lost, last, noticed_by, heard_of))
-
-
-def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
-    """The steps that the trainer logged and nobody carried over, dated by its last line."""
-    written = list(read_steps(run.train_log))
-    own = {step.step for step in written if step.attempt == attempt.number}
-    before = max((step.step for step in written if step.attempt < attempt.number), default=-1)
-    for step in StepJoiner(attempt).new_steps():
-        if step.step not in own:
-            logged = attempt.metrics.stat().st_mtime
-            yield replace(step, time=logged, redone=step.step <= before)
-
-
-def _closed(lost: RunState, last: int | None, noticed_by: str, heard_of: float | None) -> RunState:
-    """It ended with its last heartbeat, as far as anybody can tell."""
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
-    return lost.evolve(reason=reason, waiting_for=None, step=last, ended=heard_of or now)
+    # As far as is known, the run ended with its last heartbeat or step.
+    ended = last_sign or now
+    write_state(run, lost.evolve(reason=reason, waiting_for=None, step=last, ended=ended))
+
+
+def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
+    """The steps that are not yet in the history, dated by the trainer's last line."""
+    written = list(read_steps(run.train_log))
+    of_attempt = {step.step for step in written if step.attempt == attempt.number}
+    before = max((step.step for step in written if step.attempt < attempt.number), default=-1)
+    for step in StepJoiner(attempt).new_steps():
+        if step.step not in of_attempt:
+            logged = attempt.metrics.stat().st_mtime
+            yield replace(step, time=logged, redone=step.step <= before)

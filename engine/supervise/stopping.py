@@ -1,4 +1,4 @@
-"""Stop a run: ask, then signal harder and harder, then finalize what its supervisor left."""
+"""Stop a run: send a request, wait for the supervisor, end remaining processes, finalize."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.supervise.settle_lost import settle_if_lost
 
 
 class Escalation:
-    """SIGINT, SIGTERM, SIGKILL, each after the patience of the one before has run out."""
+    """SIGINT, SIGTERM, SIGKILL, each after the patience of the previous one."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Escalation:
     ) -> None:
         self._send = send
         self._now = now
-        self._left = [
+        self._pending = [
             (signal.SIGINT, supervision.interrupt_patience_s),
             (signal.SIGTERM, supervision.terminate_patience_s),
             (signal.SIGKILL, 0.0),
@@ -39,22 +39,22 @@ class Escalation:
 
     def tick(self) -> None:
         """Send the next signal when it is due."""
-        if self._left and self._now() >= self._due:
-            number, patience = self._left.pop(0)
+        if self._pending and self._now() >= self._due:
+            number, patience = self._pending.pop(0)
             self._send(number)
-            # From here: who was slow to send it has not used up any of the patience.
+            # The patience starts when the signal has been sent, however long that took.
             self._due = self._now() + patience
 
 
 _MARGIN_S = 40.0
 _PATIENCE_S = 10.0
 _SILENCE_S = 25.0
-"""A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
+"""A supervisor writes every 2 s; dumping stacks may delay it by 20 s."""
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """What a stop did. ``pids`` were the run's processes when it was asked for."""
+    """The result of a stop. ``pids`` are the run's processes at the time of the request."""
 
     run: str
     ended: bool
@@ -68,51 +68,51 @@ class Stopped:
 
 
 def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
-    """Stop a run; with ``after_checkpoint`` only ask, and return at once.
+    """Stop a run; with ``after_checkpoint`` only write the request, and return at once.
 
-    Of a run that is over, what it left behind is ended: a lost run has no supervisor to do it.
-    UsageError for a run that nothing may be done with.
+    For a run that has ended, end its remaining processes: a lost run has no supervisor to do it.
+    UsageError for a run that is not trusted.
     """
     require(run)
-    state, left = settled_state(run), members(run)
+    state, processes = settled_state(run), members(run)
     if not state.has_ended:
-        _ask(run, state, after_checkpoint)
-        _signal(run, state, signal.SIGCONT)  # A frozen one (SIGSTOP) could not obey.
+        _request_stop(run, state, after_checkpoint)
+        _signal(run, state, signal.SIGCONT)  # A frozen supervisor (SIGSTOP) cannot obey.
         if not after_checkpoint and not _await_end(run):
-            # A supervisor that does nothing (stuck on a file system) is not waited for.
+            # The supervisor does not react, e.g. stuck on a file system.
             end_members(run, _PATIENCE_S)
     else:
         end_members(run, _PATIENCE_S)
     settle_if_lost(run, "stop")
     state = observed_state(run)
-    elsewhere = _end_elsewhere(run) if state.has_ended else None
-    ended = state.has_ended and not members(run) and elsewhere is None
+    cluster_job = _stop_cluster_job(run) if state.has_ended else None
+    ended = state.has_ended and not members(run) and cluster_job is None
     if ended:
         private_ray.remove_all(run)
-    pids = [process.pid for process in left]
-    message = f"{run.id}  {describe(state)}" + (f"; {elsewhere}" if elsewhere else "")
+    pids = [process.pid for process in processes]
+    message = f"{run.id}  {describe(state)}" + (f"; {cluster_job}" if cluster_job else "")
     if after_checkpoint and not ended:
         message = f"{run.id}  {state.state}: stops after the next checkpoint"
     return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 
-def _ask(run: RunDir, state: RunState, after_checkpoint: bool) -> None:
+def _request_stop(run: RunDir, state: RunState, after_checkpoint: bool) -> None:
     try:
         ask_stop(run, after_checkpoint=after_checkpoint)
     except OSError:
-        # Where no request can be written (a full disk), the supervisor still takes a signal.
+        # If no request can be written (full disk), a signal to the supervisor stops the run too.
         if after_checkpoint or not _signal(run, state, signal.SIGTERM):
             raise
 
 
 def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
-    """Signal the run's supervisor; False when the process that the state names is not it."""
-    named = state.supervisor
-    return named is not None and supervises(named.pid, run) and send(named, number)
+    """Signal the run's supervisor; False if the process in the state is not its supervisor."""
+    process = state.supervisor
+    return process is not None and supervises(process.pid, run) and send(process, number)
 
 
-def _end_elsewhere(run: RunDir) -> str | None:
-    """Stop the job that a lost run left on a Ray cluster; what is still there, or None."""
+def _stop_cluster_job(run: RunDir) -> str | None:
+    """Stop the job that a lost run left on a Ray cluster. Returns what is still there, or None."""
     if ray_jobs.left_on_cluster(run) is None:
         return None
     ray_jobs.stop_left(run)
@@ -120,18 +120,15 @@ def _end_elsewhere(run: RunDir) -> str | None:
 
 
 def _await_end(run: RunDir) -> bool:
-    """Wait as long as the supervisor may take, while it gives signs of life.
-
-    False when the run has not ended then.
-    """
+    """Wait as long as a supervisor with a heartbeat may take. False if the run has not ended."""
     patience = Supervision.from_manifest(run.read_manifest())
     longest_s = patience.interrupt_patience_s + patience.terminate_patience_s + _MARGIN_S
     deadline = time.monotonic() + longest_s
-    beat, heard_of = None, time.monotonic()
+    beat, changed_at = None, time.monotonic()
     while not (state := observed_state(run)).has_ended and (now := time.monotonic()) < deadline:
         if state.beat != beat:
-            beat, heard_of = state.beat, now
-        elif now - heard_of > _SILENCE_S and state.host in (None, this_host()):
-            return False  # Of another machine's files, news may take a minute.
+            beat, changed_at = state.beat, now
+        elif now - changed_at > _SILENCE_S and state.host in (None, this_host()):
+            return False  # On another machine, a file may take a minute to appear.
         time.sleep(0.1)
     return state.has_ended

@@ -1,7 +1,7 @@
 """One small process per run: starts the trainer, records the run, takes requests, cleans up.
 
-``python -m engine.supervise.supervisor RUN_DIR``. It lives in a session of its own, so neither the
-screen nor the SSH connection takes it along, and it is the subreaper of everything below it.
+``python -m engine.supervise.supervisor RUN_DIR`` runs in its own session, so that it outlives the
+TUI and the SSH connection. It is the subreaper of all its descendants.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from engine.runs.state import (
     write_state,
 )
 from engine.supervise import private_ray
-from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, look_at, write_stacks
+from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
 from engine.supervise.predecessor import Command, doctor_command, examine
 from engine.supervise.queue import Never, Place, Start, Ticket, Wait
 from engine.supervise.queue_log import end_record
@@ -59,16 +59,16 @@ QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
 LAST_WORDS_S = 600.0
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-"""torch's own variable: no load of the process unpickles anything but tensors and plain values."""
+"""torch's own variable: all loads of the process unpickle only tensors and plain values."""
 
 T = TypeVar("T")
 
 
 class Supervisor:
-    """Runs one attempt from start to verdict."""
+    """Runs one attempt from start to end."""
 
     def __init__(self, run: RunDir, ask_doctor: Command = doctor_command) -> None:
-        """``ask_doctor`` gives the command that examines the run before this one."""
+        """``ask_doctor`` returns the command that examines the run before this one."""
         manifest = run.read_manifest()
         current = manifest["attempts"][-1]
         self.run = run
@@ -80,7 +80,7 @@ class Supervisor:
         self.writer = RunWriter(run, self.attempt)
         self._guard = RunDirGuard(run)
         self._ask_doctor = ask_doctor
-        # A resumed run was started by hand, now.
+        # A resumed run does not queue again.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
         self.state = _first_state(run, manifest, queued=self._ticket is not None)
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
@@ -93,18 +93,18 @@ class Supervisor:
         self._console = Tail(self.attempt.console)
         self._sampler = SystemSampler(run.path)
         self._stopping: Escalation | None = None
-        self._checkpoint_when_asked: int | None = None
-        self._asked = False
-        self._told_to_end = False
-        self._held = False
+        self._waits_for_checkpoint = False
+        self._checkpoint_at_request: int | None = None
+        self._got_sigterm = False
+        self._is_stopped_stall = False
         self._before_stall: StateName = "starting"
         self._troubles: set[str] = set()
 
     def supervise(self) -> int:
-        """Start the trainer and stay until nothing of the run is left. Returns its exit code."""
+        """Run the trainer, and stay until no process of the run is left. Returns its exit code."""
         processes.become_subreaper()
         if self.run.path.stat().st_mode & 0o070:
-            # The group that may read the run must not write what the trainer's libraries create.
+            # The group may read the run, but must not write files of the trainer's libraries.
             os.umask(os.umask(0o077) | 0o022)
         signal.signal(signal.SIGTERM, self._on_sigterm)
         start = Start() if self._ticket is None else self._await_turn(self._ticket)
@@ -113,7 +113,7 @@ class Supervisor:
             return 0
         self._begin(start)
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
-        look_at_code = Every(CODE_LOOK_S, self._look_at_code)
+        watch_code = Every(CODE_LOOK_S, self._warn_of_edited_code)
         while self.trainer.exit is None:
             time.sleep(TICK_S)
             self.trainer.reap()
@@ -121,23 +121,23 @@ class Supervisor:
             if self.trainer.exit is None:
                 self._obey()
             sample()
-            self._look_for_stall()
-            look_at_code()
+            self._check_stall()
+            watch_code()
             beat()
             if self._guard.is_gone():
                 return self._abandon()
             self.writer.flush()
-        self._look_at_code()
-        self._clear_away()
+        self._warn_of_edited_code()
+        self._end_remaining()
         self._follow()
         self._conclude(self.trainer.exit)
         self.writer.flush_until(LAST_WORDS_S)
         return self.trainer.exit.code or 0
 
     def _before_start(self) -> Iterator[None]:
-        """Tick with heartbeats until the waiting run is stopped or its directory is gone."""
+        """Yield, with heartbeats, until the queued run is stopped or its directory is gone."""
         beat = Every(HEARTBEAT_S, self._set)
-        while not self._told_to_end and pending_stop(self.run) is None:
+        while not self._got_sigterm and pending_stop(self.run) is None:
             yield
             beat()
             if self._guard.is_gone():
@@ -147,40 +147,42 @@ class Supervisor:
         self._never_start("finished", f"stopped by {self._stopper()} before it started")
 
     def _await_turn(self, ticket: Ticket) -> Start | None:
-        """Wait in the queue for as long as it takes; None when the run is not to start."""
-        place, due = Place(self.run, ticket), 0.0
+        """Wait in the queue for as long as it takes; None if the run must not start."""
+        queue, due = Place(self.run, ticket), 0.0
         self.writer.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
         for _ in self._before_start():
             now = time.monotonic()
             if now < due:
                 continue
-            decision = place.look()
+            decision = queue.look()
             if isinstance(decision, Start):
                 return decision
             if isinstance(decision, Never):
                 self._never_start("failed", decision.reason)
                 return None
             self._note_wait(decision)
-            # A look takes longer in a folder of very many runs, and must still cost nothing.
+            # In a directory of very many runs a look takes longer; it must stay cheap on average.
             due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
         return None
 
     def examine_predecessor(self) -> bool:
         """Warn if the run that this one follows finished unhealthy.
 
-        The examination can take two minutes, in which the run can be stopped; False if it was.
+        The examination can take two minutes. Returns False if the run was stopped meanwhile.
         """
         if self._ticket is None or self._ticket.after is None:
             return True
         before = RunDir(self.run.path.parent / self._ticket.after)
         with ExitStack() as stack:
-            asked = self._careful(lambda: stack.enter_context(examine(before, self._ask_doctor)))
-            if asked is None:
+            examination = self._careful(
+                lambda: stack.enter_context(examine(before, self._ask_doctor))
+            )
+            if examination is None:
                 return True
             self._set(waiting_for=f"the diagnosis of run '{before.id}'", reason=None)
             for _ in self._before_start():
-                if asked.is_over:
-                    if (message := asked.complaint()) is not None:
+                if examination.is_over:
+                    if (message := examination.complaint()) is not None:
                         self.writer.event("warning", message=message)
                     return True
         return False
@@ -194,7 +196,7 @@ class Supervisor:
         self._set(state=state, reason=reason, waiting_for=None, ended=time.time())
 
     def _claim_checkpoints(self) -> bool:
-        """Make the checkpoint folder the run's own; False when the run cannot start for it."""
+        """Claim the checkpoint folder for the run; False if the run cannot start because of it."""
         try:
             moved = claim(self.run)
         except UsageError as error:
@@ -205,7 +207,7 @@ class Supervisor:
         return True
 
     def _loading(self) -> dict[str, str]:
-        """What keeps torch from executing what is in a checkpoint of unknown origin."""
+        """Variables that keep torch from executing code in a checkpoint of unknown origin."""
         checkpoint = loaded_checkpoint(self.run.read_manifest())
         if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
             return {}
@@ -214,7 +216,7 @@ class Supervisor:
         return {WEIGHTS_ONLY: "1"}
 
     def _begin(self, start: Start) -> None:
-        """Say that the run has started, and with which GPUs, before anything of it runs."""
+        """Record that the run starts, and with which GPUs, before its trainer starts."""
         added = {**self._variables, **start.environment, **(self._careful(self._loading) or {})}
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
@@ -231,7 +233,7 @@ class Supervisor:
         self.writer.flush()
 
     def _follow(self) -> None:
-        """Carry new steps over to the run's one history and note how far the start has come."""
+        """Append new steps to the run's history, and record what a starting run waits for."""
         scored = self._joiner.scored
         steps = self._joiner.new_steps()
         if self._joiner.scored > scored:
@@ -261,38 +263,38 @@ class Supervisor:
             self._stopping.tick()
 
     def _should_stop(self) -> bool:
-        if self._told_to_end:
+        if self._got_sigterm:
             return True
         request = pending_stop(self.run)
         return request is not None and (not request.after_checkpoint or self._new_checkpoint())
 
     def _stopper(self) -> str:
-        if self._told_to_end:
+        if self._got_sigterm:
             return "SIGTERM to its supervisor"
         request = pending_stop(self.run)
         return "user" if request is None else request.by
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
-        """What a machine sends before it goes down: the run is stopped while there is time."""
-        self._told_to_end = True
+        """Stop the run in order: a machine sends SIGTERM before it shuts down."""
+        self._got_sigterm = True
 
     def _new_checkpoint(self) -> bool:
-        """Whether a checkpoint was completed since the stop was asked for.
+        """Whether a checkpoint was completed since the stop request.
 
-        verl writes its tracker file last, so a change of it means a whole checkpoint.
+        verl writes its tracker file last, so a change of it means a complete checkpoint.
         """
         now = tracked_step(self.checkpoints)
-        if not self._asked:
-            self._asked = True
-            self._checkpoint_when_asked = now
+        if not self._waits_for_checkpoint:
+            self._waits_for_checkpoint = True
+            self._checkpoint_at_request = now
             self._set(reason="stops after the next checkpoint")
-        return now != self._checkpoint_when_asked
+        return now != self._checkpoint_at_request
 
     def _signal(self, number: signal.Signals) -> None:
         self.writer.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
-    def _look_for_stall(self) -> None:
-        if self.state.state == "stalled" and self._held and not self._stall.is_stopped:
+    def _check_stall(self) -> None:
+        if self.state.state == "stalled" and self._is_stopped_stall and not self._stall.is_stopped:
             self._note_continued()
         if self.state.state not in ("starting", "running"):
             return
@@ -301,38 +303,37 @@ class Supervisor:
         name = f"stacks-{time.strftime('%H%M%S')}.txt"
         hang = self._careful(lambda: self._find_hang(self.attempt.path / name))
         reason = f"{complaint}; {hang.text}" if hang else complaint
-        seen = {**hang.to_json(), "stacks": name} if hang else {}
-        self._held = hang is not None and hang.kind == "stopped"
+        details = {**hang.to_json(), "stacks": name} if hang else {}
+        self._is_stopped_stall = hang is not None and hang.kind == "stopped"
         self._before_stall = self.state.state
-        self.writer.event("stall", step=self.state.step, reason=reason, **seen)
+        self.writer.event("stall", step=self.state.step, reason=reason, **details)
         self._set(state="stalled", reason=reason)
 
     def _note_continued(self) -> None:
-        """A process that held the run up is no longer stopped: the run is where it was before."""
+        """Restore the state before a stall: the stopped process runs again."""
         self._stall.continued()
         self.writer.event("continued", step=self.state.step)
         self._set(state=self._before_stall, reason=None)
 
     def _find_hang(self, target: Path) -> Hang | None:
         driver = self.trainer.identity.pid if self.trainer.identity else None
-        members = look_at(self.trainer.members(), driver)
+        members = sample_members(self.trainer.members(), driver)
         dumps = Dumps() if self.supervision.stack_dumps else None
         stack_of = dumps.of if dumps else lambda pid: None
         hang = find_hang(members, stack_of)
         if dumps is not None:
-            write_stacks(
-                target, ((f"{one.label}, state {one.state}", dumps.of(one.pid)) for one in members)
-            )
+            stacks = ((f"{m.label}, state {m.state}", dumps.of(m.pid)) for m in members)
+            write_stacks(target, stacks)
         return hang
 
-    def _clear_away(self) -> None:
-        """End what the trainer left behind, e.g. Ray's agents after a SIGKILL."""
+    def _end_remaining(self) -> None:
+        """End remaining processes of the trainer, e.g. Ray's agents after a SIGKILL."""
         deadline = time.monotonic() + GRACE_S
-        while (left := self.trainer.members()) and time.monotonic() < deadline:
+        while (remaining := self.trainer.members()) and time.monotonic() < deadline:
             time.sleep(0.1)
             self.trainer.reap()
-        if left:
-            pids = [process.pid for process in left]
+        if remaining:
+            pids = [process.pid for process in remaining]
             self.writer.event("warning", message="ended leftovers", pids=pids)
             processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
             self.trainer.reap()
@@ -356,7 +357,7 @@ class Supervisor:
             reason = f"{reason}; cannot write {self.writer.trouble}"
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
-            self._tell_queue(state)
+            self._record_end_in_queue(state)
         self._set(
             state=state,
             reason=reason,
@@ -366,12 +367,12 @@ class Supervisor:
             signal=exit_.signal,
         )
 
-    def _tell_queue(self, state: StateName) -> None:
+    def _record_end_in_queue(self, state: StateName) -> None:
         ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
         stepped = self.state.step is not None
         self.writer.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
 
-    def _look_at_code(self) -> None:
+    def _warn_of_edited_code(self) -> None:
         for path in self._code.changes():
             self.writer.event("warning", message=self._code.describe(path), path=str(path))
 
@@ -383,10 +384,10 @@ class Supervisor:
         if record is not None:
             self.writer.sample(record)
 
-    def _careful(self, look: Callable[[], T]) -> T | None:
-        """What an instrument shows, or None: one that breaks must not end the run."""
+    def _careful(self, measure: Callable[[], T]) -> T | None:
+        """The result, or None with a warning: a failing measurement must not end the run."""
         try:
-            return look()
+            return measure()
         except Exception as error:
             trouble = f"{type(error).__name__}: {error}"
             if trouble not in self._troubles:
@@ -395,7 +396,7 @@ class Supervisor:
             return None
 
     def _abandon(self) -> int:
-        """End a run whose directory is gone: nobody could find, watch or stop it any more."""
+        """End a run whose directory is gone: no command could find, watch or stop it any more."""
         processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
         self.trainer.reap()
         return 1
@@ -421,7 +422,7 @@ class Every:
 
 
 def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> RunState:
-    """Of the manifest's last attempt, before anything of it runs."""
+    """The state of the manifest's last attempt before its trainer starts."""
     attempt, before = manifest["attempts"][-1], recorded_state(run) or UNREADABLE
     return RunState(
         "queued" if queued else "starting",
@@ -441,7 +442,7 @@ def main() -> int:
     run = RunDir(Path(sys.argv[1]))
     detach()
     if (recorded_state(run) or UNREADABLE).state in ("failed", "finished"):
-        return 1  # Who started this process has given it up and said so.
+        return 1  # The launch has given up on this process and recorded that.
     try:
         return Supervisor(run).supervise()
     except Exception as error:
@@ -450,12 +451,12 @@ def main() -> int:
 
 
 def give_up(run: RunDir, error: Exception) -> None:
-    """End the run and say in its state what went wrong: nobody sees this process's output."""
+    """End the run and record the error in its state: nobody reads this process's output."""
     processes.end_members(run, patience_s=5.0, roots=[os.getpid()])
-    known = recorded_state(run) or RunState("failed")
+    state = recorded_state(run) or RunState("failed")
     reason = f"supervisor: {type(error).__name__}: {error}"
     write_state(
-        run, known.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
+        run, state.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
     )
 
 

@@ -1,4 +1,4 @@
-"""The trainer process of an attempt, and everything that descends from it."""
+"""The trainer process of an attempt, and its descendants."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Trainer:
         return processes.members(self._run, roots=[os.getpid()])
 
     def signal(self, number: signal.Signals) -> list[int]:
-        """SIGINT goes to the trainer alone, which ends its workers; harder ones go to all.
+        """Signal the trainer, which ends its workers (SIGINT), or all processes (other signals).
 
         Returns the pids that were signalled.
         """
-        own = [self.identity] if self.identity is not None else []
-        targets = own if number == signal.SIGINT else self.members()
+        trainer = [self.identity] if self.identity is not None else []
+        targets = trainer if number == signal.SIGINT else self.members()
         return [target.pid for target in targets if processes.send(target, number)]
 
 
@@ -80,7 +80,7 @@ def _unmarked() -> Mapping[str, str]:
 
 
 def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
-    """What the run's processes are known by: no variable of a recipe replaces it."""
+    """The variables that identify the run's processes; a config cannot replace them."""
     mark = run.read_mark()
     return {
         RUN_ID_VARIABLE: run.id,
@@ -93,7 +93,7 @@ def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     return {
         "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
         "PYTHONUNBUFFERED": "1",
-        # One history in W&B too, whatever the number of attempts.
+        # All attempts share one W&B run.
         "WANDB_RUN_ID": run.id,
         "WANDB_RESUME": "allow",
     }

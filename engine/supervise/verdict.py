@@ -57,7 +57,7 @@ class Evidence:
 
     exit: Exit
     stopped_by: str | None
-    """Who asked for the end; None when nobody did."""
+    """Who stopped the run; None if nobody did."""
     step: int | None
     total_steps: int | None
     """0 for a run that only validates."""
@@ -94,8 +94,8 @@ def judge(evidence: Evidence) -> tuple[StateName, str | None]:
     phrase = f"{evidence.exit.phrase()} {progress}"
     if evidence.exit.from_outside:
         return "failed", phrase
-    why = find_failure_reason(evidence.attempt, evidence.checkpoints)
-    return "failed", f"{phrase}: {why}" if why else phrase
+    cause = find_failure_reason(evidence.attempt, evidence.checkpoints)
+    return "failed", f"{phrase}: {cause}" if cause else phrase
 
 
 def _evaluated(evidence: Evidence) -> str:
@@ -123,12 +123,12 @@ _SIGNALLED = re.compile(r"^traceback : Signal \d+ \((SIG\w+)\) received by PID (
 
 
 def find_failure_reason(attempt: Attempt, checkpoints: Path) -> str | None:
-    """The cause as the attempt's files tell it; None when they do not. At most 300 characters.
+    """The cause of the failure, from the attempt's files, or None. At most 300 characters.
 
     ``checkpoints`` is the folder the run saves to.
     """
     lines = [_plain(raw) for raw in last_lines(attempt.console, _LINES, _BYTES)]
-    found = (
+    reason = (
         _full_disk(lines, checkpoints)
         or _dead_service(lines)
         or _dead_actor(lines)
@@ -136,7 +136,7 @@ def find_failure_reason(attempt: Attempt, checkpoints: Path) -> str | None:
         or _no_rewards(lines, attempt.reward)
         or _last_error(lines)
     )
-    return found and mask_text(found)[:_LONGEST]
+    return reason and mask_text(reason)[:_LONGEST]
 
 
 def _plain(raw: bytes) -> str:
@@ -145,7 +145,7 @@ def _plain(raw: bytes) -> str:
 
 
 def _full_disk(lines: Sequence[str], checkpoints: Path) -> str | None:
-    """torch's own writer says "unexpected pos 128 vs 0" and not why; the disk does."""
+    """A full disk, also behind torch's "unexpected pos 128 vs 0", which does not name the cause."""
     if any("No space left on device" in line for line in lines):
         return f"no space left on device; {_room(checkpoints)}"
     if any(_TORCH_WRITER in line for line in lines) and _is_full(checkpoints):
@@ -164,7 +164,7 @@ def _dead_service(lines: Sequence[str]) -> str | None:
 
 
 def _dead_actor(lines: Sequence[str]) -> str | None:
-    """The first actor that was gone without an error of its own."""
+    """The first actor that died without an error of its own."""
     for index, line in enumerate(lines):
         if "ActorDiedError: The actor died unexpectedly" not in line:
             continue
@@ -176,7 +176,7 @@ def _dead_actor(lines: Sequence[str]) -> str | None:
 
 
 def _dead_rank(lines: Sequence[str]) -> str | None:
-    """The rank that torchrun names as the first to fail, when a signal ended it."""
+    """The rank that torchrun names as the first to fail, if a signal ended it."""
     start = next((i for i, line in enumerate(lines) if line.startswith("Root Cause")), None)
     if start is None:
         return None
@@ -190,7 +190,7 @@ def _dead_rank(lines: Sequence[str]) -> str | None:
 
 
 def _no_rewards(lines: Sequence[str], reward: Path) -> str | None:
-    """What most of the rollouts without a reward died of, behind the error that counts them."""
+    """The number of rollouts without a reward, and their most frequent error."""
     counted = next((line for line in reversed(lines) if "TooFewRewardsError: " in line), None)
     if counted is None:
         return None

@@ -15,7 +15,7 @@ import pytest
 
 from engine.host.programs import own_module
 from engine.runs.processes import identify
-from engine.supervise.hang import Member, find_hang, look_at, own_place
+from engine.supervise.hang import Member, find_hang, sample_members, working_frame
 from tests.waiting import wait_for
 
 STUB = """Process 12: python -I -S zygote_client.py
@@ -110,7 +110,11 @@ def test_who_coordinates_is_no_place_while_workers_are_there() -> None:
 
 
 def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
-    assert own_place(STUB) is None and own_place(DRIVER) is None and own_place(IDLE_ACTOR) is None
+    assert (
+        working_frame(STUB) is None
+        and working_frame(DRIVER) is None
+        and working_frame(IDLE_ACTOR) is None
+    )
     text = told(member(14, "WorkerDict"), member(10, "driver"), p14=IDLE_ACTOR, p10=DRIVER)
     assert text == "driver and workers wait for each other (WorkerDict 14, driver 10)"
 
@@ -134,7 +138,7 @@ def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path
     for arguments, named in (([*started, root, name], name), ([str(script)], "sleeper.py")):
         with child(*arguments) as pid:
             wait_for(partial(identify, pid))
-            (found,) = look_at([each for each in (identify(pid),) if each], None)
+            (found,) = sample_members([each for each in (identify(pid),) if each], None)
             assert found.name == named
 
 
@@ -161,7 +165,7 @@ def test_real_processes_are_looked_at_by_their_state_and_their_work(code: str, h
         if held == "T":
             os.kill(pid, signal.SIGSTOP)
             wait_for(lambda: _state(pid) == "T")
-        (one,) = look_at([found for found in (identify(pid),) if found], None)
+        (one,) = sample_members([found for found in (identify(pid),) if found], None)
         assert one.pid == pid
         if held == "T":
             hang = find_hang([one], lambda _: None)
