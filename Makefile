@@ -31,11 +31,9 @@ test: $(STAMP)
 quick: $(STAMP)
 	@$(BIN)/python -m pytest tests -m "not slow" --ignore=tests/engine/train -n 4
 
-# The first worker makes the tiny demo and its SFT model, which most of tests/e2e needs, while the
-# second is busy with what needs neither.
+# tests/conftest.py sorts the files, so that no worker waits for the other.
 training: $(STAMP)
-	@$(BIN)/python -m pytest tests/e2e/test_faults.py tests/engine/train tests/e2e tests \
-		-m "(slow or trainer) and not thorough" \
+	@$(BIN)/python -m pytest tests -m "(slow or trainer) and not thorough" \
 		-n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 thorough: $(STAMP)

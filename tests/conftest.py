@@ -72,16 +72,37 @@ def _packages_are_read_once() -> Iterator[None]:
         yield
 
 
+_LONGEST_FIRST = (
+    "tests/e2e/test_faults.py",
+    "tests/engine/train/test_training.py",  # needs no SFT model; the first file makes it
+    "tests/e2e/test_ray_jobs.py",
+    "tests/e2e/test_training.py",
+    "tests/e2e/test_small_runs.py",
+    "tests/e2e/test_doctor_faults.py",
+    "tests/e2e/test_resume_sft.py",
+    "tests/e2e/test_cockpit.py",
+    "tests/e2e/test_ssh.py",
+    "tests/e2e/test_secrets.py",
+)
+"""Files that train. `make training` gives whole files to its workers. In this order no worker waits
+for the tiny SFT model, and all end together. pytest ignores the order of nested paths."""
+_TRAINING_TIMEOUT_S = 1800
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Markers that follow from what a test is: a coroutine of the screen's tests drives a screen,
-    and what tests the trainer imports it."""
+    """Sort the files that train, and set the markers that follow from what a test is: a coroutine
+    of the screen's tests drives a screen, and what tests the trainer imports it."""
     for item in items:
-        folders = item.path.relative_to(ROOT).parts
-        if "grubrics_tui" in folders and inspect.iscoroutinefunction(getattr(item, "obj", None)):
+        path = item.path.relative_to(ROOT)
+        if "grubrics_tui" in path.parts and inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.waits)
-        if folders[:3] == ("tests", "engine", "train"):
+        if path.parts[:3] == ("tests", "engine", "train"):
             item.add_marker(pytest.mark.trainer)
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(_TRAINING_TIMEOUT_S))
+    order = {ROOT / name: index for index, name in enumerate(_LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 def pytest_collection_finish() -> None:

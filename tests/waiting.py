@@ -1,4 +1,4 @@
-"""Waiting for what other processes do. Patience costs nothing where all is well."""
+"""Waits for what other processes do."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Callable
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 
+PATIENCE_S = 500.0
+"""How long a test waits before it fails. Only a broken program takes as long, also where other
+programs keep every core busy; pytest ends a test after 600 seconds."""
 
-def wait_for(condition: Callable[[], object], seconds: float = 180.0) -> None:
-    """Return once ``condition`` holds; fail when it does not in time."""
+
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
+    """Return once ``condition`` holds; fail when it does not within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, f"it did not happen within {seconds:.0f} s"
         time.sleep(0.05)
 
 
 def ended(run: RunDir) -> RunState:
-    """The state in which a run ends."""
+    """Wait for the end of a run; returns its last state."""
     wait_for(lambda: observed_state(run).has_ended)
     return observed_state(run)

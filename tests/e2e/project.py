@@ -1,4 +1,4 @@
-"""A project folder of its own, and the command line in it."""
+"""A project folder, and the command line in it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from typing import Any
 from tests.paths import ROOT
 
 CLI = (sys.executable, "-m", "grubrics_tui")
+ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
+"""The name of a folder that a shell would run as commands, creating files named ``pwned``."""
+ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,13 @@ class Project:
         return {"PYTHONPATH": str(ROOT)}
 
     def run(
-        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 300
+        self, *arguments: str, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """The command line, to its end."""
-        return self.python("-m", "grubrics_tui", *arguments, env=env, seconds=seconds)
+        """Run ``grubrics-tui`` to its end."""
+        return self.python("-m", "grubrics_tui", *arguments, env=env)
 
     def python(
-        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 300
+        self, *arguments: str, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments],
@@ -43,18 +46,17 @@ class Project:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=seconds,
         )
 
-    def json(self, *arguments: str, expect: Sequence[int] = (0,), seconds: float = 300) -> Any:
-        """What a command says with ``--json``."""
-        done = self.run(*arguments, "--json", seconds=seconds)
-        assert done.returncode in expect, done.stderr or done.stdout
-        return json.loads(done.stdout)
+    def json(self, *arguments: str, expect: Sequence[int] = (0,)) -> Any:
+        """The answer of a command with ``--json``."""
+        result = self.run(*arguments, "--json")
+        assert result.returncode in expect, result.stderr or result.stdout
+        return json.loads(result.stdout)
 
 
 def copied(project: Project, path: Path) -> Project:
-    """The same project without its runs, as one whose runs are elsewhere."""
+    """Copy a project without its runs."""
     shutil.copytree(project.path, path, ignore=shutil.ignore_patterns("runs"))
     return Project(path)
 
@@ -62,3 +64,8 @@ def copied(project: Project, path: Path) -> Project:
 def make_project(path: Path) -> Project:
     shutil.copytree(ROOT / "configs", path / "configs")
     return Project(path)
+
+
+def files_of_executed_names(folder: Path) -> list[Path]:
+    """The files that a shell creates when it is given one of the odd names above."""
+    return [path for path in folder.rglob("*") if path.name == "pwned"]

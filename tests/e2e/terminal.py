@@ -14,6 +14,8 @@ import pexpect
 import psutil
 import pyte
 
+from tests.waiting import PATIENCE_S
+
 _PIECE = 1024
 """Bytes. What stood on the screen for a moment is seen, although it is read long after."""
 
@@ -53,7 +55,7 @@ class Terminal:
             self._child.send(key)
             time.sleep(0.15)
 
-    def wait_for(self, pattern: str, seconds: float = 120.0) -> str:
+    def wait_for(self, pattern: str, seconds: float = PATIENCE_S) -> str:
         """The screen once ``pattern`` is on it; fails with the screen when it never is."""
         deadline = time.monotonic() + seconds
         while True:
@@ -64,14 +66,14 @@ class Terminal:
             assert time.monotonic() < deadline, f"{pattern} did not appear:\n{pictures[-1]}"
             time.sleep(0.1)
 
-    def wait_until(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
+    def wait_until(self, condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
         """Read what the program writes until ``condition`` holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"it did not happen in time:\n{self.text()}"
             self.text()
 
-    def wait_for_exit(self, seconds: float = 120.0) -> int | None:
+    def wait_for_exit(self, seconds: float = PATIENCE_S) -> int | None:
         deadline = time.monotonic() + seconds
         while self._child.isalive() and time.monotonic() < deadline:
             self.text()

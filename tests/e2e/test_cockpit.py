@@ -70,7 +70,7 @@ def logged_step(run: RunDir, step: int) -> dict[str, float]:
 def test_from_checklist_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
-    cockpit.wait_for(r"ok, 0 warnings, 0 failed, \d+ skipped", seconds=60)
+    cockpit.wait_for(r"ok, 0 warnings, 0 failed, \d+ skipped")
     cockpit.wait_for(r"All checks passed")
 
     cockpit.press("l")
@@ -78,7 +78,7 @@ def test_from_checklist_to_log_entry(
     cockpit.wait_for(rf"steps\s+{STEPS}")
 
     cockpit.press("\r")
-    cockpit.wait_for(rf"step [1-9]\d*/{STEPS}", seconds=240)
+    cockpit.wait_for(rf"step [1-9]\d*/{STEPS}")
     cockpit.wait_for(r"reward \S+ ± \S+")
     run = the_run(project)
 
@@ -90,7 +90,7 @@ def test_from_checklist_to_log_entry(
     again = Terminal(CLI, project.path, project.env, *size)
     try:
         again.wait_for(re.escape(run.id))
-        again.wait_for(r"e entry", seconds=240)
+        again.wait_for(r"e entry")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
         last = logged_step(run, STEPS)
         expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"

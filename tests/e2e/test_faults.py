@@ -54,9 +54,8 @@ class Victim:
         attempt = self.state().attempt
         self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 420.0) -> None:
-        """Long enough for a start while another program keeps every core busy."""
-        wait_for(lambda: condition() or self.state().has_ended, seconds)
+    def wait(self, condition: Callable[[], bool]) -> None:
+        wait_for(lambda: condition() or self.state().has_ended)
         assert condition(), f"it ended early: {self.state()}"
 
     def ended(self) -> RunState:
@@ -208,19 +207,11 @@ def test_without_its_supervisor_a_run_is_lost_and_stop_ends_what_goes_on(
     assert training.ended().state == "lost"
     known = training.history()[-1].step
     wait_for(lambda: training.trained() > known)  # verl goes on: nobody told it to end
-    listed = training.project.json("reap")["leftovers"]
-    assert {one["run"] for one in listed} == {training.run.id}
+    leftovers = training.project.json("reap")["leftovers"]
+    assert {leftover["run"] for leftover in leftovers} == {training.run.id}
     training.project.json("stop", training.run.id)
     assert training.leaves_nothing()
     assert training.history()[-1].step == training.trained() > known
-
-
-def test_after_a_power_cut_the_run_is_lost(training: Victim) -> None:
-    everything = members(training.run)
-    training.kill([training.supervisor(), *everything])
-    assert training.ended().state == "lost"
-    training.project.json("reap", "--yes")
-    assert training.leaves_nothing()
 
 
 def test_a_killed_screen_takes_nothing_along_and_the_history_has_no_gap(
@@ -235,7 +226,7 @@ def test_a_killed_screen_takes_nothing_along_and_the_history_has_no_gap(
     again = Terminal(CLI, training.project.path, training.project.env)
     try:
         again.wait_for(rf"{training.run.id}(.*\n)*.*step \d+/{STEPS}")
-        again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}", seconds=180)
+        again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
     finally:
         again.close()
     state = training.ended()

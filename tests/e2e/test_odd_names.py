@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Project, make_project
+from tests.e2e.project import (
+    ODD_FOLDER,
+    ODD_TEXT,
+    Project,
+    files_of_executed_names,
+    make_project,
+)
 
 pytestmark = pytest.mark.waits
 
 MODEL = "actor_rollout_ref.model.path=data/tiny/model"
-ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
-ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"
 ODD_RUN_NAMES = (
     "two words",
     "a;touch pwned",
@@ -38,10 +42,6 @@ def project(tiny_world: Project, tmp_path: Path) -> Project:
     return made
 
 
-def pwned(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.name == "pwned"]
-
-
 def test_run_names_that_are_no_names_are_refused_in_one_line(project: Project) -> None:
     for name in ODD_RUN_NAMES:
         done = project.run("launch", "grpo_tiny", MODEL, f"--name={name}")
@@ -58,7 +58,7 @@ def test_names_of_runs_that_are_asked_for_are_refused_in_one_line(project: Proje
             assert done.returncode == 2, (command, name)
             assert len(done.stderr.strip().splitlines()) == 1, done.stderr
             assert "\x1b" not in done.stderr
-    assert pwned(project.path) == []
+    assert files_of_executed_names(project.path) == []
 
 
 def test_an_override_of_odd_text_is_carried_verbatim(project: Project) -> None:
@@ -77,16 +77,3 @@ def test_a_folder_that_verl_would_take_for_a_pattern_is_refused(
     done = made.run("launch", "grpo_tiny", MODEL)
     assert done.returncode == 2
     assert "glob pattern" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_real_run_in_a_folder_of_odd_name_trains_and_runs_nothing_of_it(
-    project: Project,
-) -> None:
-    value = f"grubrics.description={ODD_TEXT}"
-    answer = project.json(
-        "launch", "grpo_tiny", MODEL, value, "trainer.total_training_steps=1", "--wait"
-    )
-    assert answer["state"] == "finished", answer
-    assert project.json("show", answer["run"])["step"] == 1
-    assert pwned(project.path.parent) == []

@@ -58,7 +58,7 @@ def test_a_checkpoint_is_as_large_as_was_estimated(
 def test_a_judge_that_nobody_can_reach_fails_in_small_too(project: Project) -> None:
     sick = project.json("launch", "grpo_tiny", *NOWHERE, *_small("sick"), expect=(1,))
     assert sick["state"] == "failed"
-    repro = project.json("reproduce", "sick", seconds=400, expect=(1,))
+    repro = project.json("reproduce", "sick", expect=(1,))
     assert repro["parent"] == {"run": "sick", "relation": "reproduction"}
     assert repro["verdict"]["outcome"] == "infrastructure", repro["verdict"]
     assert repro["rows"]["step"] == 1
@@ -75,7 +75,7 @@ def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
     trainer = observed_state(run).trainer
     assert trainer is not None and send(trainer, signal.SIGKILL)
     wait_for(lambda: observed_state(run).has_ended)
-    repro = project.json("reproduce", "large", seconds=400)
+    repro = project.json("reproduce", "large")
     assert repro["verdict"]["outcome"] == "production config", repro["verdict"]
     assert "job_cancelled_or_interrupted" in repro["verdict"]["text"]
     assert project.json("show", repro["run"])["step"] == 5

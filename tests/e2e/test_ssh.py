@@ -76,7 +76,7 @@ def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
 ) -> None:
     assert trained_sft["state"] == "finished", trained_sft
     first = server.login(typed(tiny_world, f"{LAUNCH} --name {run.id} --wait"), tiny_world.path)
-    first.wait_for(r"step 1/600", seconds=240)
+    first.wait_for(r"step 1/600")
     abandoned = programs(server)
     server.cut(first)
     wait_for(lambda: not any(map(goes_on, abandoned)))

@@ -1,4 +1,8 @@
-"""SFT, then GRPO from its checkpoint: verl on this CPU, through the command line."""
+"""SFT, then GRPO from its checkpoint: verl on this CPU, through the command line.
+
+Two runs of the same recipe serve most tests: one undisturbed, one that lost all its processes and
+was resumed. Their project is in a folder with an odd name, and their description is odd text.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +24,112 @@ from engine.history.train_log import read_steps
 from engine.recipe.keys import flatten
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.runs.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from grubrics_tui.drawing.console_text import console_text
-from tests.e2e.project import CLI, Project
-from tests.waiting import wait_for
+from tests.e2e.project import (
+    CLI,
+    ODD_FOLDER,
+    ODD_TEXT,
+    Project,
+    copied,
+    files_of_executed_names,
+)
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
 STEPS = 4
+KILLED_AFTER = 3
+"""A step past the checkpoint of step 2 and before the next."""
+
+
+def arguments(name: str) -> list[str]:
+    return [
+        "grpo_tiny",
+        f"grubrics.description={ODD_TEXT}",
+        f"trainer.total_training_steps={STEPS}",
+        "trainer.save_freq=2",
+        "trainer.test_freq=4",
+        f"trainer.experiment_name={name}",
+        "trainer.val_before_train=false",
+        "--name",
+        name,
+    ]
+
+
+@pytest.fixture(scope="module")
+def tiny_world(pristine_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return copied(pristine_world, tmp_path_factory.mktemp("world") / ODD_FOLDER)
 
 
 @pytest.fixture(scope="module")
 def grpo(tiny_world: Project, trained_sft: dict[str, Any]) -> dict[str, Any]:
+    """How the undisturbed run ended."""
     assert trained_sft["state"] == "finished", trained_sft
     answer: dict[str, Any] = tiny_world.json(
-        "launch",
-        "grpo_tiny",
-        f"trainer.total_training_steps={STEPS}",
-        "--name",
-        "grpo",
-        "--wait",
-        expect=(0, 1),
+        "launch", *arguments("straight"), "--wait", expect=(0, 1)
     )
     return answer
 
 
 @pytest.fixture(scope="module")
 def run(tiny_world: Project, grpo: dict[str, Any]) -> RunDir:
-    return RunDir(tiny_world.path / "runs" / "grpo")
+    assert grpo["state"] == "finished", grpo
+    return RunDir(tiny_world.path / "runs" / "straight")
+
+
+@dataclass(frozen=True)
+class PowerCut:
+    """A run that lost all its processes: its state then, and what ``reap`` left of it."""
+
+    run: RunDir
+    state: RunState
+    left_running: bool
+    left_of_ray: list[Path]
+
+
+@pytest.fixture(scope="module")
+def power_cut(tiny_world: Project, run: RunDir) -> PowerCut:
+    killed = killed_run(tiny_world)
+    state = observed_state(killed)
+    tiny_world.json("reap", "--yes")
+    folders = [private_ray.directory(attempt.path) for attempt in killed.attempts()]
+    return PowerCut(killed, state, bool(members(killed)), [folder for folder in folders if folder])
+
+
+def killed_run(project: Project) -> RunDir:
+    """A run killed in its course; one that ends first is replaced by another one."""
+    for name in ("resumed", "resumed-2", "resumed-3"):
+        project.json("launch", *arguments(name))
+        run = RunDir(project.path / "runs" / name)
+        wait_for_step(run, KILLED_AFTER)
+        kill_everything(run)
+        folder = project.path / run.read_manifest()["checkpoint_dir"]
+        if observed_state(run).state == "lost" and not (folder / f"global_step_{STEPS}").exists():
+            return run
+    raise AssertionError("every run came to its end before it was killed")
+
+
+def wait_for_step(run: RunDir, number: int) -> None:
+    wait_for(lambda: any(step.step == number for step in read_steps(run.train_log)))
+
+
+def kill_everything(run: RunDir) -> None:
+    """As when the machine stops: the supervisor first, so that it cannot write a verdict."""
+    supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]
+    assert supervisor is not None
+    send(supervisor, signal.SIGKILL)
+    for process in members(run):
+        send(process, signal.SIGKILL)
+    wait_for(lambda: not members(run))
+
+
+@pytest.fixture(scope="module")
+def resumed(tiny_world: Project, power_cut: PowerCut) -> RunDir:
+    answer = tiny_world.json("resume", power_cut.run.id, "--wait", expect=(0, 1))
+    assert (answer["from_step"], answer["state"]) == (2, "finished"), answer
+    return power_cut.run
 
 
 def test_sft_leaves_a_loadable_hugging_face_folder(
@@ -68,13 +150,19 @@ def test_grpo_reaches_its_last_step(grpo: dict[str, Any]) -> None:
     assert (grpo["state"], grpo["reason"]) == ("finished", None)
 
 
+def test_no_shell_executes_the_odd_names(tiny_world: Project, run: RunDir) -> None:
+    assert tiny_world.path.name == ODD_FOLDER
+    assert tiny_world.json("show", run.id)["step"] == STEPS
+    assert files_of_executed_names(tiny_world.path.parent) == []
+
+
 def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir) -> None:
     names = ["reward/mean", "reward/std", "judge_api_latency_s", "semaphore_wait_s", "step_time"]
-    found = tiny_world.json("series", run.id, *names)["series"]
+    series = tiny_world.json("series", run.id, *names)["series"]
     for name in names:
-        steps = [step for step, value in found[name] if step >= 1]
+        steps = [step for step, value in series[name] if step >= 1]
         assert steps == list(range(1, STEPS + 1)), name
-        assert all(value is not None and math.isfinite(value) for _, value in found[name]), name
+        assert all(value is not None and math.isfinite(value) for _, value in series[name]), name
 
 
 def test_there_is_one_reward_record_per_rollout(run: RunDir) -> None:
@@ -111,6 +199,7 @@ def test_the_manifest_was_written_before_the_first_step(run: RunDir) -> None:
 
 def test_the_manifest_knows_what_was_changed(run: RunDir) -> None:
     manifest = run.read_manifest()
+    assert manifest["config"]["grubrics.description"] == {"value": ODD_TEXT, "origin": "cli"}
     assert manifest["config"]["trainer.total_training_steps"] == {"value": STEPS, "origin": "cli"}
     assert all("sha256" in data for data in manifest["data"].values())
 
@@ -148,6 +237,73 @@ def test_the_log_entry_is_written_from_the_files(tiny_world: Project, run: RunDi
     assert run.id in text
 
 
+# A run that lost all its processes repeats, once resumed, what it would have done.
+
+
+def test_after_a_power_cut_the_run_is_lost(power_cut: PowerCut) -> None:
+    assert power_cut.state.state == "lost"
+    assert not power_cut.left_running
+    assert power_cut.left_of_ray == []
+
+
+def metrics(run: RunDir) -> dict[int, dict[str, float | None]]:
+    """What counts of each step: the last attempt that did it."""
+    return {step.step: dict(step.metrics) for step in read_steps(run.train_log)}
+
+
+def rollouts(run: RunDir, step: int) -> list[tuple[str, str, float]]:
+    """Prompt, completion and reward of each; verl dumps them in the order of their random ids."""
+    last = max(
+        (attempt.rollouts / f"{step}.jsonl" for attempt in run.attempts()),
+        key=lambda path: path.stat().st_mtime if path.exists() else 0.0,
+    )
+    return sorted((line["input"], line["output"], line["score"]) for line in jsonl.read(last))
+
+
+def test_the_rollouts_are_the_same(run: RunDir, resumed: RunDir) -> None:
+    for step in range(1, STEPS + 1):
+        assert rollouts(resumed, step) == rollouts(run, step), f"step {step}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "actor/loss",
+        "actor/pg_loss",
+        "actor/grad_norm",
+        "actor/lr",
+        "actor/entropy",
+        "reward/mean",
+        "reward/std",
+        "response_length/mean",
+    ],
+)
+def test_the_numbers_are_the_same_bit_by_bit(run: RunDir, resumed: RunDir, name: str) -> None:
+    expected = {step: values[name] for step, values in metrics(run).items()}
+    assert sorted(expected) == list(range(1, STEPS + 1))
+    assert {step: values[name] for step, values in metrics(resumed).items()} == expected
+
+
+def test_validation_is_the_same(run: RunDir, resumed: RunDir) -> None:
+    assert metrics(resumed)[4]["val/reward"] == metrics(run)[4]["val/reward"]
+
+
+def test_the_repeated_step_is_marked(resumed: RunDir) -> None:
+    lines = [json.loads(line) for line in resumed.train_log.read_text().splitlines()]
+    redone = [(line["step"], line["attempt"]) for line in lines if line.get("redone")]
+    assert (KILLED_AFTER, 2) in redone
+
+
+def test_no_attempt_leaves_a_folder_of_ray(run: RunDir, resumed: RunDir) -> None:
+    assert "Traceback" not in run.attempt(1).console.read_text(errors="replace")
+    for attempt in (*run.attempts(), *resumed.attempts()):
+        recorded = (attempt.path / private_ray.RECORD).read_text().strip()
+        assert not Path(recorded).exists()
+
+
+# Runs of one test each
+
+
 @pytest.fixture
 def foreground(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
@@ -181,19 +337,12 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
             break
     os.killpg(foreground.pid, signal.SIGINT)
     rest = foreground.stdout.read()
-    assert foreground.wait(180) == 1
+    assert foreground.wait(PATIENCE_S) == 1
     assert "stopped by user at step" in rest
     run = RunDir(tiny_world.path / "runs" / "interrupted")
     state = json.loads(run.state.read_text())
     assert state["reason"].startswith("stopped by user")
     assert members(run) == []
-
-
-def test_ray_leaves_no_folder_behind(run: RunDir) -> None:
-    console = run.attempt(1).console.read_text(errors="replace")
-    assert "Traceback" not in console
-    recorded = (run.attempt(1).path / private_ray.RECORD).read_text().strip()
-    assert not Path(recorded).exists()
 
 
 @pytest.mark.thorough
@@ -211,7 +360,7 @@ def test_a_killed_run_is_resumed_as_one_history(
         "killed-driver",
     )
     run = RunDir(tiny_world.path / "runs" / "killed-driver")
-    wait_for(lambda: any(step.step == 2 for step in read_steps(run.train_log)))
+    wait_for_step(run, 2)
     trainer = recorded_state(run).trainer  # type: ignore[union-attr]
     assert trainer is not None
     send(trainer, signal.SIGKILL)
