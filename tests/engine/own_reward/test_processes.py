@@ -24,6 +24,7 @@ from engine.own_reward.processes import (
     as_arguments,
     source_of,
 )
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.waits
 
@@ -258,7 +259,9 @@ def test_a_call_is_settled_though_its_process_takes_long_to_end(
         calls = [processes.score(**score("bad"))]
         calls += [processes.score(**score("good")) for _ in range(8)]
         try:
-            return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
+            return await asyncio.wait_for(
+                asyncio.gather(*calls, return_exceptions=True), PATIENCE_S
+            )
         finally:
             processes.end()
 

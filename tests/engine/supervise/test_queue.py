@@ -26,7 +26,7 @@ from engine.supervise import supervisor
 from engine.supervise.queue import Line, Place, Start, Ticket, Wait, line_up
 from engine.supervise.queue_log import QueueLog, end_record, join, log_path, release
 from engine.supervise.stopping import stop_run
-from tests.waiting import ended, wait_for
+from tests.waiting import PATIENCE_S, ended, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -160,7 +160,7 @@ def test_a_slow_examination_of_the_run_before_leaves_heartbeats_and_stops(
         wait_for(says(second, "diagnosis of run 'first'"))
         wait_for(lambda: len(beats_of(second, beats)) > 3)
         ask_stop(second)
-        assert not starts.result(timeout=60)
+        assert not starts.result(timeout=PATIENCE_S)
     supervising.writer.flush()
     state = recorded_state(second)
     assert state is not None

@@ -17,6 +17,7 @@ from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.reaper import leftovers, reap
+from tests.waiting import PATIENCE_S
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 SLEEP = "print('up', flush=True); import time; time.sleep(60)"
@@ -91,5 +92,5 @@ def test_its_ports_are_named(root: Path, start: Start) -> None:
     start("old", RunState("failed"), code)
     (found,) = leftovers(root)
     (port,) = found.ports
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         pass

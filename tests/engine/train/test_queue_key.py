@@ -80,6 +80,5 @@ def test_workers_that_are_not_forked_have_the_key_and_run_the_recipes_hook(tmp_p
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=400,
     )
     assert "got [0, 1, 2, 3]" in done.stdout, done.stderr[-2000:]

@@ -49,7 +49,7 @@ def wait_for_death(pid: int) -> None:
         except psutil.NoSuchProcess:
             return True
 
-    wait_for(is_gone, seconds=60)
+    wait_for(is_gone)
 
 
 def test_a_worker_has_its_own_arguments_environment_and_streams(

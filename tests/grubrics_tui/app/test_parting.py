@@ -13,6 +13,7 @@ import pytest
 
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.paths import ROOT
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.waits
 
@@ -35,6 +36,6 @@ def test_watching_ends_and_the_run_goes_on(
     for _ in range(12):
         watching.stdout.readline()
     watching.send_signal(number)
-    _, told = watching.communicate(timeout=60)
+    _, told = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == code
     assert told == ("run grpo-night keeps running. Stop it: grubrics-tui stop grpo-night\n")

@@ -13,6 +13,7 @@ import pytest
 
 from engine.runs.processes import identify
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.waits
 
@@ -72,7 +73,7 @@ def test_yes_deletes_and_says_what_was_freed(old: SampleRun, runs: Path) -> None
 @pytest.mark.parametrize(("said", "left"), [("y", []), ("", ["old-run"])])
 def test_in_a_terminal_it_asks(old: SampleRun, runs: Path, said: str, left: list[str]) -> None:
     words = [*PROGRAM[1:], "delete", "old-run", "--runs", str(runs)]
-    with pexpect.spawn(PROGRAM[0], words, encoding="utf-8", timeout=60) as terminal:
+    with pexpect.spawn(PROGRAM[0], words, encoding="utf-8", timeout=PATIENCE_S) as terminal:
         terminal.expect_exact("Permanently delete this run? [y/N]")
         terminal.sendline(said)
         terminal.expect(pexpect.EOF)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grubrics_tui.model.poller import Pace, Poller
+from tests.waiting import PATIENCE_S, wait_for
 
 
 def test_requests_come_out_in_order_until_the_poller_is_closed() -> None:
@@ -85,10 +86,9 @@ def test_a_request_that_can_wait_begins_the_first_round_but_does_not_end_a_pause
     poller.ask(2, now=False)
     assert poller.is_stale() and begun == []
     poller.wake()
-    while not begun:
-        pass
+    wait_for(lambda: begun)
     poller.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert begun == [2] and not thread.is_alive()
 
 
@@ -133,8 +133,7 @@ def test_closing_ends_a_wait_and_a_rest() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     poller.ask("step 3")
-    while not done:
-        pass
+    wait_for(lambda: done)
     poller.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert done == ["step 3"] and not thread.is_alive()

@@ -19,6 +19,7 @@ from grubrics_tui.screens.live.banner import Banner
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun, verl_line
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.waits
 
@@ -122,7 +123,7 @@ def test_a_run_that_ends_is_looked_at_at_once(
     doctor.update(RunState("failed"), Columns())
     with ThreadPoolExecutor(1) as pool:
         try:
-            found = pool.submit(next, looks).result(timeout=120)
+            found = pool.submit(next, looks).result(timeout=PATIENCE_S)
         finally:
             doctor.close()
     assert found[0].family == "cuda_oom_training"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.waits
 
@@ -71,7 +72,7 @@ async def test_a_confirmed_reap_ends_it_and_says_which(
         await driver.press("x")
         await driver.shows("Kill orphaned processes?", "1 process", str(straggler.pid))
         await driver.press("y")
-        assert straggler.wait(30) == -signal.SIGTERM
+        assert straggler.wait(PATIENCE_S) == -signal.SIGTERM
         await driver.shows(f"Killed {straggler.pid}.", "No orphaned processes")
 
 
