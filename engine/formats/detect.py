@@ -14,6 +14,7 @@ from engine.formats.format import Format, Reader, Sample
 from engine.formats.hf import HfConsoleFormat, HfStateFormat
 from engine.formats.json_lines import OwnLogFormat
 from engine.formats.llama_factory import LlamaFactoryFormat
+from engine.formats.plugin_format import PluginFormat
 from engine.formats.slo import SloFormat
 from engine.formats.step_timing import StepTimingFormat
 from engine.formats.verl import VerlConsoleFormat, VerlJsonlFormat
@@ -55,7 +56,7 @@ class Detected:
 
 
 class Formats(NamedTuple):
-    """All formats in the order of detection, and one line for log_format plugin that is skipped."""
+    """All formats in the order of detection, and one line for each plugin that is skipped."""
 
     all: tuple[Format, ...]
     problems: tuple[str, ...]
@@ -72,8 +73,10 @@ def load_formats() -> Formats:
         problem = f"plugin {plugin.name} of {plugin.source} is skipped: "
         if not (hasattr(log_format, "key") and hasattr(log_format, "name")):
             problems.append(problem + "its format needs a key and a name")
-        elif by_key.setdefault(log_format.key, log_format) is not log_format:
+        elif log_format.key in by_key:
             problems.append(problem + f"there is a format {log_format.key!r} already")
+        else:
+            by_key[log_format.key] = PluginFormat(log_format, plugin.source)
     return Formats(tuple(by_key.values()), tuple(problems))
 
 
@@ -116,34 +119,16 @@ def format_names(as_format: str | None = None) -> str:
 
 def _formats_of(sample: Sample) -> list[Format]:
     """The formats of a file. A format that is no console identifies its file alone."""
-    exact = next(
-        (
-            log_format
-            for log_format in formats()
-            if not log_format.is_console and _matches(log_format, sample)
-        ),
-        None,
-    )
-    if exact is not None:
-        return [exact]
+    for log_format in formats():
+        if not log_format.is_console and log_format.matches(sample):
+            return [log_format]
     consoles = [log_format for log_format in formats() if log_format.is_console]
-    matching = [log_format for log_format in consoles if _matches(log_format, sample)]
+    matching = [log_format for log_format in consoles if log_format.matches(sample)]
     covered = {key for log_format in matching for key in log_format.covers}
     beginning = (
         [] if matching else [log_format for log_format in consoles if log_format.may_become(sample)]
     )
     return [log_format for log_format in matching if log_format.key not in covered] or beginning[:1]
-
-
-def _matches(log_format: Format, sample: Sample) -> bool:
-    try:
-        return log_format.matches(sample)
-    except UsageError:
-        raise
-    except Exception:
-        if log_format in FORMATS:
-            raise
-        return False  # A defect of another package must not keep the file from being read.
 
 
 def _sample(path: Path, end: int) -> Sample:

@@ -1,0 +1,60 @@
+"""A log format of another package that fails: one line names the package, and others still work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.doctor.diagnose import diagnose_file
+from engine.formats.detect import detect, load_formats
+from engine.formats.external_run import read_steps
+from tests.plugins import InstallPlugin
+
+CODE = """
+from engine.formats.format import LineFormat, Parser
+from engine.history.train_log import Step
+
+class Torn(Parser):
+    def feed(self, lines):
+        return [Step(int(line.split()[1]), 1, 0.0, {"loss": 1.0}) for line in lines]
+
+class TornFormat(LineFormat):
+    key, name = "torn", "torn log"
+    is_console = True
+
+    def matches(self, sample):
+        if sample.head.startswith(b"odd"):
+            raise ZeroDivisionError("no luck")
+        return sample.head.startswith(b"torn")
+
+    def parser(self, path):
+        return Torn()
+
+TORN = TornFormat()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _installed(install_plugin: InstallPlugin) -> Iterator[None]:
+    install_plugin("torn_log", CODE, "[grubrics.log_formats]\ntorn = torn_log:TORN\n")
+    load_formats.cache_clear()
+    yield
+    load_formats.cache_clear()
+
+
+def test_a_failure_while_reading_names_the_package(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("torn 1\ntorn x\n")
+    assert detect(log).format.key == "torn"
+    for read in (lambda: list(read_steps(log)), lambda: diagnose_file(log)):
+        with pytest.raises(UsageError, match=r"train\.log: log format 'torn' of torn_log 1\.2 fai"):
+            read()
+
+
+def test_a_failure_while_recognizing_leaves_the_file_to_other_formats(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("odd\nstep:1 - actor/loss:0.5 - critic/score/mean:0.1\n")
+    assert detect(log).format.key == "verl"
