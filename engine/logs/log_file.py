@@ -1,4 +1,4 @@
-"""The log file that is looked at: its bytes, sorted places in it, and what becomes of it."""
+"""A log file of any size: its lines, sorted offsets in it, and a follower of its changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.base.follow import RESTARTS, Change, FileFollower, OpenFile
 
 BLOCK = 256 * 1024
 LONGEST = 64 * BLOCK
-"""A longer stretch without a newline is cut into lines, so that nothing reads without end."""
+"""A longer stretch without a newline is cut into lines, so that every read is bounded."""
 
 _CACHED_BLOCKS = 24
 
@@ -29,15 +29,15 @@ class Line:
 
 
 class LogFile:
-    """An open file that stays readable whatever becomes of its name.
+    """An open file that stays readable whatever happens to its name.
 
-    ``size`` is what was told last (``grow``), so that every answer fits together. A line ends at a
-    newline, and at a multiple of ``LONGEST`` when there is none in the ``LONGEST`` bytes before it:
-    so it is the same line from whichever of its bytes one asks.
+    ``size`` changes only in ``grow``, so that all results are consistent. A line ends at a newline,
+    and at a multiple of ``LONGEST`` when there is none in the ``LONGEST`` bytes before it: so it is
+    the same line for each of its bytes.
     """
 
     def __init__(self, descriptor: int, owner: OpenFile | None = None) -> None:
-        """``owner`` closes the descriptor when it is deleted, so it is kept as long as this."""
+        """``owner`` closes the descriptor when it is deleted: it lives as long as this object."""
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._owner = owner
@@ -65,7 +65,7 @@ class LogFile:
             return b""
 
     def block(self, number: int) -> bytes:
-        """Bytes ``number * BLOCK`` and on, at most ``BLOCK`` of them."""
+        """At most ``BLOCK`` bytes from ``number * BLOCK`` on."""
         start = number * BLOCK
         length = min(BLOCK, self.size - start)
         data = self._blocks.get(number)
@@ -77,21 +77,21 @@ class LogFile:
         return data
 
     def line_start(self, offset: int) -> int:
-        """Where the line begins that holds the byte at ``offset``."""
+        """Where the line at ``offset`` begins."""
         cut = offset // LONGEST * LONGEST
-        found = self._last_newline(cut, offset)
-        if found is None and cut:
-            found = self._last_newline(cut - LONGEST, cut)
-        return cut if found is None else found + 1
+        newline = self._last_newline(cut, offset)
+        if newline is None and cut:
+            newline = self._last_newline(cut - LONGEST, cut)
+        return cut if newline is None else newline + 1
 
     def line_end(self, start: int) -> int:
         """Where the line ends that begins at ``start``: the start of the next one."""
         cut = start // LONGEST * LONGEST + LONGEST
-        found = self._first_newline(start, cut)
-        if found is None and start > cut - LONGEST and cut < self.size:
+        newline = self._first_newline(start, cut)
+        if newline is None and start > cut - LONGEST and cut < self.size:
             cut += LONGEST
-            found = self._first_newline(cut - LONGEST, cut)
-        return min(cut, max(self.size, start + 1)) if found is None else found + 1
+            newline = self._first_newline(cut - LONGEST, cut)
+        return min(cut, max(self.size, start + 1)) if newline is None else newline + 1
 
     def first_line(self, offset: int) -> int:
         """The first start of a line at or after ``offset``; the size when there is none."""
@@ -101,7 +101,7 @@ class LogFile:
         return start if start == offset else self.line_end(start)
 
     def forward(self, offset: int) -> Iterator[Line]:
-        """The lines from the one that holds ``offset``, downwards."""
+        """The lines from the one at ``offset`` on."""
         start = self.line_start(max(0, offset)) if offset < self.size else self.size
         while start < self.size:
             line = Line(start, self.line_end(start))
@@ -120,18 +120,18 @@ class LogFile:
         """The first newline from ``start`` to before ``end``, which is the end of a block."""
         for number in range(start // BLOCK, min(end, self.size + BLOCK - 1) // BLOCK):
             base = number * BLOCK
-            found = self.block(number).find(b"\n", max(0, start - base))
-            if found >= 0:
-                return base + found
+            index = self.block(number).find(b"\n", max(0, start - base))
+            if index >= 0:
+                return base + index
         return None
 
     def _last_newline(self, start: int, end: int) -> int | None:
         """The last newline from ``start``, which is the start of a block, to before ``end``."""
         for number in range((end - 1) // BLOCK, start // BLOCK - 1, -1):
             base = number * BLOCK
-            found = self.block(number).rfind(b"\n", 0, end - base)
-            if found >= 0:
-                return base + found
+            index = self.block(number).rfind(b"\n", 0, end - base)
+            if index >= 0:
+                return base + index
         return None
 
 
@@ -147,31 +147,29 @@ class Offsets:
     def __iter__(self) -> Iterator[int]:
         return iter(self._all)
 
-    def replace(self, start: int, end: int, found: Sequence[int]) -> slice:
-        """From ``start`` to before ``end`` there are exactly ``found``, which is sorted.
+    def replace(self, start: int, end: int, offsets: Sequence[int]) -> slice:
+        """Replace those from ``start`` to before ``end`` by ``offsets``, which are sorted.
 
-        Answers the places of those that they replace.
+        Returns the indices of those that were replaced.
         """
-        place = slice(bisect_left(self._all, start), bisect_left(self._all, end))
-        self._all[place] = array("q", found)
-        return place
+        replaced = slice(bisect_left(self._all, start), bisect_left(self._all, end))
+        self._all[replaced] = array("q", offsets)
+        return replaced
 
     def at_or_after(self, offset: int) -> int | None:
-        here = self._all
-        place = bisect_left(here, offset)
-        return here[place] if place < len(here) else None
+        index = bisect_left(self._all, offset)
+        return self._all[index] if index < len(self._all) else None
 
     def before(self, offset: int) -> int | None:
-        here = self._all
-        place = bisect_left(here, offset)
-        return here[place - 1] if place else None
+        index = bisect_left(self._all, offset)
+        return self._all[index - 1] if index else None
 
     def count_before(self, offset: int) -> int:
-        """How many lie before ``offset``."""
+        """How many are before ``offset``."""
         return bisect_left(self._all, offset)
 
     def any_in(self, start: int, end: int) -> bool:
-        """Whether one lies from ``start`` to before ``end``."""
+        """Whether one is from ``start`` to before ``end``."""
         first = self.at_or_after(start)
         return first is not None and first < end
 

@@ -1,10 +1,11 @@
-"""What the bytes of one console line say: who wrote it, which step it logs, whether it fails."""
+"""Parse console lines: who wrote them, which step they log, whether they log an error."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 from ahocorasick_rs import BytesAhoCorasick
 
@@ -54,29 +55,29 @@ _AROUND = (
 _PREFIX = re.compile("|".join((*_WHO, *_WHEN, *_HOW_LOUD, *_WHERE, *_AROUND)))
 _MOST = 8
 _SOURCES = ("rank", "process", "mpi", "task", "machine", "host")
+_LEVEL_GROUPS = ("level", "named", "glog", "torch", "ray", "nemo")
 _LEVELS = {"W": "WARNING", "WARN": "WARNING", "I": "INFO", "E": "ERROR", "F": "ERROR"}
 
 
 def split(text: str) -> tuple[str, str, str]:
-    """Source, level and words of a line; the words keep their indentation."""
+    """Source, level and message of a line; the message keeps its indentation."""
     source, level = "", ""
     for _ in range(_MOST):
-        found = _PREFIX.match(text)
-        if found is None or found.end() == 0:
+        prefix = _PREFIX.match(text)
+        if prefix is None or prefix.end() == 0:
             break
-        names = found.groupdict()
+        names = prefix.groupdict()
         source = next((names[key] for key in _SOURCES if names[key]), None) or source
         level = _level(names) or level
-        text = text[found.end() :]
+        text = text[prefix.end() :]
     return _without_address(source), level, text
 
 
 def _level(names: dict[str, str | None]) -> str:
     if names["warning"]:
         return "WARNING"
-    said = names["level"] or names["named"] or names["glog"] or names["torch"] or names["ray"]
-    said = said or names["nemo"] or ""
-    return _LEVELS.get(said, said)
+    level = next((names[key] for key in _LEVEL_GROUPS if names[key]), None) or ""
+    return _LEVELS.get(level, level)
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +95,7 @@ ERROR_FIELD = re.compile(rb"E(?:\d{3,4} \d\d:| \d+ \d+\]| \d{4}-| [\w/]+\.(?:cpp
 """... or the one-letter level of glog, Ray, PyTorch or NeMo."""
 
 _LONGEST = 400
-"""Characters within which a line says what it is; a line may be megabytes long."""
+"""Characters that decide what a line is; a line may be megabytes long."""
 _ERROR_LEVELS = ("ERROR", "CRITICAL", "FATAL")
 _NOTHING = (
     r"(?:[-+]?[\d.]+(?:e[-+]?\d+)?%?|none|null|nan|inf|true|false|[\[{(][\]})])[\s,;]*(?:$|[,;|\s])"
@@ -105,7 +106,7 @@ _EXCEPTION = re.compile(
     r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?:\([\w.]+\))?"
     # MeanAbsoluteError is the name of a number.
     r"(?::(?! *-?\d*\.\d+(?:e-?\d+)?\b *(?:$|,))|\s*$| +Traceback\b)"
-    # A module and a class whose name ends in another word.
+    # A module, and a class whose name ends in another word.
     r"|(?:\w+\.)+(?:errors?|exceptions?)\.[A-Z]\w+(?::|\s*$)"
     r"|(?:\w+\.)+[A-Z]\w*(?:Invalid|Expired|Timeout): "
 )
@@ -210,7 +211,7 @@ _STEP = re.compile(rb"step:(\d{1,15})(?: - |\s*$)", re.MULTILINE)
 _ERROR_WORDS = BytesAhoCorasick(ERROR_WORDS)
 """All of them in one pass. Of words that overlap the first is enough: they are in one line."""
 _REACH = 400
-"""Bytes from a line's start within which it says what it is: a line may be megabytes long."""
+"""Bytes from a line's start that decide what it is: a line may be megabytes long."""
 _BARS_REACH = 64 * 1024
 """Bytes within which a bar is redrawn over and over before a step's metrics follow it."""
 
@@ -231,7 +232,7 @@ def is_judge(source: str) -> bool:
 
 
 def bar_in(text: bytes) -> bytes | None:
-    """What the progress bar is called that was drawn last; None where other text stands.
+    """The name of the progress bar that was drawn last; None for other text.
 
     ``text`` is a line without its source.
     """
@@ -240,62 +241,59 @@ def bar_in(text: bytes) -> bytes | None:
 
 
 def steps_in(data: bytes) -> list[tuple[int, int]]:
-    """``(step, place of its line)`` of the lines in which verl logs a step's metrics."""
-    found = []
-    place = data.find(b"step:")
-    while place >= 0:
+    """``(step, offset of its line)`` of the lines in which verl logs a step's metrics."""
+    steps = []
+    offset = data.find(b"step:")
+    while offset >= 0:
         # Metric names such as timing_s/step hold the word too.
-        if place == 0 or data[place - 1 : place] in (b"\n", b" ", b"\r", b"]"):
-            number = _STEP.match(data, place)
-            start = _line_start(data, place, _BARS_REACH) if number else -1
-            if number and start >= 0 and _says_nothing(data[start:place]):
-                found.append((int(number[1]), start))
-        place = data.find(b"step:", place + 5)
-    return found
+        if offset == 0 or data[offset - 1 : offset] in (b"\n", b" ", b"\r", b"]"):
+            number = _STEP.match(data, offset)
+            start = _line_start(data, offset, _BARS_REACH) if number else -1
+            if number and start >= 0 and _is_only_prefix(data[start:offset]):
+                steps.append((int(number[1]), start))
+        offset = data.find(b"step:", offset + 5)
+    return steps
 
 
 def errors_in(data: bytes) -> list[int]:
-    """The places of the lines that raise or log an error."""
-    found: set[int] = set()
-    for place in _error_hints(data):
-        start = _line_start(data, place)
-        if start >= 0 and start not in found and _says_error(data, start):
-            found.add(start)
-    return sorted(found)
+    """The offsets of the lines that raise or log an error."""
+    # Offsets that only an error line may hold; most of them are in other lines.
+    words = (start for _, start, _ in _ERROR_WORDS.find_matches_as_indexes(data.lower()))
+    fields = (match.start() for match in ERROR_FIELD.finditer(data))
+    errors: set[int] = set()
+    for offset in chain(words, fields):
+        start = _line_start(data, offset)
+        if start >= 0 and start not in errors and _is_error_at(data, start):
+            errors.add(start)
+    return sorted(errors)
 
 
 def sources_in(data: bytes) -> dict[str, int]:
-    """How many whole lines each Ray actor wrote; the driver's are the rest."""
+    """How many complete lines each Ray actor wrote; all others are the driver's."""
     counts: dict[str, int] = {}
-    place = 0
-    while end := data.find(b"\n", place) + 1:
-        match = _SOURCE.match(data, place)
+    offset = 0
+    while end := data.find(b"\n", offset) + 1:
+        match = _SOURCE.match(data, offset)
         name = match["source"].decode("ascii", errors="replace") if match else DRIVER
         counts[name] = counts.get(name, 0) + 1
-        place = end
+        offset = end
     return counts
 
 
-def _says_nothing(before: bytes) -> bool:
-    """Whether what stands in a line before its words is no more than its source and a bar."""
-    rest = split_source(before)[1]
-    return not rest.strip() or bar_in(rest) is not None
+def _is_only_prefix(text: bytes) -> bool:
+    """Whether the text before a line's message is only a source and a progress bar."""
+    bar = split_source(text)[1]
+    return not bar.strip() or bar_in(bar) is not None
 
 
-def _line_start(data: bytes, place: int, reach: int = _REACH) -> int:
-    """Where the line begins; -1 when that is out of reach."""
-    earliest = max(0, place - reach)
-    start = data.rfind(b"\n", earliest, place) + 1
+def _line_start(data: bytes, offset: int, reach: int = _REACH) -> int:
+    """Where the line at ``offset`` begins; -1 if that is out of reach."""
+    earliest = max(0, offset - reach)
+    start = data.rfind(b"\n", earliest, offset) + 1
     return start if start or not earliest else -1
 
 
-def _error_hints(data: bytes) -> Iterator[int]:
-    """Places that only an error line may hold; most of them are in other lines."""
-    yield from (start for _, start, _ in _ERROR_WORDS.find_matches_as_indexes(data.lower()))
-    yield from (match.start() for match in ERROR_FIELD.finditer(data))
-
-
-def _says_error(data: bytes, start: int) -> bool:
+def _is_error_at(data: bytes, start: int) -> bool:
     end = data.find(b"\n", start, start + _REACH)
     line = data[start : end if end >= 0 else start + _REACH]
     return is_error(without_colors(line).decode("utf-8", errors="replace"))

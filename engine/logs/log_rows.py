@@ -1,4 +1,4 @@
-"""What a log view shows as one row: a line, or many that say the same."""
+"""The rows of a log view: lines, or runs of lines that are folded into one row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[int, bytes]
 
 @dataclass(frozen=True)
 class Row:
-    """``count`` lines from ``start`` to ``end``; ``shown`` is the one that stands for them."""
+    """``count`` lines from ``start`` to ``end``, of which ``shown`` is displayed."""
 
     start: int
     end: int
@@ -55,8 +55,8 @@ class ChosenLines:
 class Rows:
     """Rows of a file, folded: lines in a row that are equal, or that redraw one progress bar.
 
-    A fold never reaches over the block its first line begins in: so the rows are the same from
-    wherever they are asked for, and a row costs no more than a block.
+    A fold ends with the block in which its first line begins. So the rows do not depend on where
+    reading starts, and a row costs at most a block.
     """
 
     def __init__(self, file: LogFile, lines: Lines | None = None, *, folded: bool = True) -> None:
@@ -71,7 +71,7 @@ class Rows:
         return list(islice(self._rows(self._lines.backward(offset), _joined_above), count))[::-1]
 
     def holding(self, offset: int) -> Row | None:
-        """The row of the line at ``offset``; where that line is not shown, the next one."""
+        """The row of the line at ``offset``; if that line is not shown, the next one."""
         line = next(self._lines.forward(self._file.line_start(offset)), None)
         if line is None:
             return next(iter(self.backward(self._file.size, 1)), None)
@@ -112,11 +112,11 @@ class Rows:
 
 
 def _progress(text: bytes) -> bytes | None:
-    """What a progress bar is called, and by whom; None for other lines."""
+    """The name of a progress bar with its source; None for other lines."""
     if b"%|" not in text:
         return None
-    source, rest = split_source(text)
-    name = bar_in(rest)
+    source, message = split_source(text)
+    name = bar_in(message)
     return None if name is None else b"%" + source + b"%" + name
 
 
@@ -132,9 +132,9 @@ HeightOf = Callable[[Row], int]
 
 
 class LogWindow:
-    """A few rows in sight of a file of any size; places are byte offsets, so they never move.
+    """The visible rows of a file of any size. Positions are byte offsets, so they never move.
 
-    While ``following`` the last row is in sight, whatever the file gains.
+    While ``following``, the last row stays visible as the file grows.
     """
 
     def __init__(self, rows: Rows, size: int) -> None:
@@ -142,14 +142,14 @@ class LogWindow:
         self.top = self.cursor = size
         self.following = True
         self.fills_upwards = True
-        """The last row stands at the bottom; of the first one maybe only its end is in sight."""
+        """The last row is at the bottom; of the first one, only the end may be visible."""
 
     def turn_to(self, rows: Rows) -> None:
         """Show other rows of the same file, around the cursor."""
         self.rows = rows
 
     def visible(self, height: int, height_of: HeightOf) -> list[Row]:
-        """The rows in sight; ``height_of`` says how many lines of the screen a row takes."""
+        """The visible rows; ``height_of`` returns the number of screen lines of a row."""
         shown = self._at_end(height, height_of) if self.following else []
         if not shown:
             shown = self._around_cursor(height, height_of)
@@ -171,7 +171,7 @@ class LogWindow:
             self.cursor = below[-1].start if below else self.cursor
 
     def go_to(self, offset: int, height: int) -> Row | None:
-        """The cursor on the row of the line at ``offset``, with what came before above it."""
+        """Move the cursor to the row of the line at ``offset``, with earlier rows above it."""
         row = self.rows.holding(min(max(0, offset), self.size))
         if row is None:
             return None
@@ -199,7 +199,7 @@ class LogWindow:
         return shown
 
     def _upwards(self, rows: list[Row], height: int, height_of: HeightOf) -> list[Row]:
-        """The last of ``rows``, which fill the height together with what is cut of the first."""
+        """The last of ``rows`` that fill the height; of the first one, a part may be cut."""
         self.fills_upwards = True
         count = len(_fitting(reversed(rows), height, height_of))
         lines = sum(map(height_of, rows[len(rows) - count :]))
@@ -208,10 +208,10 @@ class LogWindow:
 
 def _fitting(rows: Iterable[Row], height: int, height_of: HeightOf) -> list[Row]:
     """The first rows that fit together, one at least."""
-    found: list[Row] = []
+    fitting: list[Row] = []
     for row in rows:
         height -= height_of(row)
-        if height < 0 and found:
+        if height < 0 and fitting:
             break
-        found.append(row)
-    return found
+        fitting.append(row)
+    return fitting

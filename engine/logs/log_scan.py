@@ -1,7 +1,7 @@
-"""Reading all of a log in a process of its own: what it holds, or which lines match.
+"""Read all of a log in a separate process, to survey it or to find the lines that match.
 
-The screen stays quick because nothing here shares its interpreter lock, and a regular expression
-that takes for ever can be ended: ``re`` cannot be interrupted, a process can.
+The screen stays responsive because nothing here shares its interpreter lock. A regular expression
+that never ends can be stopped: ``re`` cannot be interrupted, a process can.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.logs.log_lines import errors_in, sources_in, steps_in
 from engine.logs.log_query import Query
 
 PIECE = 4 * BLOCK
-"""Bytes looked at between two answers."""
+"""Bytes read between two results."""
 
 MAX_HITS = 2_000_000
 _POLL_S = 0.2
@@ -46,7 +46,7 @@ class Job:
 
 
 class Scan:
-    """A scanning process. ``found`` blocks, so it is for a thread; ``cancel`` is for anybody."""
+    """A scanning process. ``found`` blocks: call it in a thread. ``cancel`` works in any thread."""
 
     def __init__(self, file: LogFile, job: Job) -> None:
         root = str(Path(__file__).parents[2])
@@ -60,10 +60,10 @@ class Scan:
         )
 
     def found(self) -> Iterator[Found]:
-        """What was found from byte ``from`` to ``to``, piece after piece, until it is cancelled.
+        """The results from byte ``from`` to ``to``, piece by piece, until cancelled.
 
-        A later piece replaces what was found there before. It ends early when one piece takes
-        longer than a minute.
+        A later piece replaces the results of the same bytes. Ends early when one piece takes longer
+        than a minute.
         """
         assert self._process.stdout is not None
         with contextlib.suppress(ValueError):
@@ -76,7 +76,7 @@ class Scan:
 
 
 def scan(file: LogFile, job: Job) -> Iterator[Found]:
-    """What ``job`` asks for in the file as it is now, piece by piece, and ``done`` at the end."""
+    """The results of ``job`` in the file as it is now, piece by piece, and ``done`` at the end."""
     examine = _survey if job.query is None else _matches(job.query)
     for start, end in _pieces(file.size, job.origin, job.upwards_first):
         first, last = file.first_line(start), file.first_line(end)
@@ -86,39 +86,39 @@ def scan(file: LogFile, job: Job) -> Iterator[Found]:
 
 
 def follow(file: LogFile, done: int, job: Job) -> Found | None:
-    """What the file gained since it had ``done`` bytes, with the line that was torn then."""
+    """The results in what was added after ``done`` bytes, and in the line that was torn then."""
     size = os.fstat(file.descriptor).st_size
     if size <= done:
         return None
     file.grow(size)
     start = file.line_start(done)
-    # A writer may be quicker than a look: more than this is left for the next one.
+    # A writer may be faster than a poll: more than this is left for the next one.
     file.grow(min(size, done + 16 * PIECE))
     examine = _survey if job.query is None else _matches(job.query)
     return {"from": start, "to": file.size, **examine(file, start, file.size), "done": file.size}
 
 
 def main() -> None:
-    """The scanning process: ends when nobody reads its answers or holds its input open."""
+    """The scanning process. Ends when nobody reads its results or holds its input open."""
     file, job = LogFile(int(sys.argv[1])), _job(json.loads(sys.argv[2]))
     if job.query is None:
         os.nice(10)
     done, hits = file.size, 0
-    # Its default is to end the process, which an expression that never ends cannot prevent: nobody
-    # may be there any more to cancel it.
+    # By default the alarm ends the process, even within an expression that never ends. There may be
+    # nobody left to cancel it.
     signal.alarm(_PATIENCE_S)
-    for found in scan(file, job):
+    for piece in scan(file, job):
         signal.alarm(_PATIENCE_S)
-        _say(found)
-        hits += len(found.get("hits", ()))
+        _print(piece)
+        hits += len(piece.get("hits", ()))
         if hits > MAX_HITS:
-            _say({"full": MAX_HITS})
+            _print({"full": MAX_HITS})
             return
     while not select.select([sys.stdin], [], [], _POLL_S)[0]:
         signal.alarm(_PATIENCE_S)
         if gained := follow(file, done, job):
             done = file.size
-            _say(gained)
+            _print(gained)
 
 
 def _job(raw: dict[str, Any]) -> Job:
@@ -130,15 +130,15 @@ def _job(raw: dict[str, Any]) -> Job:
     )
 
 
-def _say(found: Found) -> None:
+def _print(piece: Found) -> None:
     try:
-        print(json.dumps(found, separators=(",", ":")), flush=True)
+        print(json.dumps(piece, separators=(",", ":")), flush=True)
     except BrokenPipeError:
         os._exit(0)
 
 
 def _pieces(size: int, origin: int, upwards_first: bool) -> Iterator[tuple[int, int]]:
-    """Stretches that together are the whole file, the nearest to ``origin`` first."""
+    """Ranges that cover the file, the nearest to ``origin`` first."""
     middle = min(origin, size) // PIECE * PIECE
     starts = list(range(0, size, PIECE))
     above, below = [s for s in starts if s < middle], [s for s in starts if s >= middle]
@@ -153,7 +153,7 @@ def _pieces(size: int, origin: int, upwards_first: bool) -> Iterator[tuple[int, 
 
 def _matches(query: Query) -> Callable[[LogFile, int, int], Found]:
     def examine(file: LogFile, start: int, end: int) -> Found:
-        return {"hits": [start + place for place in query.search(file.read(start, end))]}
+        return {"hits": [start + offset for offset in query.search(file.read(start, end))]}
 
     return examine
 
@@ -165,7 +165,7 @@ def _survey(file: LogFile, start: int, end: int) -> Found:
     counts = {n: file.block(n).count(b"\n") for n in blocks}
     return {
         "newlines": counts,
-        "steps": [(step, start + place) for step, place in steps_in(data)],
-        "errors": [start + place for place in errors_in(data)],
+        "steps": [(step, start + offset) for step, offset in steps_in(data)],
+        "errors": [start + offset for offset in errors_in(data)],
         "sources": sources_in(data),
     }

@@ -1,4 +1,4 @@
-"""What a whole log holds: its lines by number, its steps, its errors, who wrote it."""
+"""The contents of a log: its lines by number, its steps, its errors, its sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.logs.log_file import BLOCK, LogFile, Offsets
 
 
 class Survey:
-    """Filled piece by piece, in any order; line numbers are known once all of it was read."""
+    """Filled piece by piece, in any order. Line numbers are known once all pieces were read."""
 
     def __init__(self) -> None:
         self.errors = Offsets()
@@ -21,35 +21,34 @@ class Survey:
         """Lines of each Ray actor, and of the driver."""
         self.complete = False
         self.given_up = False
-        """The scanning process ended early: what is known may be a part."""
+        """The scanning process ended early: the survey may be incomplete."""
         self.read = 0
         self._numbers = array("q")
         """The steps of ``steps``."""
         self._newlines: list[int] = []
         self._before: list[int] | None = None
 
-    def add(self, found: dict[str, Any]) -> None:
+    def add(self, piece: dict[str, Any]) -> None:
         """A piece of ``log_scan.scan`` or ``log_scan.follow``."""
-        if "from" in found:
-            self._add(found, found["from"], found["to"])
-        if "done" in found:
+        if "from" in piece:
+            self._add(piece, piece["from"], piece["to"])
+        if "done" in piece:
             self.complete = True
-        if "given_up" in found:
+        if "given_up" in piece:
             self.given_up = True
 
-    def _add(self, found: dict[str, Any], start: int, end: int) -> None:
-        for block, count in found["newlines"].items():
+    def _add(self, piece: dict[str, Any], start: int, end: int) -> None:
+        for block, count in piece["newlines"].items():
             self._count(int(block), count)
-        self.errors.replace(start, end, found["errors"])
-        replaced = self.steps.replace(start, end, [place for _, place in found["steps"]])
-        self._numbers[replaced] = array("q", [step for step, _ in found["steps"]])
-        self.sources.update(found["sources"])
+        self.errors.replace(start, end, piece["errors"])
+        replaced = self.steps.replace(start, end, [offset for _, offset in piece["steps"]])
+        self._numbers[replaced] = array("q", [step for step, _ in piece["steps"]])
+        self.sources.update(piece["sources"])
         self.read += end - start
 
     def _count(self, block: int, newlines: int) -> None:
-        here = self._newlines
-        here.extend([0] * (block + 1 - len(here)))
-        here[block] = newlines
+        self._newlines.extend([0] * (block + 1 - len(self._newlines)))
+        self._newlines[block] = newlines
         self._before = None
 
     def line_number(self, file: LogFile, offset: int) -> int | None:
@@ -80,15 +79,13 @@ class Survey:
 
     def step_at(self, offset: int) -> int | None:
         """The last step logged at or before ``offset``."""
-        place = self.steps.count_before(offset + 1)
-        return self._numbers[place - 1] if place else None
+        count = self.steps.count_before(offset + 1)
+        return self._numbers[count - 1] if count else None
 
     def offset_of_step(self, step: int) -> int | None:
-        """Where the line of a step begins; of a step logged again, the latest."""
-        offsets = (
-            place for place, number in zip(self.steps, self._numbers, strict=True) if number == step
-        )
-        return max(offsets, default=None)
+        """Where the line of a step begins; of a repeated step, the latest one."""
+        logged = zip(self.steps, self._numbers, strict=True)
+        return max((offset for offset, number in logged if number == step), default=None)
 
     def _newlines_before(self) -> list[int]:
         if self._before is None:

@@ -1,7 +1,7 @@
-"""When lines of a log were written, and the first line written at or after a moment.
+"""Find when lines of a log were written, and the first line written at or after a moment.
 
-Only what a line itself says counts: its date and time, with or without a year, as Python's logging,
-Ray, vLLM and PyTorch write them. Time zones are left out: a person types what they read.
+Only the time in the line itself counts, with or without a year, as Python's logging, Ray, vLLM and
+PyTorch write it. Time zones are ignored: users type what they read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STAMP = re.compile(
     rb"(\d\d):(\d\d):(\d\d)(?!\d)"
 )
 _REACH = 160
-"""Bytes of a line in which its time stands; what comes later is text about another time."""
+"""Bytes from a line's start that may hold its time; a later time is part of the message."""
 
 _ASKED = re.compile(
     r"\s*(?:(?P<date>\d{4}-\d\d?-\d\d?)(?:[ T]+|$))?(?:(?P<clock>\d\d?:\d\d(?::\d\d)?))?\s*"
@@ -31,7 +31,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 @dataclass(frozen=True)
 class Stamp:
-    """``offset`` is where the line begins that says it was written at ``when``."""
+    """The line at ``offset`` was written at ``when``."""
 
     when: datetime
     offset: int
@@ -39,7 +39,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Asked:
-    """A moment as a person types it: a clock time, one of a day, or so long before the end."""
+    """A moment as users type it: a time of day, a date, both, or a time before the end."""
 
     day: date | None = None
     clock: time = time()
@@ -50,41 +50,31 @@ class Asked:
         """``14:03``, ``14:03:20``, ``2026-01-31 14:03``, ``2026-01-31``, ``-10m``; UsageError."""
         if back := _BACK.fullmatch(text):
             return cls(back=timedelta(**{_UNITS[back["unit"]]: float(back["count"])}))
-        asked = _ASKED.fullmatch(text)
+        match = _ASKED.fullmatch(text)
         try:
-            if asked is None or not (asked["date"] or asked["clock"]):
+            if match is None or not (match["date"] or match["clock"]):
                 raise ValueError
-            return cls(_day(asked["date"]), _clock(asked["clock"]))
+            day = date(*map(int, match["date"].split("-"))) if match["date"] else None
+            hour, minute, second = map(int, f"{match['clock'] or '0:00'}:00".split(":")[:3])
+            return cls(day, time(hour, minute, second))
         except ValueError:
             tried = "14:03, 14:03:20, 2026-01-31 14:03 or -10m"
             raise UsageError(f"'{text}' is no time; try {tried}") from None
 
     def moment(self, oldest: datetime, newest: datetime) -> datetime:
-        """In a log from ``oldest`` to ``newest``. A clock time is the last one that it reached."""
+        """In a log from ``oldest`` to ``newest``; a time of day is the last one in that log."""
         if self.back is not None:
             return max(oldest, newest - self.back)
-        found = datetime.combine(self.day or newest.date(), self.clock)
-        day_before = found - timedelta(days=1)
-        return day_before if not self.day and found > newest and day_before >= oldest else found
-
-
-def _day(text: str | None) -> date | None:
-    if not text:
-        return None
-    year, month, day = map(int, text.split("-"))
-    return date(year, month, day)
-
-
-def _clock(text: str | None) -> time:
-    hour, minute, second = map(int, f"{text or '0:00'}:00".split(":")[:3])
-    return time(hour, minute, second)
+        moment = datetime.combine(self.day or newest.date(), self.clock)
+        day_before = moment - timedelta(days=1)
+        return day_before if not self.day and moment > newest and day_before >= oldest else moment
 
 
 class LogTimes:
-    """The times in a file, taken to rise: a few lines that came late do no harm.
+    """The times in a file. They are assumed to rise; a few late lines do no harm.
 
-    A file of gigabytes is cut in halves, not read, as long as its lines say when they were written.
-    For one thread; ``cancelled`` is asked again and again, and ends whatever is going on.
+    A large file is searched by bisection as long as its lines have times. For one thread. Every
+    method ends early once ``cancelled`` returns True.
     """
 
     def __init__(self, file: LogFile, cancelled: Callable[[], bool] = bool) -> None:
@@ -115,7 +105,7 @@ class LogTimes:
         return next((stamp for stamp in stamps if stamp.when >= moment), None)
 
     def _from(self, first: int, last: int) -> Iterator[Stamp]:
-        """What the lines say that begin in these blocks."""
+        """The times of the lines that begin in these blocks."""
         for block in range(first, last):
             if self._cancelled():
                 return
@@ -124,25 +114,25 @@ class LogTimes:
             yield from self._in(self._file.read(start, end), start)
 
     def _in(self, data: bytes, offset: int) -> Iterator[Stamp]:
-        told = -1
+        last_start = -1
         for match in _STAMP.finditer(data):
             start = data.rfind(b"\n", 0, match.start()) + 1
-            if start == told or match.start() - start > _REACH:
+            if start == last_start or match.start() - start > _REACH:
                 continue
-            if (when := self._when(match)) is not None:
-                told = start
-                yield Stamp(when, offset + start)
+            if (moment := self._moment(match)) is not None:
+                last_start = start
+                yield Stamp(moment, offset + start)
 
-    def _when(self, match: re.Match[bytes]) -> datetime | None:
-        """None for numbers that are no date. A missing year is the last one it can have been."""
+    def _moment(self, match: re.Match[bytes]) -> datetime | None:
+        """None for numbers that are no date. A missing year is the latest possible one."""
         year, *day, hour, minute, second = match.groups()
         month, number = (int(part) for part in day if part is not None)
         try:
             clock = time(int(hour), int(minute), int(second))
             if year is not None:
                 return datetime.combine(date(int(year), month, number), clock)
-            found = datetime.combine(date(self._written.year, month, number), clock)
-            late = found > self._written + timedelta(days=1)
-            return found.replace(year=found.year - 1) if late else found
+            moment = datetime.combine(date(self._written.year, month, number), clock)
+            is_future = moment > self._written + timedelta(days=1)
+            return moment.replace(year=moment.year - 1) if is_future else moment
         except ValueError:
             return None
