@@ -1,1 +1,1 @@
-"""The screen: what a person sees, presses and types. ``engine`` does all of it without a screen."""
+"""The terminal interface: commands and screens. ``engine`` does the work and needs neither."""

@@ -47,10 +47,15 @@ class PlainHelp(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
             params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            rows = [row for param in params if (row := param.get_help_record(ctx)) is not None]
+            rows = []
+            for param in params:
+                if (row := param.get_help_record(ctx)) is not None:
+                    # ``--no-x`` of a flag that is off by default is accepted, but tells nothing.
+                    name = row[0].partition(" / --no-")[0] if param.default is False else row[0]
+                    rows.append((name, _parenthesized(row[1])))
             if rows:
                 with formatter.section(title):
-                    formatter.write_dl([(name, _parenthesized(text)) for name, text in rows])
+                    formatter.write_dl(rows)
 
 
 def _parenthesized(text: str) -> str:
@@ -75,20 +80,21 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         command = self.get_command(ctx, args[0])
         if command is None:
-            every = commands()
-            aliases = [alias for known in every.values() for alias in known.aliases]
-            raise unknown_name("command", args[0], [*every, *aliases])
+            available = commands()
+            aliases = [alias for known in available.values() for alias in known.aliases]
+            raise unknown_name("command", args[0], [*available, *aliases])
         return args[0], command, args[1:]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        every = commands()
-        longest = max(map(len, every))
+        available = commands()
+        longest = max(map(len, available))
         for task in Task:
             rows = []
-            for name in sorted(name for name, command in every.items() if command.task is task):
-                summary = _with_options(name, every[name]).get_short_help_str(
-                    formatter.width - longest - 6
-                )
+            for name, command in sorted(available.items()):
+                if command.task is not task:
+                    continue
+                width = formatter.width - longest - 6
+                summary = _with_options(name, command).get_short_help_str(width)
                 # Padded, so that the summaries of all tasks begin in one column.
                 rows.append((name.ljust(longest), summary))
             with formatter.section(task):
@@ -99,9 +105,9 @@ def _with_options(name: str, command: Command) -> TyperCommand:
     """Build the command from the signature of its function."""
     single = typer.Typer(**_PLAIN)
     single.command(name, cls=PlainHelp)(command.function)
-    made = typer.main.get_command(single)
-    assert isinstance(made, TyperCommand)
-    return made
+    built = typer.main.get_command(single)
+    assert isinstance(built, TyperCommand)
+    return built
 
 
 app = typer.Typer(
@@ -158,7 +164,7 @@ def open_tui(
         from grubrics_tui.settings.settings import load_settings
 
         loaded = load_settings(read_only=read_only)
-        # In a project with configs of its own, the user chooses one of them.
+        # In a project with other configs, the user chooses one of them.
         first = _DEMO_CONFIG if Path("configs", f"{_DEMO_CONFIG}.yaml").is_file() else ""
         GrubricsApp(runs_root(runs), config or first, loaded=loaded).run()
         return
@@ -175,8 +181,8 @@ def main() -> None:
 
 
 def _run() -> int:
-    for complaint in load_env_file(os.environ):
-        say(f"warning: {complaint}", to=sys.stderr)
+    for problem in load_env_file(os.environ):
+        say(f"warning: {problem}", to=sys.stderr)
     atexit.register(gc.freeze)  # The process ends: do not collect garbage.
     app()
     return 0

@@ -31,16 +31,18 @@ def archive(
 
     root = runs_root(runs)
     ended = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
-    for each in ended:
-        require_trust(each, trust, executes=has_open_jobs(each))
+    for run_dir in ended:
+        require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
     if not undo:
-        for each in ended:
-            housekeeping.require_settled(each)
+        for run_dir in ended:
+            housekeeping.require_settled(run_dir)
     move = housekeeping.unarchive if undo else housekeeping.archive
-    moved = [move(each) for each in ended]
+    moved = [move(run_dir) for run_dir in ended]
     verb = "restored" if undo else "archived"
-    text = "\n".join(f"{verb} {each.id}  {each.path}" for each in moved)
-    answer({"runs": [{"id": each.id, "dir": str(each.path)} for each in moved]}, text, as_json)
+    text = "\n".join(f"{verb} {run_dir.id}  {run_dir.path}" for run_dir in moved)
+    answer(
+        {"runs": [{"id": run_dir.id, "dir": str(run_dir.path)} for run_dir in moved]}, text, as_json
+    )
 
 
 def _archived(root: Path, name: str) -> RunDir:

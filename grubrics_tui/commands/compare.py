@@ -48,20 +48,20 @@ def compare(
     chosen = [find_run(root, name) for name in run]
     check_choice(chosen)
     base = 0 if baseline is None else _index_of(find_run(root, baseline), chosen)
-    records = [RunRecord.read(each) for each in chosen]
-    found = Comparer(records).compare(base, equal_steps=equal_steps)
-    if equal_steps and found.common is None:
+    records = [RunRecord.read(run_dir) for run_dir in chosen]
+    comparison = Comparer(records).compare(base, equal_steps=equal_steps)
+    if equal_steps and comparison.common is None:
         raise UsageError("the runs have no common step. Compare them without --equal-steps")
     curves = {name: at_equal_steps(records, name) for name in metric or ()}
     if as_json:
-        print_json({**found.to_json(), "series": curves})
+        print_json({**comparison.to_json(), "series": curves})
         return
     parts = (
-        _scale(found),
-        _kinds(found),
-        _summary(found),
-        _no_effect(found),
-        _differences(found),
+        _scale(comparison),
+        _kinds(comparison),
+        _summary(comparison),
+        _no_effect(comparison),
+        _differences(comparison),
         _curves(records, curves),
     )
     say("\n".join(line for part in parts for line in part))
@@ -88,48 +88,63 @@ def _kinds(found: Comparison) -> Iterable[str]:
         yield f"note: {format_kinds(found.kinds, found.shared)}\n"
 
 
-def _summary(found: Comparison) -> Iterable[str]:
-    from grubrics_tui.drawing.comparison import told, told_delta
+def _summary(comparison: Comparison) -> Iterable[str]:
+    from grubrics_tui.drawing.comparison import format_delta, format_value
 
-    ends = "each run at its last step" if found.until is None else f"up to step {found.until}"
-    rows = [["", *found.ids]]
-    for row in found.summary:
+    ends = (
+        "each run at its last step"
+        if comparison.until is None
+        else f"up to step {comparison.until}"
+    )
+    rows = [["", *comparison.ids]]
+    for row in comparison.summary:
         best, cells = row.best(), []
-        for index, delta in enumerate(row.deltas(found.baseline)):
+        for index, delta in enumerate(row.deltas(comparison.baseline)):
             step = row.steps[index]
             parts = [
-                told(row.values[index], row.unit) + (" *" if index in best else ""),
-                "" if delta is None or index == found.baseline else told_delta(delta, row.unit),
+                format_value(row.values[index], row.unit) + (" *" if index in best else ""),
+                ""
+                if delta is None or index == comparison.baseline
+                else format_delta(delta, row.unit),
                 "" if step is None else f"at {step}",
             ]
             cells.append("  ".join(filter(None, parts)))
         rows.append([row.name, *cells])
-    return [f"Results ({ends}; * best; deltas to {found.ids[found.baseline]})", *_aligned(rows)]
+    return [
+        f"Results ({ends}; * best; deltas to {comparison.ids[comparison.baseline]})",
+        *_aligned(rows),
+    ]
 
 
-def _no_effect(found: Comparison) -> Iterable[str]:
+def _no_effect(comparison: Comparison) -> Iterable[str]:
     """Yield the findings of runs that differ in config and not in their metrics."""
-    for same in found.no_effect:
-        ids, finding = f"{found.ids[found.baseline]} and {same.run}", same.finding
+    for identical in comparison.no_effect:
+        ids, finding = (
+            f"{comparison.ids[comparison.baseline]} and {identical.run}",
+            identical.finding,
+        )
         yield f"\n{str(finding.severity).upper()}: {ids}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (f"  advice: {remedy.title}" for remedy in finding.remedies)
 
 
-def _differences(found: Comparison) -> Iterable[str]:
+def _differences(comparison: Comparison) -> Iterable[str]:
     from engine.reports.differences import SHELL
 
-    relevant = [each for each in found.environment if each.section != SHELL]
-    for title, group in (("config", found.config), ("environment", relevant)):
+    relevant = [each for each in comparison.environment if each.section != SHELL]
+    for title, group in (("config", comparison.config), ("environment", relevant)):
         if not group:
             yield f"\n{title}: no differences"
             continue
         yield f"\n{title}"
         names = [difference.name for difference in group]
         yield from _aligned(
-            [["", *found.ids], *([n, *_cells(each)] for n, each in zip(names, group, strict=True))]
+            [
+                ["", *comparison.ids],
+                *([n, *_cells(each)] for n, each in zip(names, group, strict=True)),
+            ]
         )
-    if folded := len(found.environment) - len(relevant):
+    if folded := len(comparison.environment) - len(relevant):
         count = f"{folded} difference{'' if folded == 1 else 's'}"
         yield f"\nshell: {count} without effect on training (see --json)"
 

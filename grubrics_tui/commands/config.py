@@ -11,7 +11,12 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, OverridesArgument, RunsOption
+from grubrics_tui.commands.shared.options import (
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+    SourceArgument,
+)
 from grubrics_tui.commands.shared.output import print_json, say
 
 if TYPE_CHECKING:
@@ -22,19 +27,16 @@ ORIGINS = ("default", "file", "cli", "environment", "implied")
 
 
 def config(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="CONFIG|RUN", help="Config (name in configs/ or path), or run ID"),
-    ],
+    name: SourceArgument,
     overrides: OverridesArgument = None,
     unused: Annotated[
-        bool, typer.Option("--unused", help="Only values that are set but have no effect")
+        bool, typer.Option("--unused", help="Print only values that are set but have no effect")
     ] = False,
     origin: Annotated[
         str | None,
         typer.Option(
             metavar="ORIGIN",
-            help="Only values of this origin: default, file, cli, environment or implied",
+            help="Print only values of this origin: default, file, cli, environment or implied",
         ),
     ] = None,
     runs: RunsOption = None,

@@ -10,7 +10,7 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, on_terminal, say
+from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
 from grubrics_tui.commands.shared.trust import require_trust
 from grubrics_tui.text.formats import memory
 
@@ -40,19 +40,21 @@ def delete(
     source = archive_root(root) if archived else root
     housekeeping.finish_deletions(root)
     exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
-    for each in exact:
-        require_trust(each, trust, executes=has_open_jobs(each))
-    plans = [housekeeping.plan_deletion(each, root) for each in exact]
-    if checkpoints and (kept := next((p for p in plans if p.checkpoints.kept_because), None)):
-        own = kept.checkpoints
-        raise UsageError(
-            f"{own.folder} cannot be deleted with run '{kept.run.id}': {own.kept_because}"
-        )
-    total = sum(_freed(plan, checkpoints) for plan in plans)
-    lines = [*(_line(plan, checkpoints) for plan in plans), f"total {memory(total)}"]
+    for run_dir in exact:
+        require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
+    plans = [housekeeping.plan_deletion(run_dir, root) for run_dir in exact]
+    if checkpoints:
+        for plan in plans:
+            if reason := plan.checkpoints.kept_because:
+                folder = plan.checkpoints.folder
+                raise UsageError(f"{folder} cannot be deleted with run '{plan.run.id}': {reason}")
+    total = sum(plan.files_bytes + (plan.checkpoints.freed if checkpoints else 0) for plan in plans)
+    lines = [*(_format_plan(plan, checkpoints) for plan in plans), f"total {memory(total)}"]
     if not as_json:
         say("\n".join(lines))
-    is_confirmed = yes or (not as_json and _agreed(len(plans)))
+    runs_text = "this run" if len(plans) == 1 else f"these {len(plans)} runs"
+    can_ask = not as_json and on_terminal()
+    is_confirmed = yes or (can_ask and confirmed(f"Permanently delete {runs_text}?"))
     freed = (
         sum(housekeeping.delete(p, checkpoints=checkpoints) for p in plans) if is_confirmed else 0
     )
@@ -68,27 +70,16 @@ def delete(
     raise typer.Exit(0 if is_confirmed else 1)
 
 
-def _agreed(count: int) -> bool:
-    """Ask on the terminal; False without one."""
-    if not on_terminal():
-        return False
-    what = "this run" if count == 1 else f"these {count} runs"
-    return input(f"Permanently delete {what}? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _freed(plan: Deletion, checkpoints: bool) -> int:
-    return plan.files_bytes + (plan.checkpoints.freed if checkpoints else 0)
-
-
-def _line(plan: Deletion, checkpoints: bool) -> str:
-    own = plan.checkpoints
+def _format_plan(plan: Deletion, checkpoints: bool) -> str:
+    saved = plan.checkpoints
     text = f"{plan.run.id:<36} files {memory(plan.files_bytes)}"
-    if own.moved:
-        return f"{text}   checkpoints are kept: a later run moved them to {own.moved}"
-    if not own.bytes:
+    if saved.moved:
+        return f"{text}   checkpoints are kept: a later run moved them to {saved.moved}"
+    if not saved.bytes:
         return f"{text}   no checkpoints"
-    fate = "" if checkpoints else f" (kept: {own.kept_because or 'delete them with --checkpoints'})"
-    return f"{text}   checkpoints {memory(own.bytes)} in {own.folder}{fate}"
+    reason = saved.kept_because or "delete them with --checkpoints"
+    note = "" if checkpoints else f" (kept: {reason})"
+    return f"{text}   checkpoints {memory(saved.bytes)} in {saved.folder}{note}"
 
 
 COMMAND = Command(delete, Task.KEEP)

@@ -27,7 +27,8 @@ _NO_FINDINGS = "No known problems found"
 
 def diagnose(
     source: Annotated[
-        list[str], typer.Argument(metavar="RUN|FILE...", help="Run IDs or prefixes, or log files")
+        list[str],
+        typer.Argument(metavar="RUN|FILE...", help="Run IDs or unique prefixes, or log files"),
     ],
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -39,15 +40,19 @@ def diagnose(
     diagnoses = [_diagnose(name, runs) for name in source]
     if len(source) == 1 and diagnoses[0].unusable:
         raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
-    findings = [(finding, each.choices) for each in diagnoses for finding in each.findings]
+    findings = [
+        (finding, diagnosis.choices) for diagnosis in diagnoses for finding in diagnosis.findings
+    ]
     if as_json:
         print_json({"findings": [finding.to_json(choices) for finding, choices in findings]})
     else:
-        lines = [line for each in diagnoses for line in _lines(each, of_many=len(source) > 1)]
+        lines = [
+            line for diagnosis in diagnoses for line in _lines(diagnosis, of_many=len(source) > 1)
+        ]
         say("\n".join(lines) or f"{_NO_FINDINGS}.\nread: {diagnoses[0].read}")
     if any(finding.severity.is_alarm for finding, _ in findings):
         raise typer.Exit(1)
-    raise typer.Exit(2 if any(each.unusable for each in diagnoses) else 0)
+    raise typer.Exit(2 if any(diagnosis.unusable for diagnosis in diagnoses) else 0)
 
 
 @dataclass(frozen=True)
@@ -95,8 +100,8 @@ def _lines(diagnosis: _Diagnosis, *, of_many: bool) -> Iterator[str]:
     """Yield the lines of a diagnosis; of many, below the name of the source."""
     lines = list(finding_lines(diagnosis.findings, diagnosis.choices))
     if of_many:
-        none = diagnosis.unusable or f"{_NO_FINDINGS.lower()} ({diagnosis.read})"
-        yield f"== {diagnosis.name}" if lines else f"== {diagnosis.name}: {none}"
+        empty_text = diagnosis.unusable or f"{_NO_FINDINGS.lower()} ({diagnosis.read})"
+        yield f"== {diagnosis.name}" if lines else f"== {diagnosis.name}: {empty_text}"
     yield from lines
     if diagnosis.choices:
         yield f"\napply a fix: {diagnosis.apply}"

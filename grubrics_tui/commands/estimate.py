@@ -36,7 +36,7 @@ def estimate(
         typer.Option(
             "--gpu-memory",
             metavar="GIB",
-            help="Memory of one GPU in GiB (default: smallest GPU of this host)",
+            help="Memory of one GPU in GiB (default: the smallest GPU of this host)",
         ),
     ] = None,
     gpus: Annotated[
@@ -59,18 +59,18 @@ def estimate(
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: must be at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
-    found = estimated(recipe, os.environ, root, card)
-    _refuse_targets(found, recipe)
-    value = {"recipe": recipe.name, "run": run.id if run else None, **found.to_json()}
-    answer(value, "\n".join(_lines(found, recipe)), as_json)
-    raise typer.Exit(1 if found.fits is False else 0)
+    result = estimated(recipe, os.environ, root, card)
+    _refuse_targets(result, recipe)
+    value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
+    answer(value, "\n".join(_lines(result, recipe)), as_json)
+    raise typer.Exit(1 if result.fits is False else 0)
 
 
-def _refuse_targets(found: Estimate, recipe: Recipe) -> None:
+def _refuse_targets(estimate: Estimate, recipe: Recipe) -> None:
     """Raise UsageError if LoRA targets name modules that the model does not have."""
     from engine.preflight.limits import check_targets
 
-    shape = None if found.sizes is None else found.sizes.shape
+    shape = None if estimate.sizes is None else estimate.sizes.shape
     for check in check_targets(recipe, shape):
         raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
 
@@ -90,30 +90,30 @@ def _bytes(gib: str | None) -> int | None:
     return int(number * GIB)
 
 
-def _lines(found: Estimate, recipe: Recipe) -> Iterator[str]:
-    if found.sizes is None:
+def _lines(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+    if estimate.sizes is None:
         yield "memory: unknown; the model's directory has no config.json with dimensions"
     else:
-        yield from _memory(found, found.sizes, recipe)
-        yield from _disk(found.sizes)
-    yield from _judge(found, recipe)
-    yield from _duration(found)
+        yield from _memory(estimate, estimate.sizes, recipe)
+        yield from _disk(estimate.sizes)
+    yield from _judge(estimate, recipe)
+    yield from _duration(estimate)
 
 
-def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
-    yield from _incomplete(found, sizes)
+def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
+    yield from _incomplete(estimate, sizes)
     training = sizes.training
     yield from _weights(sizes)
     for phase in sizes.memory.phases:
         yield ""
-        where = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
-        where = "the CPU" if found.device == "cpu" else where
-        yield from _parts(f"{phase.name}, on {where}", phase)
+        device = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
+        device = "the CPU" if estimate.device == "cpu" else device
+        yield from _parts(f"{phase.name}, on {device}", phase)
     yield ""
     yield from _parts("host memory per node, without that of Python and Ray", sizes.memory.host)
-    yield f"\n{_verdict(found, sizes)}"
+    yield f"\n{_verdict(estimate, sizes)}"
     peak = sizes.memory.peak
-    if found.gpu_bytes is not None and peak.total > found.gpu_bytes:
+    if estimate.gpu_bytes is not None and peak.total > estimate.gpu_bytes:
         yield f"to lower '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
     if sizes.cache is not None:
         yield (
@@ -127,53 +127,55 @@ def _memory(found: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
 
 def _weights(sizes: Sizes) -> Iterator[str]:
     """Yield the number of parameters and, with LoRA, the adapters of each linear layer."""
-    every, training = sizes.shape.weights, sizes.training
+    parameters, training = sizes.shape.weights, sizes.training
     if not training.rank:
-        yield f"model: {every:,} parameters, full fine-tuning (no LoRA)"
+        yield f"model: {parameters:,} parameters, full fine-tuning (no LoRA)"
         return
-    share = training.trained / (every + training.trained)
+    share = training.trained / (parameters + training.trained)
     yield (
-        f"model: {every:,} parameters, plus {training.trained:,} trainable LoRA parameters "
-        f"({share:.4%} of {every + training.trained:,})"
+        f"model: {parameters:,} parameters, plus {training.trained:,} trainable LoRA parameters "
+        f"({share:.4%} of {parameters + training.trained:,})"
     )
     for part in training.adapters:
-        how = f"{part.layers} layers x rank {part.rank} x ({part.rows:,} in + {part.columns:,} out)"
-        yield f"  {part.name:<24} {part.weights:>13,}   {how}"
+        formula = (
+            f"{part.layers} layers x rank {part.rank} x ({part.rows:,} in + {part.columns:,} out)"
+        )
+        yield f"  {part.name:<24} {part.weights:>13,}   {formula}"
 
 
-def _incomplete(found: Estimate, sizes: Sizes) -> Iterator[str]:
+def _incomplete(estimate: Estimate, sizes: Sizes) -> Iterator[str]:
     """Yield a remark if vLLM's memory is left out because the GPU's size is unknown."""
     rollout = sizes.training.rollout
-    if found.device == "cpu" or found.gpu_bytes is not None or rollout is None:
+    if estimate.device == "cpu" or estimate.gpu_bytes is not None or rollout is None:
         return
     if rollout.name == "vllm":
         names = [phase.name for phase in sizes.memory.phases]
         stays = rollout.graphs or not rollout.sleeps
         lacking = ", ".join(names[:-1] if stays else names[:1])
-        why = "no GPU found and --gpu-memory not set"
-        yield f"{why}: vLLM's memory is not included in {lacking}"
+        reason = "no GPU found and --gpu-memory not set"
+        yield f"{reason}: vLLM's memory is not included in {lacking}"
 
 
-def _verdict(found: Estimate, sizes: Sizes) -> str:
+def _verdict(estimate: Estimate, sizes: Sizes) -> str:
     from engine.estimate.breakdown import size
     from engine.estimate.memory import certain
 
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
-    if found.device == "cpu":
-        return f"{text} of {size(found.host_bytes)} host memory (CPU run)"
-    if found.gpu_bytes is None:
+    if estimate.device == "cpu":
+        return f"{text} of {size(estimate.host_bytes)} host memory (CPU run)"
+    if estimate.gpu_bytes is None:
         return f"{text} without vLLM's memory; set --gpu-memory, because no GPU was found"
-    text = f"{text} of {size(found.gpu_bytes)}"
-    if found.room == "at the limit":
-        share = f"{peak.total / found.gpu_bytes:.0%} of the GPU"
+    text = f"{text} of {size(estimate.gpu_bytes)}"
+    if estimate.room == "at the limit":
+        share = f"{peak.total / estimate.gpu_bytes:.0%} of the GPU"
         return f"{text}: at the limit, {share}; fragmentation and NCCL buffers are not included"
-    if found.room == "may not fit":
+    if estimate.room == "may not fit":
         return (
             f"{text}: may not fit; this is an upper bound with all samples at the maximum length, "
             f"and at least {size(certain(peak))} are needed"
         )
-    return f"{text}: {'fits' if found.fits else 'does NOT fit'}"
+    return f"{text}: {'fits' if estimate.fits else 'does NOT fit'}"
 
 
 def _parts(title: str, parts: Breakdown) -> Iterator[str]:
@@ -192,11 +194,11 @@ def _disk(sizes: Sizes) -> Iterator[str]:
     yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
 
 
-def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
+def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     from engine.recipe.scoring import asks_judge, scorer
     from engine.recipe.steps import step_plan
 
-    use = found.judge
+    use = estimate.judge
     if recipe.kind.has_rollouts and not asks_judge(recipe):
         yield f"\njudge: not used; {scorer(recipe)}"
         return
@@ -221,14 +223,15 @@ def _judge(found: Estimate, recipe: Recipe) -> Iterator[str]:
     yield f"  {price(use)}"
 
 
-def _duration(found: Estimate) -> Iterator[str]:
-    from grubrics_tui.commands.shared.follow import clock
+def _duration(estimate: Estimate) -> Iterator[str]:
+    from grubrics_tui.text.formats import duration
 
-    took = found.duration
-    if took.seconds is None or took.basis is None:
+    expected = estimate.duration
+    if expected.seconds is None or expected.basis is None:
         yield "\nduration: unknown; no earlier run of this config or size was found"
     else:
-        yield f"\nduration: {took.steps} steps in {clock(took.seconds)}, from {took.basis}"
+        elapsed = duration(expected.seconds)
+        yield f"\nduration: {expected.steps} steps in {elapsed}, from {expected.basis}"
 
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -296,8 +299,8 @@ _LOWERING = ByKind("estimate", grpo=_GRPO, sft=_SFT)
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
-    known = _LOWERING[recipe.kind][phase]
-    keys = [key for name in known for key in _micro_batch(name, recipe)]
+    names = _LOWERING[recipe.kind][phase]
+    keys = [key for name in names for key in _micro_batch(name, recipe)]
     return [key for key in keys if recipe.get(key) is not True]
 
 

@@ -65,8 +65,8 @@ def judge_test(
 ) -> None:
     """Test the judge: one call, then a latency test.
 
-    Uses the judge settings of the run or config. Exits with 1 if a call fails, or if the scores do
-    not tell a right answer from a wrong one.
+    Uses the judge settings of the config or run. Exits with 1 if a call fails, or if the scores do
+    not separate a right answer from a wrong one.
     """
     from engine.doctor.judge_test import run_test
 

@@ -8,15 +8,18 @@ import typer
 
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.options import (
+    FormatOption,
+    JsonOption,
+    RunOrLogArgument,
+    RunsOption,
+)
 from grubrics_tui.commands.shared.output import answer, print_json
 from grubrics_tui.text.terminal_text import clean_text
 
 
 def metrics(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN|PATH", help="Run ID, or path to an external log")
-    ],
+    run: RunOrLogArgument,
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[METRIC...]", help="Metric names; omit to list the available ones"),

@@ -48,7 +48,7 @@ def reproduce(
         int | None,
         typer.Option(
             metavar="STEP",
-            help="Step whose rows or rollouts to use (default: first failed step)",
+            help="Use the rows or rollouts of this step (default: the first failed one)",
         ),
     ] = None,
     trust: TrustOption = False,
@@ -163,13 +163,13 @@ def _by(judge: JudgeSettings | None) -> str:
     return f"{judge.provider} {judge.model}" if is_server else f"the {judge.provider} judge"
 
 
-def _lines(found: Replay) -> Iterator[str]:
-    changed = [rollout for rollout in found.rollouts if rollout.outcome != "same"]
+def _lines(replay: Replay) -> Iterator[str]:
+    changed = [rollout for rollout in replay.rollouts if rollout.outcome != "same"]
     for rollout in changed[:_MOST_LINES]:
         yield clean_text(_line(rollout))
     if len(changed) > _MOST_LINES:
         yield f"  and {len(changed) - _MOST_LINES} more"
-    yield f"verdict: {found.text}"
+    yield f"verdict: {replay.text}"
 
 
 def _line(again: Again) -> str:

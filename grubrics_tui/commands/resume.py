@@ -24,7 +24,7 @@ def resume(
         typer.Option(
             "--from",
             metavar="STEP",
-            help="Checkpoint step to resume from (default: latest complete one)",
+            help="Checkpoint step to resume from (default: the latest complete one)",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,

@@ -34,7 +34,8 @@ def rollouts(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|DIR", help="Run ID or prefix, a run's directory, or verl's dump directory"
+            metavar="RUN|DIR",
+            help="Run ID or unique prefix, a run's directory, or verl's dump directory",
         ),
     ],
     step: Annotated[
@@ -48,27 +49,29 @@ def rollouts(
         ),
     ] = None,
     sort: Annotated[
-        str, typer.Option(metavar="KEY", help="Sort by rollout, score, advantage, length or error")
+        str, typer.Option(metavar="KEY", help="Order: rollout, score, advantage, length or error")
     ] = "score",
     only: Annotated[
         str,
         typer.Option(
             "--filter",
             metavar="EXPR",
-            help="Filter, e.g. 'score<0.5 length>1000'; also: error, flat, best, untrained",
+            help="Filter, e.g. 'score<0.5 length>1000'; or a word: error, flat, best, untrained",
         ),
     ] = "",
     search: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only responses that contain this text")
+        str,
+        typer.Option(metavar="TEXT", help="Print only rollouts whose response contains this text"),
     ] = "",
     validation: Annotated[
-        bool, typer.Option("--validation", help="Print validation rollouts")
+        bool,
+        typer.Option("--validation", help="Print validation rollouts instead of training rollouts"),
     ] = False,
     across_steps: Annotated[
         bool,
         typer.Option(
             "--across-steps",
-            help="With --group: follow its prompt through all steps; with --search: search all",
+            help="Follow the prompt of --group through all steps, or search all steps for --search",
         ),
     ] = False,
     runs: RunsOption = None,

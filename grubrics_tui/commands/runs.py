@@ -67,9 +67,9 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
     root = runs_root(runs)
     root = archive_root(root) if archived else root
     listed = registry.list_runs(root)
-    none = "no archived runs" if archived else _how_to_start(root)
+    empty_text = "no archived runs" if archived else _how_to_start(root)
     if chosen is not None and listed:
-        listed, none = filtered(root, listed, chosen), "no runs match the filter"
+        listed, empty_text = filtered(root, listed, chosen), "no runs match the filter"
     from engine.doctor.health import UNKNOWN, HealthBook
 
     health = HealthBook(root).examine_all(listed, _EXAMINE_S)
@@ -79,11 +79,11 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
         return
     lines = clean_texts(_row(info, health[info.id]) for info in listed)
     print("".join(f"{row}\n" for row in lines), end="")
-    if left := sum(health[info.id] is UNKNOWN for info in listed):
-        what = "1 finished run" if left == 1 else f"{left} finished runs"
-        say(f"health of {what} not checked yet; the next call continues", to=sys.stderr)
+    if unchecked := sum(health[info.id] is UNKNOWN for info in listed):
+        count = "1 finished run" if unchecked == 1 else f"{unchecked} finished runs"
+        say(f"health of {count} not checked yet; the next call continues", to=sys.stderr)
     if not listed:
-        say(none)
+        say(empty_text)
 
 
 def _how_to_start(root: Path) -> str:

@@ -28,42 +28,42 @@ def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False)
     health = health_of(chosen)
     shown = health_json(health)
     sick = shown["health"] and shown["health"]["finding"]
-    found = {**read_summary(chosen), **shown, "sick": sick}
+    summary = {**read_summary(chosen), **shown, "sick": sick}
     if as_json:
-        print_json(found)
+        print_json(summary)
         return
-    found["phrase"] = with_health(found["phrase"], health)
-    for label, text in _facts(found):
+    summary["phrase"] = with_health(summary["phrase"], health)
+    for label, text in _facts(summary):
         say(f"{label:<12} {jsonl.line(text)}")
 
 
-def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each known fact."""
-    yield "run", found["id"]
-    yield "state", found["phrase"]
-    for why in found["exposed_because"]:
-        yield "not trusted", f"{why}. To act on this run, use --trust"
-    if found["sick"]:
-        title, finding_id = found["sick"]["title"], found["sick"]["id"]
-        yield "unhealthy", f"{title} [{finding_id}]. See: grubrics-tui diagnose {found['id']}"
-    yield "step", format_step(found["step"], found["total_steps"])
-    yield "config", f"{found['recipe']} ({found['kind']})"
-    yield "time", _time(found)
-    yield from _present(found, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
-    if found["attempts"] > 1:
-        yield "attempts", _attempts(found)
-    if pids := found["pids"]:
+    yield "run", summary["id"]
+    yield "state", summary["phrase"]
+    for reason in summary["exposed_because"]:
+        yield "not trusted", f"{reason}. To act on this run, use --trust"
+    if summary["sick"]:
+        title, finding_id = summary["sick"]["title"], summary["sick"]["id"]
+        yield "unhealthy", f"{title} [{finding_id}]. See: grubrics-tui diagnose {summary['id']}"
+    yield "step", format_step(summary["step"], summary["total_steps"])
+    yield "config", f"{summary['recipe']} ({summary['kind']})"
+    yield "time", _time(summary)
+    yield from _present(summary, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
+    if summary["attempts"] > 1:
+        yield "attempts", _attempts(summary)
+    if pids := summary["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
-    for change in found["changes"] or ():
+    for change in summary["changes"] or ():
         yield "override", "{key}: {before} -> {after} ({origin})".format(**change)
-    for path in found["edited"]:
+    for path in summary["edited"]:
         yield "edited", f"{path} was edited after the launch; the run uses its own copy"
-    if found["tags"]:
-        yield "tags", " ".join(f"#{tag}" for tag in found["tags"])
-    yield from _present(found, ("note",))
-    yield "command", shlex.join(found["argv"] or ())
-    yield "dir", f"{found['dir']}  {memory(found['bytes'])}"
-    yield from _present(found, ("manifest", "console", "checkpoints"))
+    if summary["tags"]:
+        yield "tags", " ".join(f"#{tag}" for tag in summary["tags"])
+    yield from _present(summary, ("note",))
+    yield "command", shlex.join(summary["argv"] or ())
+    yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
+    yield from _present(summary, ("manifest", "console", "checkpoints"))
 
 
 def _present(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -76,13 +76,13 @@ def _attempts(found: Mapping[str, Any]) -> str:
     return f"{found['attempts']}" + (f", latest since {clock(since)}" if since else "")
 
 
-def _time(found: Mapping[str, Any]) -> str:
+def _time(summary: Mapping[str, Any]) -> str:
     """Format start and end of the run, and the duration of its attempts."""
-    if found["started"] is None:
+    if summary["started"] is None:
         return "not started"
-    until = f" to {clock(found['ended'])}" if found["ended"] is not None else ""
-    pauses = " (attempts only)" if found["attempts"] > 1 else ""
-    return f"{clock(found['started'])}{until}, elapsed {duration(found['duration_s'])}{pauses}"
+    until = f" to {clock(summary['ended'])}" if summary["ended"] is not None else ""
+    pauses = " (attempts only)" if summary["attempts"] > 1 else ""
+    return f"{clock(summary['started'])}{until}, elapsed {duration(summary['duration_s'])}{pauses}"
 
 
 COMMAND = Command(show, Task.INSPECT)

@@ -14,7 +14,12 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.options import (
+    FormatOption,
+    JsonOption,
+    RunOrLogArgument,
+    RunsOption,
+)
 from grubrics_tui.commands.shared.output import on_terminal, print_json
 
 if TYPE_CHECKING:
@@ -27,9 +32,7 @@ _POLL_S = 0.3
 
 
 def watch(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN|PATH", help="Run ID, or path to a log file or folder")
-    ],
+    run: RunOrLogArgument,
     as_format: FormatOption = None,
     log: Annotated[
         bool, typer.Option("--log", help="Open the log view instead of the charts")

@@ -1,4 +1,4 @@
-"""A comparison of runs as a table: quantities and keys downwards, runs side by side."""
+"""Draw a comparison of runs as a table: a row per measure or key, a column per run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len, set_cell_size
 
 from engine.findings.finding import Severity
-from engine.reports.compare import Comparison, NoEffect
+from engine.reports.compare import Comparison
 from engine.reports.differences import SHELL, Cell, Difference, short_text
 from engine.reports.measures import Measure, Value
 from engine.reports.same_rewards import format_kinds, format_reward_differences
@@ -23,7 +23,7 @@ _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row of the table: a heading, a measure or a difference; ``cells`` has one part a run."""
+    """A row of the table: a heading, a measure or a difference; ``cells`` has one cell per run."""
 
     label: str
     cells: tuple[tuple[Span, ...], ...] = ()
@@ -37,8 +37,10 @@ class TableLine:
 
 @dataclass(frozen=True)
 class Grid:
-    """Widths of the columns, and which runs have one: ``first`` is the left one. Of values that are
-    wider, the first ``shift`` cells are out of sight."""
+    """Widths of the columns, and the runs that are shown, from ``first`` on.
+
+    Of values that are wider than a column, the first ``shift`` cells are scrolled out.
+    """
 
     label: int
     column: int
@@ -50,7 +52,7 @@ class Grid:
     def of(
         cls, lines: Sequence[TableLine], runs: int, width: int, first: int = 0, shift: int = 0
     ) -> Grid:
-        """Columns as wide as their values or as fit; the runs from ``first`` where not all do."""
+        """Make columns as wide as their values or as fit; show runs from ``first`` on."""
         longest = max((cell_len(line.label) for line in lines), default=0) + _GAP
         widest = max(_WIDEST, widest_value(lines) + _GAP)
         label = min(longest, max(_LABEL, width - runs * widest), width // 2)
@@ -65,71 +67,71 @@ class Grid:
 
 
 def widest_value(lines: Sequence[TableLine]) -> int:
-    """Cells of the widest value that differs."""
-    cells = (cell for one in lines if isinstance(one.source, Difference) for cell in one.cells)
+    """Return the cells of the widest value that differs."""
+    cells = (cell for line in lines if isinstance(line.source, Difference) for cell in line.cells)
     return max((sum(cell_len(part.text) for part in cell) for cell in cells), default=0)
 
 
 def table_lines(
     comparison: Comparison, *, deltas: bool = False, shell: bool = False, star: str = "★"
 ) -> list[TableLine]:
-    """Every row, whatever the width. With ``deltas`` numbers are what a run has more than the
-    baseline; ``star`` marks the best. ``shell`` unfolds what cannot change training."""
-    found = [_no_effect(one) for one in comparison.no_effect]
+    """Return all rows. With ``deltas``, numbers are differences from the baseline.
+
+    ``star`` marks the best value; ``shell`` adds variables that cannot change training.
+    """
+    rows = []
+    for same in comparison.no_effect:
+        ink = "error" if same.finding.severity is Severity.ERROR else "warning"
+        rows.append(TableLine(f"! {same.run}: {same.finding.title}", ink=ink))
     if comparison.reward_keys:
         text = format_reward_differences(comparison.reward_keys)
-        found.append(TableLine(f"! {text}", ink="warning"))
+        rows.append(TableLine(f"! {text}", ink="warning"))
     if comparison.kinds:
-        found.append(TableLine(format_kinds(comparison.kinds, comparison.shared), ink="accent"))
-    found.append(TableLine("how they did"))
+        rows.append(TableLine(format_kinds(comparison.kinds, comparison.shared), ink="accent"))
+    rows.append(TableLine("results"))
     for row in comparison.summary:
         cells = _deltas(row, comparison) if deltas else _values(row, comparison, star)
-        found.append(TableLine(row.name, tuple(cells), row))
-    found += _differences("config", comparison.config, comparison.baseline)
-    of_shell = [one for one in comparison.environment if one.section == SHELL]
-    others = [one for one in comparison.environment if one.section != SHELL]
-    found += _differences("", others, comparison.baseline)
-    if of_shell and shell:
-        found += _differences("", of_shell, comparison.baseline)
-    elif of_shell:
-        count = f"{len(of_shell)} variable{'' if len(of_shell) == 1 else 's'}"
-        found.append(TableLine(f"shell: {count} that cannot change training; v shows"))
-    return found
-
-
-def _no_effect(one: NoEffect) -> TableLine:
-    ink = "error" if one.finding.severity is Severity.ERROR else "warning"
-    return TableLine(f"! {one.run}: {one.finding.title}", ink=ink)
+        rows.append(TableLine(row.name, tuple(cells), row))
+    rows += _differences("config", comparison.config, comparison.baseline)
+    variables = [item for item in comparison.environment if item.section == SHELL]
+    environment = [item for item in comparison.environment if item.section != SHELL]
+    rows += _differences("", environment, comparison.baseline)
+    if variables and shell:
+        rows += _differences("", variables, comparison.baseline)
+    elif variables:
+        count = f"{len(variables)} variable{'' if len(variables) == 1 else 's'}"
+        rows.append(TableLine(f"shell: {count} that cannot change training; v shows them"))
+    return rows
 
 
 def head(names: Sequence[str], inks: Sequence[str], keys: Sequence[str], grid: Grid) -> Row:
-    """The runs' names in their colors."""
+    """Draw the names of the runs in their colors."""
     row: Row = [Span(" " * grid.label)]
-    for place in grid.places:
-        key = f"{keys[place]} "
-        name = _middle(names[place], grid.column - _GAP - len(key))
+    for index in grid.places:
+        key = f"{keys[index]} "
+        name = _middle(names[index], grid.column - _GAP - len(key))
         text = set_cell_size(f"{key}{name}", grid.column)
-        row.append(Span(text, inks[place], bold=True))
+        row.append(Span(text, inks[index], bold=True))
     return row
 
 
-def line(one: TableLine, grid: Grid, *, chosen: bool = False) -> Row:
-    """A row in the columns that are shown; of a cell that does not fit, its first parts."""
+def line(table_line: TableLine, grid: Grid, *, chosen: bool = False) -> Row:
+    """Draw a row; of a cell that does not fit, the first parts."""
     paper = "panel" if chosen else ""
-    if one.is_heading:
-        return [Span(one.label, one.ink, bold=True)]
-    label = set_cell_size(clipped(one.label, grid.label - 1), grid.label)
+    if table_line.is_heading:
+        return [Span(table_line.label, table_line.ink, bold=True)]
+    label = set_cell_size(clipped(table_line.label, grid.label - 1), grid.label)
     row: Row = [Span(label, "primary" if chosen else "quiet", paper)]
-    for place in grid.places:
-        parts = one.cells[place]
-        if isinstance(one.source, Difference):
+    for index in grid.places:
+        parts = table_line.cells[index]
+        if isinstance(table_line.source, Difference):
             parts = _shifted(parts, grid)
         row += _fitted(parts, grid.column, paper)
     return row
 
 
-def told(value: Value, unit: str) -> str:
-    """A measured value in words."""
+def format_value(value: Value, unit: str) -> str:
+    """Format a measured value in its unit."""
     if value is None or isinstance(value, str):
         return value or MISSING
     if unit == "seconds":
@@ -139,37 +141,37 @@ def told(value: Value, unit: str) -> str:
     return f"{value:,.0f}" if unit == "count" else short(value)
 
 
-def told_delta(value: float, unit: str) -> str:
-    """``+0.31``, ``-4:07``; ``±0`` where no difference would be shown."""
-    size = told(abs(value), unit)
-    return "±0" if size == told(0.0, unit) else ("+" if value > 0 else "-") + size
+def format_delta(value: float, unit: str) -> str:
+    """``+0.31``, ``-4:07``; ``±0`` if the difference rounds to zero."""
+    size = format_value(abs(value), unit)
+    return "±0" if size == format_value(0.0, unit) else ("+" if value > 0 else "-") + size
 
 
 def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[Span, ...]]:
-    """Each value, how far it is from the baseline's, and the step it is from."""
+    """Yield cells of the value, its difference from the baseline, and its step."""
     best, baseline = row.best(), comparison.baseline
-    for place, delta in enumerate(row.deltas(baseline)):
-        parts = [_cell_of(row, comparison, place, star if place in best else "")]
-        if delta is not None and place != baseline:
-            parts.append(Span(f"  {told_delta(delta, row.unit)}", _tone(row, delta)))
-        if row.steps[place] is not None:
-            parts.append(Span(f"  at {row.steps[place]}", "quiet"))
+    for index, delta in enumerate(row.deltas(baseline)):
+        parts = [_cell_of(row, comparison, index, star if index in best else "")]
+        if delta is not None and index != baseline:
+            parts.append(Span(f"  {format_delta(delta, row.unit)}", _tone(row, delta)))
+        if row.steps[index] is not None:
+            parts.append(Span(f"  at {row.steps[index]}", "quiet"))
         yield tuple(parts)
 
 
 def _deltas(row: Measure, comparison: Comparison) -> Iterator[tuple[Span, ...]]:
     baseline = comparison.baseline
-    for place, delta in enumerate(row.deltas(baseline)):
-        if place == baseline or row.unit == "text":
-            yield (_cell_of(row, comparison, place, ""),)
+    for index, delta in enumerate(row.deltas(baseline)):
+        if index == baseline or row.unit == "text":
+            yield (_cell_of(row, comparison, index, ""),)
         elif delta is None:
             yield (Span(MISSING, "quiet"),)
         else:
-            yield (Span(told_delta(delta, row.unit), _tone(row, delta)),)
+            yield (Span(format_delta(delta, row.unit), _tone(row, delta)),)
 
 
-def _cell_of(row: Measure, comparison: Comparison, place: int, star: str) -> Span:
-    value, health = row.values[place], comparison.health[place]
+def _cell_of(row: Measure, comparison: Comparison, index: int, star: str) -> Span:
+    value, health = row.values[index], comparison.health[index]
     if row.name == "state" and isinstance(value, str) and value in STATE_LOOKS:
         glyph, ink = look_of(value, health)
         return Span(f"{glyph} {value}", ink)
@@ -180,7 +182,7 @@ def _cell_of(row: Measure, comparison: Comparison, place: int, star: str) -> Spa
 
 def _value(value: Value, unit: str, star: str) -> Span:
     ink = "success" if star else "quiet" if value is None else "foreground"
-    return Span(f"{told(value, unit)} {star}".rstrip(), ink, bold=bool(star))
+    return Span(f"{format_value(value, unit)} {star}".rstrip(), ink, bold=bool(star))
 
 
 def _tone(row: Measure, delta: float) -> str:
@@ -189,20 +191,22 @@ def _tone(row: Measure, delta: float) -> str:
     return "success" if (delta > 0) == (row.better == "high") else "error"
 
 
-def _differences(group: str, found: Sequence[Difference], baseline: int) -> Iterator[TableLine]:
-    if not found:
-        yield TableLine(f"{group or 'what they ran on'}: the same")
+def _differences(
+    group: str, differences: Sequence[Difference], baseline: int
+) -> Iterator[TableLine]:
+    if not differences:
+        yield TableLine(f"{group or 'environment'}: no differences")
     section = None
-    for one in found:
-        if one.section != section:
-            section = one.section
+    for difference in differences:
+        if difference.section != section:
+            section = difference.section
             yield TableLine(" · ".join(filter(None, (group, section))))
-        cells = tuple(_cell(cell, one.cells[baseline]) for cell in one.cells)
-        yield TableLine(one.key, cells, one)
+        cells = tuple(_cell(cell, difference.cells[baseline]) for cell in difference.cells)
+        yield TableLine(difference.key, cells, difference)
 
 
 def _cell(cell: Cell | None, base: Cell | None) -> tuple[Span, ...]:
-    """What is as in the baseline is quiet."""
+    """Return the parts of a cell, quiet if the value is that of the baseline."""
     if cell is None:
         return (Span(MISSING, "quiet"),)
     same = base is not None and cell.value == base.value
@@ -211,18 +215,18 @@ def _cell(cell: Cell | None, base: Cell | None) -> tuple[Span, ...]:
 
 
 def _shifted(parts: tuple[Span, ...], grid: Grid) -> tuple[Span, ...]:
-    """A value that is wider than its column, from where it is looked at; others stay."""
+    """Scroll a value that is wider than its column; others stay."""
     text = "".join(part.text for part in parts)
     room = grid.column - _GAP
     if not grid.shift or cell_len(text) <= room:
         return parts
     start = min(grid.shift, len(text) - room)
-    found, place = [Span("…", "quiet")], 0
+    shifted, position = [Span("…", "quiet")], 0
     for part in parts:
-        left = max(0, start + 1 - place)
-        found.append(replace(part, text=part.text[left:]))
-        place += len(part.text)
-    return tuple(part for part in found if part.text)
+        dropped = max(0, start + 1 - position)
+        shifted.append(replace(part, text=part.text[dropped:]))
+        position += len(part.text)
+    return tuple(part for part in shifted if part.text)
 
 
 def _fitted(parts: Sequence[Span], width: int, paper: str) -> Row:
@@ -238,7 +242,7 @@ def _fitted(parts: Sequence[Span], width: int, paper: str) -> Row:
 
 
 def _middle(name: str, width: int) -> str:
-    """Without its middle: names start alike and end with what tells them apart."""
+    """Cut the middle of a name: most names differ at the end."""
     if cell_len(name) <= width:
         return name
     front = max(0, (width - 1) // 3)

@@ -1,9 +1,9 @@
-"""Findings as pictures: the list, and one of them with its evidence and what would cure it."""
+"""Draw findings: the list, and one finding with evidence and fixes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
@@ -26,7 +26,7 @@ _MARKS = ".,;:()'\""
 
 
 def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
-    """One finding of the list: how bad, what, since when."""
+    """Draw a finding of the list: severity, title, consequences, onset."""
     paper = "panel" if chosen else ""
     shape, ink = LOOKS[finding.severity]
     since = f" {finding.onset}" if finding.onset else ""
@@ -43,52 +43,52 @@ def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
 
 
 def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list[Row]:
-    """Everything about one finding, in the order in which a person asks.
+    """Draw a finding: title, facts, cause, evidence, fixes, consequences, what was not checked.
 
-    Remedies that are among the ``choices`` have their number there, counted from 1.
+    A fix among the ``choices`` has its number there, counted from 1.
     """
     shape, ink = LOOKS[finding.severity]
     rows = wrapped([Span(f"{shape} {clean_text(finding.title)}", ink, bold=True)], width)
-    rows += wrapped([Span(_facts(finding), "quiet")], width)
+    onset = f"   since {finding.onset}" if finding.onset else ""
+    sure = "" if finding.confidence >= 1 else f"   {finding.confidence:.0%} sure"
+    rows += wrapped([Span(f"{finding.severity}   {finding.id}{onset}{sure}", "quiet")], width)
     rows += [[], *wrapped([Span(clean_text(finding.cause))], width)]
-    seen = (_evidence(one, width, finding.counted) for one in finding.evidence)
-    rows += _section("evidence", seen)
-    rows += _section("remedies", (_remedy(one, choices, width) for one in finding.remedies))
-    rows += _section(
-        "what followed from it", (_followed(one, width) for one in finding.followed_by)
-    )
-    rows += _section("not checked", (_note(text, width) for text in finding.not_checked))
+    evidence = [_evidence_rows(item, width, finding.counted) for item in finding.evidence]
+    fixes = [_fix_rows(remedy, choices, width) for remedy in finding.remedies]
+    consequences = [_consequence_rows(later, width) for later in finding.followed_by]
+    unchecked = [
+        _indented([Span(clean_text(text), "quiet")], width) for text in finding.not_checked
+    ]
+    for heading, blocks in (
+        ("evidence", evidence),
+        ("fixes", fixes),
+        ("consequences", consequences),
+        ("not checked", unchecked),
+    ):
+        if blocks:
+            rows += [[], [Span(heading, "primary", bold=True)]]
+            rows += [row for block in blocks for row in block]
     if finding.source:
         rows += [[], *wrapped([Span(f"source: {clean_text(finding.source)}", "quiet")], width)]
     return rows
 
 
-def _facts(finding: Finding) -> str:
-    since = f"   since {finding.onset}" if finding.onset else ""
-    sure = "" if finding.confidence >= 1 else f"   {finding.confidence:.0%} sure"
-    return f"{finding.severity}   {finding.id}{since}{sure}"
-
-
-def _section(title: str, blocks: Iterable[list[Row]]) -> Iterator[Row]:
-    found = list(blocks)
-    if found:
-        yield []
-        yield [Span(title, "primary", bold=True)]
-    for block in found:
-        yield from block
-
-
-def _evidence(one: Evidence, width: int, counted: str) -> list[Row]:
-    told = {name: value for name, value in one.values.items() if _is_news(name, value, one.text)}
-    values = "   ".join(f"{clean_text(name)} {_value(value)}" for name, value in told.items())
-    rows = _indented([Span(clean_text(one.text))], width)
-    rows += _indented([Span(values, "accent")], width) if values else []
-    place = where(one, counted)
-    return rows + (_indented([Span(place, "quiet")], width) if place else [])
+def _evidence_rows(evidence: Evidence, width: int, counted: str) -> list[Row]:
+    rows = _indented([Span(clean_text(evidence.text))], width)
+    values = "   ".join(
+        f"{clean_text(name)} {_value(value)}"
+        for name, value in evidence.values.items()
+        if _is_news(name, value, evidence.text)
+    )
+    if values:
+        rows += _indented([Span(values, "accent")], width)
+    if location := where(evidence, counted):
+        rows += _indented([Span(location, "quiet")], width)
+    return rows
 
 
 def _is_news(name: str, value: object, text: str) -> bool:
-    """Whether a value says more than the text does, in which most numbers stand already."""
+    """Whether a value is missing in the text, which already contains most numbers."""
     if name == _LINE:
         return False
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
@@ -97,31 +97,30 @@ def _is_news(name: str, value: object, text: str) -> bool:
     return not any(f" {form} " in words for form in forms)
 
 
-def where(one: Evidence, counted: str) -> str:
-    """``attempt_1/console.log line 165; step 3``. What stands in no one place has no place."""
-    is_said = one.step is None or f"{counted} {one.step}" in one.text
-    parts = [] if is_said else [f"{counted} {one.step}"]
-    if one.path is not None and one.offset is not None:
-        line = one.values.get(_LINE)
-        place = f"byte {one.offset}" if line is None else f"line {line}"
-        parts.insert(0, f"{clean_text(_short(one.path))} {place}")
+def where(evidence: Evidence, counted: str) -> str:
+    """Format a location: ``attempt_1/console.log line 165; step 3``; empty if there is none."""
+    is_said = evidence.step is None or f"{counted} {evidence.step}" in evidence.text
+    parts = [] if is_said else [f"{counted} {evidence.step}"]
+    if evidence.path is not None and evidence.offset is not None:
+        line = evidence.values.get(_LINE)
+        position = f"byte {evidence.offset}" if line is None else f"line {line}"
+        # The folder and the name are enough: the run is known.
+        short = "/".join(PurePath(evidence.path).parts[-2:])
+        parts.insert(0, f"{clean_text(short)} {position}")
     return "; ".join(parts)
 
 
-def _short(path: str) -> str:
-    """A file and the folder it is in: which run it belongs to is known."""
-    return "/".join(PurePath(path).parts[-2:])
-
-
-def _remedy(one: Remedy, choices: Sequence[Remedy], width: int) -> list[Row]:
-    title = clean_text(one.title)
-    number = choices.index(one) + 1 if one in choices else "·"
+def _fix_rows(remedy: Remedy, choices: Sequence[Remedy], width: int) -> list[Row]:
+    title = clean_text(remedy.title)
+    number = choices.index(remedy) + 1 if remedy in choices else "·"
     lead = Span(f"{number:>2}  ", "accent", bold=True)
     rows = [[lead, *row] if not n else [Span(" " * _INDENT), *row]
             for n, row in enumerate(wrapped([Span(title)], width - _INDENT))]  # fmt: skip
-    for change in one.changes:
+    for change in remedy.changes:
         rows += _indented(_change(change), width)
-    return rows + (_indented([Span(clean_text(one.effect), "quiet")], width) if one.effect else [])
+    return rows + (
+        _indented([Span(clean_text(remedy.effect), "quiet")], width) if remedy.effect else []
+    )
 
 
 def _change(change: Change) -> Row:
@@ -131,17 +130,13 @@ def _change(change: Change) -> Row:
     return [Span(f"{change.key}  ", "quiet"), *before, Span(_value(change.after), "success")]
 
 
-def _followed(one: Finding, width: int) -> list[Row]:
-    """What it is and since when, and one line of what shows it: it is no finding of its own."""
-    since = f", since {one.onset}" if one.onset else ""
-    rows = _indented([Span(clean_text(f"{one.title}{since}"))], width)
-    for seen in [clean_text(evidence.text) for evidence in one.evidence if evidence.text][:1]:
-        rows += _indented([Span(clipped(seen, width - _INDENT), "quiet")], width)
+def _consequence_rows(finding: Finding, width: int) -> list[Row]:
+    """Draw title, onset and one line of evidence."""
+    since = f", since {finding.onset}" if finding.onset else ""
+    rows = _indented([Span(clean_text(f"{finding.title}{since}"))], width)
+    for text in [clean_text(evidence.text) for evidence in finding.evidence if evidence.text][:1]:
+        rows += _indented([Span(clipped(text, width - _INDENT), "quiet")], width)
     return rows
-
-
-def _note(text: str, width: int) -> list[Row]:
-    return _indented([Span(clean_text(text), "quiet")], width)
 
 
 def _indented(spans: Sequence[Span], width: int) -> list[Row]:

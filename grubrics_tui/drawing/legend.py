@@ -1,4 +1,4 @@
-"""What stands above a chart: each line's key, name and value, at the cursor or else the newest."""
+"""Draw the legend of a chart: key, name and value of each line, at the cursor or the newest."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ _GAP = 2
 
 @dataclass(frozen=True)
 class Look:
-    """What the terminal can show. Without color, or in ASCII, several lines are told apart by the
-    characters they are drawn with."""
+    """What the terminal can show. Without color, or in ASCII, lines differ in their characters."""
 
     ascii_only: bool = False
     colorless: bool = False
 
     def drawn_in_ascii(self, lines: int) -> bool:
-        """One line of braille needs no color to be read; several do."""
+        """Whether lines need different characters: a single braille line needs no color."""
         return self.ascii_only or (self.colorless and lines > 1)
 
 
 def legend(plot: Plot, view: View, width: int, look: Look | None = None) -> list[Row]:
-    """As many rows of ``width`` cells as it takes. The plot is on the view's axis, its values as
-    they are, not as logarithms."""
+    """Draw rows of ``width`` cells. The plot is on the view's axis, without logarithms."""
     look = look or Look()
-    entries = [*_place(plot, view, look), *_values(plot, view, look), *_state(plot, view, look)]
+    entries = [
+        *_cursor_entries(plot, view, look),
+        *_values(plot, view, look),
+        *_state(plot, view, look),
+    ]
     return wrap(entries, width)
 
 
 def wrap(entries: Sequence[Row], width: int) -> list[Row]:
-    """Entries side by side; a row ends between two, never inside one."""
+    """Put entries side by side; rows break between entries."""
     rows: list[Row] = []
     for entry in entries:
         size = width_of(entry)
@@ -48,14 +50,14 @@ def wrap(entries: Sequence[Row], width: int) -> list[Row]:
 
 
 def entry(key: str, ink: str, label: str, value: str, tone: str = "foreground") -> Row:
-    """``key label value``; what is empty is left out."""
+    """Draw ``key label value`` without what is empty."""
     named = [Span(f"{key} ", ink)] if key else []
-    said = [Span(f"{label} ", "quiet")] if label else []
-    return [*named, *said, Span(value, tone)]
+    labeled = [Span(f"{label} ", "quiet")] if label else []
+    return [*named, *labeled, Span(value, tone)]
 
 
-def _place(plot: Plot, view: View, look: Look) -> Iterator[Row]:
-    """Where the cursor stands, and what happened there."""
+def _cursor_entries(plot: Plot, view: View, look: Look) -> Iterator[Row]:
+    """Yield the position of the cursor, and the events there."""
     x = x_range(plot, view)
     if view.cursor is None or x is None:
         return
@@ -71,17 +73,17 @@ def _place(plot: Plot, view: View, look: Look) -> Iterator[Row]:
 def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
     # Before the first step only a validation has a value.
     newest = _newest(plot.lines) if _newest(plot.lines) is not None else _newest(plot.marks)
-    place = newest if view.cursor is None else view.cursor
+    x = newest if view.cursor is None else view.cursor
     shapes = look.drawn_in_ascii(len(plot.lines))
     for number, line in enumerate(plot.lines):
         key = glyph_of(number) if shapes else "━"
-        yield entry(key, line.ink, line.label, _reading(line, view, place, line.x.size > 0))
-        yield from _band_facts(line, view, place, shapes)
+        yield entry(key, line.ink, line.label, _reading(line, view, x, line.x.size > 0))
+        yield from _band_facts(line, view, x, shapes)
     for marks in plot.marks:
         key = marks.ascii_glyph if shapes else marks.glyph
-        yield entry(key, marks.ink, marks.label, _reading(marks, view, place, True))
+        yield entry(key, marks.ink, marks.label, _reading(marks, view, x, True))
     for fact in plot.facts:
-        value = _found(fact, place)[1]
+        value = _found(fact, x)[1]
         if value or not fact.quiet_at_zero:
             yield entry("", "", fact.label, fact.write(value), fact.tone)
 
@@ -90,19 +92,19 @@ def _newest(drawn: Sequence[Values]) -> float | None:
     return max((float(values.x[-1]) for values in drawn if values.x.size), default=None)
 
 
-def _band_facts(line: Line, view: View, place: float | None, shapes: bool) -> Iterator[Row]:
+def _band_facts(line: Line, view: View, x: float | None, shapes: bool) -> Iterator[Row]:
     band = line.band(view.band)
     ink = line.ink.replace("series", "band")
     for fact in band.facts if band is not None else ():
-        yield entry(":" if shapes else "■", ink, fact.label, _reading(fact, view, place, False))
+        yield entry(":" if shapes else "■", ink, fact.label, _reading(fact, view, x, False))
 
 
-def _reading(values: Values, view: View, place: float | None, dated: bool) -> str:
-    """The value, and from where it is when that is not ``place``."""
-    at, value = _found(values, place)
+def _reading(values: Values, view: View, x: float | None, dated: bool) -> str:
+    """Format the value, with its step if that is not ``place``."""
+    found_x, value = _found(values, x)
     text = values.write(value)
-    if dated and view.axis == "step" and at is not None and at != place:
-        return f"{text} at {at:.0f}"
+    if dated and view.axis == "step" and found_x is not None and found_x != x:
+        return f"{text} at {found_x:.0f}"
     return text
 
 
@@ -111,7 +113,7 @@ def _found(values: Values, place: float | None) -> tuple[float | None, float | N
 
 
 def _state(plot: Plot, view: View, look: Look) -> Iterator[Row]:
-    """What of the view is not as usual: who reads a chart must not take it for the plain data."""
+    """Yield what differs from plain data: smoothing, logarithm, locked range, zoom."""
     x = x_range(plot, view)
     if view.smoothing and plot.lines:
         yield [Span(f"smoothed {view.smoothing:g}", "quiet")]

@@ -1,4 +1,4 @@
-"""One answer from top to bottom: its numbers, judge beside gold, its text, the whole prompt."""
+"""Draw one rollout: its numbers, judge and gold scores, its text, the full prompt."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Piece
 
 MOST_CHARACTERS = 60_000
-"""What a screen lays out of one text; the command line prints all of it."""
+"""The most that a screen shows of one text; the command prints all of it."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer and how to show it. ``text`` is None while it is read.
+    """A rollout and how to show it. ``text`` is None while it is read.
 
-    ``whole`` adds what explains the numbers, and the prompt.
+    ``whole`` adds the origin of the numbers, and the prompt.
     """
 
     answer: Answer
@@ -45,41 +45,43 @@ class Shown:
 
 
 def answer_rows(shown: Shown, width: int) -> list[Row]:
-    """The rows of an answer for a width in cells."""
+    """Return the rows of a rollout for a width in cells."""
     answer = shown.answer
     rows = wrapped(score_row(answer, shown.group, width), width)
     if parts := parts_row(answer, shown.weights, width):
         rows += wrapped(parts, width)
     if truth := truth_row(shown.truth, width):
         rows += wrapped(truth, width)
-    if why := _why(shown):
-        rows += wrapped(why, width)
+    if reason := _why(shown):
+        rows += wrapped(reason, width)
     if judged := judge_rows(answer, width, shown.ascii_only):
-        rows += [[], *(row for one in judged for row in wrapped(one, width))]
+        rows += [[], *(row for line in judged for row in wrapped(line, width))]
     rows += [[], *_text(shown, width)]
     if shown.whole:
-        rows += [[], *(row for one in _origin(shown) for row in wrapped(one, width))]
+        rows += [[], *(row for line in _origin(shown) for row in wrapped(line, width))]
     if shown.whole and shown.prompt:
-        rows += [[], _rule("prompt", width, shown.ascii_only)]
+        dash = "-" if shown.ascii_only else "─"
+        rule = dash * max(0, width - len("prompt") - 3)
+        rows += [[], [Span(f"{dash} prompt ", "quiet"), Span(rule, "line")]]
         rows += wrapped(text_spans(_cut(shown.prompt), shown.query), width)
     return rows
 
 
 def _why(shown: Shown) -> Row:
-    """Why there is no reward, or no advantage."""
+    """Return why there is no reward, or no advantage."""
     answer = shown.answer
     if answer.error is not None:
         kind = answer.error.kind.replace("_", " ")
         return [Span(clean_text(f"{kind}: {answer.error.message}"), "error")]
     if answer.failed:
-        return [Span("no record says why", "quiet")]
+        return [Span("no record with the reason", "quiet")]
     if answer.advantage is None and answer.trained and shown.formula.startswith("not computed"):
         return [Span(f"advantage {shown.formula}", "quiet")]
     return []
 
 
 def _origin(shown: Shown) -> list[Row]:
-    """Where the answer and its numbers come from."""
+    """Return the formula of the advantage, and the group."""
     group = shown.group
     about = [("advantage", shown.formula), ("group", group.id), ("question", group.question_id)]
     return [
@@ -93,7 +95,7 @@ def _text(shown: Shown, width: int) -> list[Row]:
     if shown.text is None:
         return [[Span("reading ...", "quiet")]]
     if not shown.text.strip():
-        return [[Span("an empty answer", "quiet")]]
+        return [[Span("empty response", "quiet")]]
     if shown.pieces is not None and len(shown.text) <= MOST_CHARACTERS:
         signs = shown.colorless or shown.ascii_only
         return wrapped(diff_spans(shown.pieces, shown.query, signs), width)
@@ -101,13 +103,8 @@ def _text(shown: Shown, width: int) -> list[Row]:
 
 
 def _cut(text: str) -> str:
-    more = len(text) - MOST_CHARACTERS
-    if more <= 0:
+    excess = len(text) - MOST_CHARACTERS
+    if excess <= 0:
         return text
-    rest = f"… and {more:,} characters: grubrics-tui rollouts prints them"
-    return f"{text[:MOST_CHARACTERS]}\n{rest}"
-
-
-def _rule(title: str, width: int, ascii_only: bool) -> Row:
-    line = "-" if ascii_only else "─"
-    return [Span(f"{line} {title} ", "quiet"), Span(line * max(0, width - len(title) - 3), "line")]
+    note = f"… and {excess:,} characters: grubrics-tui rollouts prints them"
+    return f"{text[:MOST_CHARACTERS]}\n{note}"

@@ -1,4 +1,4 @@
-"""A group of answers as pictures: the list, and why one answer got its reward."""
+"""Draw the rollouts of a group: the list, and how one rollout got its reward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = {
     "length_penalty": "length", "defense_penalty": "defense", OVERLONG: "overlong",
 }  # fmt: skip
 _TERMS = NAMES.keys() - {OVERLONG}
-"""What every record of the GRubrics reward has."""
+"""The components that every record of the GRubrics reward has."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _DIFF = {
@@ -49,9 +49,9 @@ def list_row(
     hit: bool = False,
     ascii_only: bool = False,
 ) -> Row:
-    """One answer of the list: its mark, number, score, advantage as a bar, length.
+    """Draw a rollout of the list: mark, number, score, advantage as a bar and a number, length.
 
-    ``widest`` is the largest absolute advantage of the group: what fills half the bar.
+    ``widest`` is the largest absolute advantage of the group; it fills half the bar.
     """
     paper = "panel" if chosen else ""
     mark, ink = mark_of(answer, group, ascii_only)
@@ -63,8 +63,8 @@ def list_row(
         Span((":" if ascii_only else "•") if hit else " ", "mark", paper, True),
     ]
     if answer.failed:
-        why = answer.error.kind.replace("_", " ") if answer.error else "no reward"
-        row = [*head, Span(f" {why}"[: max(0, width - 8)], "error", paper)]
+        reason = answer.error.kind.replace("_", " ") if answer.error else "no reward"
+        row = [*head, Span(f" {reason}"[: max(0, width - 8)], "error", paper)]
         return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
     score = Span(f"{fixed(answer.score, 2):>6}", "foreground", paper, group.wins(answer))
     tail = [
@@ -77,14 +77,14 @@ def list_row(
 
 
 def list_head(width: int) -> Row:
-    """What the columns of the list are."""
+    """Draw the header of the list."""
     text = f"{'#':>6}  {'score':>5}"
     tail = f"{'adv':>7}{'chars':>7}"
     return [Span(text + tail.rjust(max(0, width - len(text))), "axis")]
 
 
 def mark_of(answer: Answer, group: Group, ascii_only: bool) -> tuple[str, str]:
-    """A sign and its color: the winner, a failed answer, one that was not trained on."""
+    """Return sign and color: the best rollout, a failed one, one that was not trained on."""
     if answer.failed:
         return ("x" if ascii_only else "✗"), "error"
     if group.wins(answer):
@@ -95,11 +95,11 @@ def mark_of(answer: Answer, group: Group, ascii_only: bool) -> tuple[str, str]:
 def diverging(
     value: float | None, widest: float, width: int, paper: str, ascii_only: bool
 ) -> list[Span]:
-    """A bar from the middle: to the right for what is better than the group, to the left worse."""
+    """Draw a bar from the middle: to the right if better than the group, to the left if worse."""
     half = max(0, (width - 1) // 2)
-    rest = max(0, width - 2 * half - 1)
+    odd = max(0, width - 2 * half - 1)
     if value is None or half < 1 or not widest:
-        left, right = " " * half, " " * (half + rest)
+        left, right = " " * half, " " * (half + odd)
         return [Span(left, "", paper), Span("|" if ascii_only else "│", "grid", paper),
                 Span(right, "", paper)]  # fmt: skip
     cells = min(1.0, abs(value) / widest) * half
@@ -107,7 +107,7 @@ def diverging(
     block = "#" if ascii_only else "━"
     bar = block * full
     left = bar.rjust(half) if value < 0 else " " * half
-    right = (bar if value > 0 else "").ljust(half + rest)
+    right = (bar if value > 0 else "").ljust(half + odd)
     ink = _sign_ink(value)
     return [
         Span(left, ink, paper), Span("|" if ascii_only else "│", "line", paper),
@@ -116,7 +116,7 @@ def diverging(
 
 
 def score_row(answer: Answer, group: Group, width: int) -> Row:
-    """The number that counts, and what it means for training."""
+    """Draw the reward and the advantage."""
     if answer.failed:
         return [Span("no reward", "error", bold=True)]
     row = [Span("reward ", "quiet"), Span(fixed(answer.score), "foreground", bold=True)]
@@ -131,35 +131,37 @@ def score_row(answer: Answer, group: Group, width: int) -> Row:
 
 
 def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -> Row:
-    """The reward as the sum of its terms; the bare terms where the weights do not explain it.
+    """Draw the reward as the sum of its weighted components.
 
-    Where there is no room for all of the sum, terms that add nothing are left out.
+    If the weights do not yield the score, or are not known, the components are listed instead. If
+    the sum is too wide, zero terms are left out.
     """
     if answer.parts is None:
         return []
     if not answer.parts.keys() >= _TERMS:
-        return _named("parts  ", answer.parts)
+        return _components(answer.parts)
     parts = {key: answer.parts[key] for key in NAMES if key in answer.parts}
     if weights is None or answer.score is None or not _explains(answer, weights):
-        return _named("terms  ", {NAMES[key]: value for key, value in parts.items()})
+        return _components({NAMES[key]: value for key, value in parts.items()})
     counts = {OVERLONG: 1.0, **weights}
-    every = [(counts[key] * part, counts[key] < 0, NAMES[key]) for key, part in parts.items()]
-    row = _sum(every)
-    return row if width_of(row) <= width else _sum([one for one in every if round(one[0], 3)])
+    terms = [(counts[key] * part, counts[key] < 0, NAMES[key]) for key, part in parts.items()]
+    row = _sum(terms)
+    return row if width_of(row) <= width else _sum([term for term in terms if round(term[0], 3)])
 
 
 def truth_row(truth: str, width: int) -> Row:
-    """The right answer of the row, as far as one line holds it."""
+    """Draw the ground truth of the row, cut to one line."""
     line = clean_text(" ".join(truth.split()))
     room = max(8, width - _LABEL)
     text = line if len(line) <= room else f"{line[: room - 3]}..."
     return [Span("truth".ljust(_LABEL), "quiet"), Span(text)] if line else []
 
 
-def _named(label: str, numbers: Mapping[str, float]) -> Row:
-    named = ((name, fixed(value, 2)) for name, value in numbers.items())
-    terms = [(Span(f"{clean_text(name)} ", "quiet"), Span(f"{value}   ")) for name, value in named]
-    return [Span(label, "quiet"), *(span for term in terms for span in term)]
+def _components(parts: Mapping[str, float]) -> Row:
+    row = [Span("parts  ", "quiet")]
+    for name, value in parts.items():
+        row += [Span(f"{clean_text(name)} ", "quiet"), Span(f"{fixed(value, 2)}   ")]
+    return row
 
 
 def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
@@ -181,7 +183,7 @@ def _explains(answer: Answer, weights: Mapping[str, float]) -> bool:
 
 
 def judge_rows(answer: Answer, width: int, ascii_only: bool = False) -> list[Row]:
-    """Judge beside gold, the best gold first: when the judge agrees, both fall to the right."""
+    """Draw gold and judge scores by falling gold: if the judge agrees, both fall to the right."""
     pairs = list(zip(answer.gold, answer.judge, strict=False))
     if not pairs:
         return []
@@ -208,27 +210,27 @@ def _cell(value: float | None, top: float, ink: str, tone: str, ascii_only: bool
     return [Span(block, ink), Span(f" {fixed(value, 2):<5}", tone)]
 
 
-def _agreement_row(found: Agreement | None, more: int) -> Row:
-    rest = [Span(f"   +{more} more", "quiet")] if more else []
-    if found is None:
-        return [Span(" " * _LABEL + "gold does not tell these answers apart", "quiet"), *rest]
-    ink = "error" if found.reversed else "success" if not found.tied else "warning"
-    text = f"{found.in_order} of {found.pairs} pairs in gold's order"
+def _agreement_row(pairs: Agreement | None, hidden: int) -> Row:
+    tail = [Span(f"   +{hidden} more", "quiet")] if hidden else []
+    if pairs is None:
+        return [Span(" " * _LABEL + "gold scores are equal: no order", "quiet"), *tail]
+    ink = "error" if pairs.reversed else "success" if not pairs.tied else "warning"
+    text = f"{pairs.in_order} of {pairs.pairs} pairs in gold's order"
     row = [Span(" " * _LABEL), Span(text, ink)]
-    if found.tied:
-        row.append(Span(f", {found.tied} tied", "quiet"))
-    if found.reversed:
-        row.append(Span(f", {found.reversed} reversed", "error"))
-    return [*row, *rest]
+    if pairs.tied:
+        row.append(Span(f", {pairs.tied} tied", "quiet"))
+    if pairs.reversed:
+        row.append(Span(f", {pairs.reversed} reversed", "error"))
+    return [*row, *tail]
 
 
 def text_spans(text: str, query: str = "") -> list[Span]:
-    """A text as it may be shown, with every place of ``query`` marked."""
+    """Return a cleaned text with every match of ``query`` marked."""
     return marked([Span(clean_text(text), "foreground")], query)
 
 
 def diff_spans(pieces: Iterable[Piece], query: str = "", signs: bool = False) -> list[Span]:
-    """What differs, in colors, and with ``signs`` in wdiff's brackets as well."""
+    """Return a word diff in colors; with ``signs``, also in wdiff's brackets."""
     spans: list[Span] = []
     before = "same"
     for piece in pieces:
@@ -246,19 +248,19 @@ def diff_spans(pieces: Iterable[Piece], query: str = "", signs: bool = False) ->
 def marked(spans: Iterable[Span], query: str) -> list[Span]:
     if not query:
         return list(spans)
-    pattern, found = re.compile(re.escape(query), re.IGNORECASE), []
+    pattern, pieces = re.compile(re.escape(query), re.IGNORECASE), []
     for span in spans:
-        place = 0
+        end = 0
         for match in pattern.finditer(span.text):
-            found.append(replace(span, text=span.text[place : match.start()]))
-            found.append(Span(match.group(), "background", "mark", True))
-            place = match.end()
-        found.append(replace(span, text=span.text[place:]))
-    return found
+            pieces.append(replace(span, text=span.text[end : match.start()]))
+            pieces.append(Span(match.group(), "background", "mark", True))
+            end = match.end()
+        pieces.append(replace(span, text=span.text[end:]))
+    return pieces
 
 
 def group_row(group: Group, shown: Sequence[Answer]) -> Row:
-    """A group in numbers: its level, its spread, and whether it teaches anything."""
+    """Draw the scores of a group: mean, spread, best, and how many count."""
     total = len(group.answers)
     count = str(total) if len(shown) == total else f"{len(shown)} of {total}"
     row = [Span(f"{count} {'answer' if total == 1 else 'answers'}")]
@@ -279,21 +281,23 @@ def group_row(group: Group, shown: Sequence[Answer]) -> Row:
 
 
 def widest(answers: Iterable[Answer]) -> float:
-    """The largest absolute advantage, which fills half a bar."""
-    return max((abs(one.advantage) for one in answers if one.advantage is not None), default=0.0)
+    """Return the largest absolute advantage; it fills half a bar."""
+    return max(
+        (abs(answer.advantage) for answer in answers if answer.advantage is not None), default=0.0
+    )
 
 
 def common_tail(prompts: Collection[str]) -> str:
-    """The lines that all prompts end with: the frame, not the question."""
+    """Return the lines that all prompts end with: the template, not the question."""
     endings = [prompt.splitlines() for prompt in prompts]
     if len(endings) < 2:
         return ""
-    kept: list[str] = []
+    tail: list[str] = []
     for lines in zip(*(reversed(ending) for ending in endings), strict=False):
         if len(set(lines)) > 1:
             break
-        kept.append(lines[0])
-    return "\n".join(reversed(kept))
+        tail.append(lines[0])
+    return "\n".join(reversed(tail))
 
 
 def _sign_ink(value: float | None) -> str:

@@ -63,7 +63,7 @@ class CockpitScreen(Screen[None]):
         if settings is None or settings.read_only or not settings.hints:
             return
         keys = hint(self.where, settings.keys)
-        if keys and not HintFile().was_seen(self.where):
+        if keys and not HintFile().was_dismissed(self.where):
             self.mount(HintLine(keys), before=self.query_one(Footer))
 
     def on_key(self, event: events.Key) -> None:
@@ -73,7 +73,7 @@ class CockpitScreen(Screen[None]):
 
     @work(thread=True, group="hint", exit_on_error=False)
     def _keep_hint(self) -> None:
-        HintFile().keep(self.where)
+        HintFile().dismiss(self.where)
 
     @property
     def where(self) -> str:

@@ -1,8 +1,7 @@
-"""Our own signs in plain ASCII, for terminals and fonts that have no other.
+"""Replace our own signs by ASCII, for terminals and fonts without Unicode.
 
-What is drawn by shape (curves, bars, marks) has ASCII forms of its own; this is for the rest, which
-stands everywhere: frames, ellipses, dashes. Each sign has one of the same width, so that nothing
-moves. Texts from files keep what they hold.
+Drawings choose ASCII shapes themselves (curves, bars, marks); this is for everything else: frames,
+ellipses, dashes. A replacement is as wide as the sign. Texts from files are not changed.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-_TWINS = {
-    # States and answers
+_REPLACEMENTS = {
+    # States and checks
     "◌": ".", "◔": "o", "●": "*", "◑": "%", "✓": "+", "✗": "x", "□": "=", "◇": "o", "◆": "o",
     "★": "*", "✚": "+", "■": "#", "▪": "#", "›": ">", "▲": "^", "▼": "v", "▶": ">", "◀": "<",
     # Text
@@ -22,22 +21,22 @@ _TWINS = {
     "─": "-", "━": "-", "┈": ".", "╸": "-", "╺": "-", "│": "|", "┃": "|", "▌": "|", "▐": "|",
     "╭": "+", "╮": "+", "╰": "+", "╯": "+", "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+",
     "┤": "+", "┬": "+", "┴": "+", "┼": "+", "╵": "|", "╷": "|", "╶": "-", "╴": "-",
-    # Blocks, of which scroll bars and frames of text fields are made
+    # Blocks: scroll bars and frames of text fields
     "▁": "_", "▂": "_", "▃": "_", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "█": "#", "▀": "-",
     "▔": "-", "▏": "|", "▎": "|", "▍": "|", "▋": "#", "▊": "#", "▉": "#", "▕": "|",
     "▖": ".", "▗": ".", "▘": "'", "▝": "'", "▙": "#", "▛": "#", "▜": "#", "▟": "#",
 }  # fmt: skip
 
-_TABLE = str.maketrans(_TWINS)
+_TABLE = str.maketrans(_REPLACEMENTS)
 
 
 def plain(text: str) -> str:
-    """The text with our signs in ASCII."""
+    """Return the text with our signs in ASCII."""
     return text.translate(_TABLE)
 
 
 class AsciiFilter(LineFilter):
-    """Goes over every line before it is written to the terminal."""
+    """Applies ``plain`` to every line before it is written to the terminal."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [

@@ -1,4 +1,4 @@
-"""The runs selected for a comparison, and one color per run wherever it is drawn."""
+"""The runs selected for a comparison, and the color of each run in all drawings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ SERIES = tuple(f"series-{number}" for number in range(1, 9))
 
 
 class RunColors:
-    """Assigns each run a color of ``SERIES`` that stays the same, whatever is shown beside it.
+    """Assigns each run a color of ``SERIES``, which stays the same as other runs come and go.
 
-    It follows from the run's ID, so a run mostly has the same color tomorrow. Two runs share a
-    color only when all are taken.
+    It is derived from the run's ID, so that a run mostly has the same color tomorrow. Two runs
+    share a color only when all are taken.
     """
 
     def __init__(self) -> None:
@@ -21,18 +21,16 @@ class RunColors:
     def of(self, run: str) -> str:
         """Return the theme's name of the run's color, such as ``series-3``."""
         if run not in self._given:
-            self._given[run] = self._choose(run)
+            first = crc32(run.encode(errors="replace")) % len(SERIES)
+            preferred = SERIES[first:] + SERIES[:first]
+            taken = set(self._given.values())
+            free = (color for color in preferred if color not in taken)
+            self._given[run] = next(free, preferred[0])
         return self._given[run]
 
     def forget(self, run: str) -> None:
         """Free the color of a run that is no longer shown."""
         self._given.pop(run, None)
-
-    def _choose(self, run: str) -> str:
-        first = crc32(run.encode(errors="replace")) % len(SERIES)
-        wanted = SERIES[first:] + SERIES[:first]
-        taken = set(self._given.values())
-        return next((color for color in wanted if color not in taken), wanted[0])
 
 
 class ComparisonMarks:
@@ -59,9 +57,9 @@ class ComparisonMarks:
             self.ids.append(run)
         return True
 
-    def keep(self, known: Iterable[str]) -> None:
+    def keep(self, existing: Iterable[str]) -> None:
         """Deselect runs that no longer exist."""
-        for run in set(self.ids).difference(known):
+        for run in set(self.ids).difference(existing):
             self.toggle(run)
 
     def clear(self) -> None:

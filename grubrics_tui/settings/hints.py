@@ -25,9 +25,9 @@ HINTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 def hint(screen: str, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """``(key, label)`` pairs of a screen, with the user's own keys; empty if it has no hint."""
-    known = {action.name: remapped(action, keys or {}) for action in actions_of(screen)}
-    found = [(known[name].keys.split()[0], told) for name, told in HINTS.get(screen, ())]
-    return [*found, (known["app.show_help"].keys.split()[0], "all keys")] if found else []
+    actions = {action.name: remapped(action, keys or {}) for action in actions_of(screen)}
+    hints = [(actions[name].keys.split()[0], label) for name, label in HINTS.get(screen, ())]
+    return [*hints, (actions["app.show_help"].keys.split()[0], "all keys")] if hints else []
 
 
 def hints_path() -> Path:
@@ -40,15 +40,15 @@ class HintFile:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or hints_path()
 
-    def was_seen(self, screen: str) -> bool:
-        return screen in self._seen()
+    def was_dismissed(self, screen: str) -> bool:
+        return screen in self._dismissed()
 
-    def keep(self, *screens: str) -> None:
-        """Never show these hints again; OSError if the file cannot be written."""
+    def dismiss(self, *screens: str) -> None:
+        """Do not show these hints again. OSError if the file cannot be written."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        seen = sorted({*self._seen(), *screens})
+        seen = sorted({*self._dismissed(), *screens})
         jsonl.write_json(self._path, {"v": _VERSION, "seen": seen})
 
-    def _seen(self) -> list[str]:
-        seen = (jsonl.read_json(self._path) or {}).get("seen")
-        return [name for name in seen if isinstance(name, str)] if isinstance(seen, list) else []
+    def _dismissed(self) -> list[str]:
+        names = (jsonl.read_json(self._path) or {}).get("seen")
+        return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

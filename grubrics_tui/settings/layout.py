@@ -1,4 +1,4 @@
-"""Which panels the live screen shows, in which order: changed on the screen, kept in a file."""
+"""The panels of the live view, in order: changed in the TUI, saved in a file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.base import jsonl, locks
 from engine.runs.kinds import GRPO, KINDS, find_kind
 
 UNKNOWN = "unknown"
-"""The layout of a run whose manifest names no known kind."""
+"""The layout of a run whose kind is not known."""
 _TITLES = {"time": "step time", "optimiser": "optimizer"}
 """Titles of panels whose name in the settings differs."""
 _OTHER_PANELS = {
-    # A reward function scores, so there is no judge.
+    # A reward function scores, not a judge.
     "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
     UNKNOWN: ("time", "machine", "log", "validation"),
 }
@@ -30,7 +30,7 @@ _PATIENCE_S = 5.0
 _LOWEST_PANEL = 10
 _WIDE, _WIDER = 100, 165
 _LOW = 26
-"""Rows of the grid below which two rows of panels would both be too low."""
+"""Below this many rows, the grid has one row of panels."""
 
 
 def panel_title(name: str) -> str:
@@ -40,7 +40,7 @@ def panel_title(name: str) -> str:
 
 @dataclass(frozen=True)
 class Slot:
-    """A built-in panel by its name, or the metrics that share a pinned one."""
+    """A built-in panel by its name, or the metrics of a pinned panel."""
 
     panel: str = ""
     metrics: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Layout:
-    """Slots in order, no two of one name; ``current`` is the name of the chosen one."""
+    """Slots in order, with different names; ``current`` is the name of the selected one."""
 
     slots: tuple[Slot, ...]
     current: str = ""
@@ -68,78 +68,77 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """Of the panels that are shown, in order."""
+        """The names of the shown panels, in order."""
         return [slot.name for slot in self.shown]
 
     @property
-    def place(self) -> int:
-        """Where the current panel stands among those shown."""
+    def index(self) -> int:
+        """The index of the current panel among the shown ones."""
         return self.names.index(self.current) if self.current in self.names else 0
 
-    def chosen(self, place: int) -> Layout:
-        """With another current panel; a place that has none changes nothing."""
-        return replace(self, current=self.names[place]) if 0 <= place < len(self.names) else self
+    def select(self, index: int) -> Layout:
+        """Return the layout with another current panel; the same if there is no such panel."""
+        return replace(self, current=self.names[index]) if 0 <= index < len(self.names) else self
 
-    def turned(self, by: int) -> Layout:
-        """With the next or an earlier panel current, round and round."""
+    def select_next(self, step: int) -> Layout:
+        """Return the layout with the panel ``step`` further as the current one, cyclically."""
         count = len(self.names)
-        return self.chosen((self.place + by) % count) if count else self
+        return self.select((self.index + step) % count) if count else self
 
-    def moved(self, by: int) -> Layout:
-        """With the current panel further along; the ends stop it."""
-        names, place = self.names, self.place
-        target = place + by
+    def move(self, step: int) -> Layout:
+        """Return the layout with the current panel moved; the same at an end."""
+        names, target = self.names, self.index + step
         if not 0 <= target < len(names):
             return self
-        slots = list(self.slots)
-        one, other = (self._index(names[index]) for index in (place, target))
-        slots[one], slots[other] = slots[other], slots[one]
-        return replace(self, slots=tuple(slots), current=names[place])
+        slots, name = list(self.slots), names[self.index]
+        source, destination = self._slot_index(name), self._slot_index(names[target])
+        slots[source], slots[destination] = slots[destination], slots[source]
+        return replace(self, slots=tuple(slots), current=name)
 
-    def put_away(self) -> Layout:
-        """Without the current panel: a pin is gone, a built-in one hidden. One always stays."""
+    def hide(self) -> Layout:
+        """Return the layout without the current panel: unpinned or hidden. The last one stays."""
         if len(self.shown) < 2:
             return self
-        index, place = self._index(self.names[self.place]), self.place
+        index = self._slot_index(self.names[self.index])
         slot = self.slots[index]
-        kept = () if slot.is_pin else (replace(slot, hidden=True),)
-        left = replace(self, slots=(*self.slots[:index], *kept, *self.slots[index + 1 :]))
-        return left.chosen(min(place, len(left.names) - 1))
+        hidden = () if slot.is_pin else (replace(slot, hidden=True),)
+        layout = replace(self, slots=(*self.slots[:index], *hidden, *self.slots[index + 1 :]))
+        return layout.select(min(self.index, len(layout.names) - 1))
 
     def with_slot(self, slot: Slot) -> Layout:
-        """With a panel shown and current; a new one comes before the log, in sight of the rest."""
+        """Return the layout with a panel shown and current, a new one after the current panel."""
         slots = list(self.slots)
-        known = [other.name for other in slots]
-        if slot.name in known:
-            slots[known.index(slot.name)] = replace(slot, hidden=False)
+        names = [known.name for known in slots]
+        if slot.name in names:
+            slots[names.index(slot.name)] = replace(slot, hidden=False)
         else:
-            slots.insert(self._index(self.current) + 1 if self.current in known else 0, slot)
+            slots.insert(self._slot_index(self.current) + 1 if self.current in names else 0, slot)
         return Layout(tuple(slots[:_MOST]), slot.name)
 
-    def _index(self, name: str) -> int:
+    def _slot_index(self, name: str) -> int:
         return [slot.name for slot in self.slots].index(name)
 
 
 def default_panels(layout: str) -> tuple[str, ...]:
-    """The panels of a layout: of a kind of run, ``own`` or ``unknown``."""
+    """Return the panels of a layout: a kind of run, ``own`` or ``unknown``."""
     kind = find_kind(layout)
     return kind.panels if kind else _OTHER_PANELS.get(layout, _OTHER_PANELS[UNKNOWN])
 
 
 def slot_of(name: str) -> Slot:
-    """A panel by its name in the settings: a built-in one, or metrics joined by ``+``."""
+    """Parse a panel of the settings: a built-in name, or metrics joined by ``+``."""
     if any(name in kind.panels for kind in KINDS.values()):
         return Slot(panel=name)
     return Slot(metrics=tuple(part.strip() for part in name.split(JOIN) if part.strip()))
 
 
 def first_layout(kind: str, wanted: Sequence[str] = ()) -> Layout:
-    """What is shown before anything was changed; panels that are not wanted are hidden."""
-    usual = default_panels(kind)
-    slots = [slot_of(name) for name in dict.fromkeys(wanted or usual)]
-    slots = [slot for slot in slots if slot.is_pin or slot.panel in usual] or [Slot(usual[0])]
-    others = [Slot(name, hidden=True) for name in usual if Slot(name) not in slots]
-    return Layout((*slots, *others), slots[0].name)
+    """Return the layout before any change in the TUI; panels that are not wanted are hidden."""
+    panels = default_panels(kind)
+    slots = [slot_of(name) for name in dict.fromkeys(wanted or panels)]
+    slots = [slot for slot in slots if slot.is_pin or slot.panel in panels] or [Slot(panels[0])]
+    hidden = [Slot(name, hidden=True) for name in panels if Slot(name) not in slots]
+    return Layout((*slots, *hidden), slots[0].name)
 
 
 def layout_path(env: Mapping[str, str] = os.environ) -> Path:
@@ -148,42 +147,48 @@ def layout_path(env: Mapping[str, str] = os.environ) -> Path:
 
 
 class LayoutFile:
-    """Layouts by kind of run. A file that is missing, torn or foreign is an empty one.
+    """Layouts by kind of run. A missing, damaged or invalid file counts as empty.
 
-    A layout that was made from other ``panels`` settings than today's is not used: who edits the
-    settings file wants to see it. Several screens may have the file open: who only turned to
-    another panel leaves the panels that somebody else chose meanwhile as they are.
+    A layout made under other ``panels`` settings is not used, so that editing the settings file has
+    an effect. Several TUIs may use the file: one that only selected another panel does not
+    overwrite the panels that another one changed.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or layout_path()
         self._known: dict[str, tuple[Slot, ...]] = {}
-        """The slots by kind of run as they were read or written last."""
+        """The slots by kind of run, as last read or written."""
 
     def load(self, kind: str, wanted: Sequence[str] = ()) -> Layout:
-        layout = self._kept(kind, wanted) or first_layout(kind, wanted)
+        layout = self._saved(kind, wanted) or first_layout(kind, wanted)
         self._known[kind] = layout.slots
         return layout
 
     def save(self, kind: str, layout: Layout, wanted: Sequence[str] = ()) -> None:
-        """Keep a layout; OSError when there is no room or no right to."""
+        """Save a layout. OSError if the file cannot be written."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(self._path):
-            others = self._kept(kind, wanted)
+        with _locked(self._path):
+            saved = self._saved(kind, wanted)
             changed = self._known.get(kind) != layout.slots
-            slots = layout.slots if changed or others is None else others.slots
-            plain = [_plain(slot) for slot in slots]
-            kept = {"settings": list(wanted), "slots": plain, "current": layout.current}
-            jsonl.write_json(self._path, {"v": _VERSION, "kinds": {**self._kinds(), kind: kept}})
+            slots = layout.slots if changed or saved is None else saved.slots
+            rows: list[dict[str, Any]] = []
+            for slot in slots:
+                row = {"metrics": list(slot.metrics)} if slot.is_pin else {"panel": slot.panel}
+                rows.append({**row, **({"hidden": True} if slot.hidden else {})})
+            entry = {"settings": list(wanted), "slots": rows, "current": layout.current}
+            jsonl.write_json(self._path, {"v": _VERSION, "kinds": {**self._kinds(), kind: entry}})
         self._known[kind] = layout.slots
 
-    def _kept(self, kind: str, wanted: Sequence[str]) -> Layout | None:
-        """The layout in the file, if it was made from these settings."""
-        kept = self._kinds().get(kind)
-        if not isinstance(kept, dict) or kept.get("settings", []) != list(wanted):
+    def _saved(self, kind: str, wanted: Sequence[str]) -> Layout | None:
+        """Return the layout in the file, if it was made under these settings."""
+        entry = self._kinds().get(kind)
+        if not isinstance(entry, dict) or entry.get("settings", []) != list(wanted):
             return None
         first = first_layout(kind, wanted)
-        return _merged(_slots(kept.get("slots")), str(kept.get("current")), first)
+        rows = entry.get("slots")
+        parsed = map(_parse_slot, rows[:_MOST] if isinstance(rows, list) else ())
+        slots = [slot for slot in parsed if slot is not None]
+        return _merge(slots, str(entry.get("current")), first)
 
     def _kinds(self) -> dict[str, Any]:
         kinds = (jsonl.read_json(self._path) or {}).get("kinds")
@@ -191,51 +196,39 @@ class LayoutFile:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While no other screen reads and writes the file; the lock lies beside it, as the file itself
-    is replaced."""
+def _locked(path: Path) -> Iterator[None]:
+    """Lock the file, through a file beside it because writing replaces it."""
     with path.with_name(f"{path.name}.lock").open("w") as lock:
         locks.take(lock.fileno(), path, fcntl.flock, _PATIENCE_S)
         yield
 
 
-def _plain(slot: Slot) -> dict[str, Any]:
-    """As the file holds it."""
-    what = {"metrics": list(slot.metrics)} if slot.is_pin else {"panel": slot.panel}
-    return {**what, **({"hidden": True} if slot.hidden else {})}
-
-
-def _slots(raw: Any) -> list[Slot]:
-    found = [_slot(one) for one in raw[:_MOST]] if isinstance(raw, list) else []
-    return [slot for slot in found if slot is not None]
-
-
-def _slot(raw: Any) -> Slot | None:
+def _parse_slot(raw: Any) -> Slot | None:
     if not isinstance(raw, dict):
         return None
     hidden, metrics = raw.get("hidden") is True, raw.get("metrics")
     if isinstance(metrics, list):
-        names = tuple(name for one in metrics[:8] if (name := jsonl.line(one)))
+        names = tuple(name for metric in metrics[:8] if (name := jsonl.line(metric)))
         return Slot(metrics=names, hidden=hidden) if names else None
     panel = jsonl.line(raw.get("panel"))
     return Slot(panel, hidden=hidden) if panel else None
 
 
-def _merged(kept: Sequence[Slot], current: str, first: Layout) -> Layout:
-    """What was kept, without panels that do not exist, with those that are new since."""
-    known = {slot.name for slot in first.slots if not slot.is_pin}
-    slots = {slot.name: slot for slot in kept if slot.is_pin or slot.name in known}
+def _merge(saved: Sequence[Slot], current: str, first: Layout) -> Layout:
+    """Return the saved layout without panels that no longer exist, with those that are new."""
+    panels = {slot.name for slot in first.slots if not slot.is_pin}
+    slots = {slot.name: slot for slot in saved if slot.is_pin or slot.name in panels}
     for slot in first.slots:
         if not slot.is_pin:
             slots.setdefault(slot.name, slot)
     layout = Layout(tuple(slots.values()), current)
     if not layout.shown:
         return first
-    return layout if current in layout.names else layout.chosen(0)
+    return layout if current in layout.names else layout.select(0)
 
 
 def room_for(width: int, height: int) -> tuple[int, int]:
-    """Columns and rows of panels in so many cells; one alone where more would be too small."""
+    """Return the columns and rows of panels for a grid in cells; (1, 1) if more are too small."""
     if width < _WIDE - 2 or height < _LOW:
         return 1, 1
     return (2 if width < _WIDER else 3), max(1, height // _LOWEST_PANEL)

@@ -1,4 +1,4 @@
-"""Numbers as text: one way to write each quantity, with a dash where there is none."""
+"""Format numbers: one way to write each quantity, with a dash for a missing value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fixed(value: float | None, decimals: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.times`` has it."""
+    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.times`` formats them."""
     return MISSING if value is None else times.seconds(value)
 
 
@@ -34,7 +34,7 @@ def thousands(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """``$0.0042``, ``$1.20``: three digits that say something."""
+    """``$0.0042``, ``$1.20``: two significant digits below a dollar."""
     if value is None:
         return MISSING
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.2g}"

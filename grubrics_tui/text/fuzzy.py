@@ -1,4 +1,4 @@
-"""Finding names by typing some of their letters."""
+"""Find names by some of their letters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _STARTS = re.compile(r"(?<![A-Za-z0-9])")
 
 
 def ranked(query: str, names: Iterable[str]) -> list[str]:
-    """The names that match every word of ``query``, best first; all of them for an empty one.
+    """Return the names that match every word of ``query``, best first; all for an empty query.
 
-    A word matches where it stands in the name, best at the start of a part of it, else where its
-    letters follow each other with others in between. Small letters match both.
+    A word matches as it is, best at the start of a part of the name, or with other letters between
+    its letters. Lower case matches both cases.
     """
     words = query.split()
-    found = [(score, name) for name in names if (score := _score(words, name)) is not None]
-    return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+    scored = [(score, name) for name in names if (score := _score(words, name)) is not None]
+    return [name for _, name in sorted(scored, key=lambda pair: pair[0])]
 
 
 def _score(words: list[str], name: str) -> tuple[int, int, str] | None:
-    """The lower the better: how scattered the letters are, then the shorter name."""
+    """Return a key to sort by: how scattered the letters are, then the length of the name."""
     total = 0
     for word in words:
         exact = name if word != word.lower() else name.lower()
@@ -32,9 +32,9 @@ def _score(words: list[str], name: str) -> tuple[int, int, str] | None:
 
 
 def _cost(word: str, text: str) -> int | None:
-    """0 at the start of a part, 1 inside one, 2 and more for scattered letters."""
-    place = text.find(word)
-    if place >= 0:
+    """Return 0 at the start of a part, 1 inside one, 2 or more for scattered letters."""
+    index = text.find(word)
+    if index >= 0:
         starts = (match.start() for match in _STARTS.finditer(text))
         return 0 if any(text.startswith(word, start) for start in starts) else 1
     first = position = text.find(word[0])

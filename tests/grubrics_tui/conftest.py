@@ -44,7 +44,7 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's settings and layout are read or changed; every hint was seen."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    HintFile().keep(*HINTS)
+    HintFile().dismiss(*HINTS)
 
 
 @pytest.fixture

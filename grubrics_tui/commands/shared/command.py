@@ -44,8 +44,8 @@ def find_command(name: str) -> Command | None:
     command = _builtin(name) if "_" not in name else None
     if command is not None:
         return command
-    every = commands()
-    return every.get(name) or next((c for c in every.values() if name in c.aliases), None)
+    available = commands()
+    return available.get(name) or next((c for c in available.values() if name in c.aliases), None)
 
 
 def commands() -> dict[str, Command]:
@@ -54,8 +54,8 @@ def commands() -> dict[str, Command]:
 
     package = importlib.import_module(_PACKAGE)
     names = [m.name.replace("_", "-") for m in pkgutil.iter_modules(package.__path__)]
-    found = {name: command for name in names if (command := _builtin(name)) is not None}
-    return {**dict(_plugins(found)), **found}
+    builtin = {name: command for name in names if (command := _builtin(name)) is not None}
+    return {**dict(_plugins(builtin)), **builtin}
 
 
 def _builtin(name: str) -> Command | None:
@@ -73,11 +73,11 @@ def _plugins(builtin: Mapping[str, Command]) -> Iterator[tuple[str, Command]]:
     from engine.base.plugins import load
     from grubrics_tui.commands.shared.output import say
 
-    taken = {name for key, command in builtin.items() for name in (key, *command.aliases)}
+    used = {name for key, command in builtin.items() for name in (key, *command.aliases)}
     plugins = load("grubrics.commands", Command)
     problems = [*plugins.problems]
     for plugin in plugins.found:
-        if plugin.name in taken:
+        if plugin.name in used:
             problems.append(f"command {plugin.name} of {plugin.source} is skipped: it is built in")
         else:
             yield plugin.name, plugin.value

@@ -34,10 +34,10 @@ def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -
 
 def _format_evidence(evidence: Evidence) -> str:
     line = evidence.values.get("line")
-    place = f"{evidence.path}:{line}: " if evidence.path and line is not None else ""
+    location = f"{evidence.path}:{line}: " if evidence.path and line is not None else ""
     count = evidence.values.get("seen")
     times = f"  ({count} times)" if count else ""
-    return f"{place}{evidence.text}{times}"
+    return f"{location}{evidence.text}{times}"
 
 
 def _remedy_lines(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
 from grubrics_tui.commands.shared.output import say
-from grubrics_tui.text.formats import seconds
+from grubrics_tui.text.formats import duration, seconds
 
 
 def followed(run: RunDir, as_json: bool) -> RunState:
@@ -96,8 +96,8 @@ def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
             say(phrase)
             last_phrase = phrase
         for step in steps:
-            if (duration := step.metrics.get(metrics.STEP_TIME)) is not None:
-                durations.append(duration)
+            if (step_s := step.metrics.get(metrics.STEP_TIME)) is not None:
+                durations.append(step_s)
             say(step_line(step, state.total_steps, eta_s(step, state, durations)))
     return state
 
@@ -107,7 +107,7 @@ def step_line(step: Step, total: int | None, eta: float | None) -> str:
     label = f"step {step.step}/{total}" if total else f"step {step.step}"
     parts = [label, *_numbers(step)]
     if eta is not None:
-        parts.append(f"eta {clock(eta)}")
+        parts.append(f"eta {duration(eta)}")
     return "  ".join(parts)
 
 
@@ -116,13 +116,6 @@ def eta_s(step: Step, state: RunState, durations: list[float]) -> float | None:
     if state.total_steps is None or not durations:
         return None
     return max(0, state.total_steps - step.step) * median(durations)
-
-
-def clock(duration: float) -> str:
-    """Format seconds as ``m:ss`` or ``h:mm:ss``."""
-    minutes, second = divmod(round(duration), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
 def _numbers(step: Step) -> Iterator[str]:
@@ -140,8 +133,8 @@ def _numbers(step: Step) -> Iterator[str]:
         ("wait", metrics.SEMAPHORE_WAIT),
         ("step", metrics.STEP_TIME),
     ):
-        if (duration := values.get(name)) is not None:
-            yield f"{label} {seconds(duration)}"
+        if (value := values.get(name)) is not None:
+            yield f"{label} {seconds(value)}"
 
 
 def _signed(value: float | None) -> str:

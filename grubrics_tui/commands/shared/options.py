@@ -7,13 +7,19 @@ from typing import Annotated
 import typer
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run ID or unique prefix")]
+RunOrLogArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|PATH", help="Run ID or unique prefix, or path to an external log or its folder"
+    ),
+]
 ConfigArgument = Annotated[
     str, typer.Argument(metavar="CONFIG", help="Config: a name in configs/ or a path")
 ]
 SourceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN|CONFIG", help="Run ID or unique prefix, or a config (name in configs/ or path)"
+        metavar="CONFIG|RUN", help="Config (name in configs/ or path), or run ID or unique prefix"
     ),
 ]
 OverridesArgument = Annotated[
@@ -43,6 +49,6 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Show what others may have written in a run or a config's code, then act on it",
+        help="Show what others may have written in a run or in a config's code, then act on it",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Print answers: text for people that cannot act on the terminal, JSON for programs."""
+"""Print results: text that cannot control the terminal for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ def on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
+def confirmed(question: str) -> bool:
+    """Ask a question on the terminal; only ``y`` or ``yes`` is a yes."""
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
 def terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; None for a file or a pipe."""
+    """Return the columns of the terminal; None if stdout is a file or a pipe."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
@@ -35,7 +40,7 @@ def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
 
 
 def say(text: str, *, to: TextIO | None = None, flush: bool = False) -> None:
-    """Print text for people; escape sequences in what it quotes are removed."""
+    """Print text for people, without the escape sequences that a quoted file may contain."""
     print(clean_text(text), file=to, flush=flush)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, agree, objection
-from grubrics_tui.commands.shared.output import on_terminal, say
+from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
@@ -19,7 +19,7 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
 
     On a terminal, asks about a run that came from elsewhere but that nobody else can write.
     """
-    _settle(objection(run, executes=executes), trust)
+    _require(objection(run, executes=executes), trust)
 
 
 def require_run_code_trust(run: RunDir, trust: bool) -> None:
@@ -35,14 +35,14 @@ def require_code_trust(recipe: Recipe, trust: bool) -> None:
     """Require trust in the files outside of a run that a launch of the config would execute."""
     from engine.recipe.executed import code_objection
 
-    _settle(code_objection(recipe), trust)
+    _require(code_objection(recipe), trust)
 
 
 def require_config_trust(config: str, trust: bool) -> None:
     """Require trust in the run whose directory contains the config, if there is one."""
-    given = Path(config)
-    named = Path("configs") / f"{given.name.removesuffix('.yaml')}.yaml"  # It may be a link.
-    file = next((path for path in (given, named) if path.is_file()), None)
+    path = Path(config)
+    named = Path("configs") / f"{path.name.removesuffix('.yaml')}.yaml"  # It may be a link.
+    file = next((candidate for candidate in (path, named) if candidate.is_file()), None)
     if file is None:
         return
     above = (RunDir(folder) for folder in file.resolve().parents)
@@ -51,16 +51,11 @@ def require_config_trust(config: str, trust: bool) -> None:
         require_trust(run, trust, executes=True)
 
 
-def _settle(case: Case | None, trust: bool) -> None:
+def _require(case: Case | None, trust: bool) -> None:
     if case is None:
         return
     say("\n".join([f"{case.subject}: {'; '.join(case.reasons)}", *case.lines]), to=sys.stderr)
-    if not (trust or _agreed(case)):
+    can_ask = on_terminal() and not case.is_exposed
+    if not trust and not (can_ask and confirmed("Trust this?")):
         raise UntrustedError(case)
     agree(case)
-
-
-def _agreed(case: Case) -> bool:
-    if case.is_exposed or not on_terminal():
-        return False
-    return input("Trust this? [y/N] ").strip().lower() in ("y", "yes")

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 
 from engine.reports.differences import Difference, text_of
 from engine.reports.measures import Measure
-from grubrics_tui.drawing.comparison import told
+from grubrics_tui.drawing.comparison import format_value
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 
@@ -55,9 +55,8 @@ class WholeValues(ModalScreen[None]):
 def _format_value(row: Measure | Difference, number: int) -> Content:
     if isinstance(row, Measure):
         step = row.steps[number]
-        return Content(
-            f"  {told(row.values[number], row.unit)}{'' if step is None else f'  at step {step}'}"
-        )
+        value = format_value(row.values[number], row.unit)
+        return Content(f"  {value}{'' if step is None else f'  at step {step}'}")
     cell = row.cells[number]
     if cell is None:
         return Content.styled("  not set", "$quiet")

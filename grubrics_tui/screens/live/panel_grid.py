@@ -91,7 +91,7 @@ class PanelGrid(CachedLines, Grid):
         width, height = self.outer_size
         if not width or not self._panels:
             return
-        names, position = self._order.names, self._order.place
+        names, position = self._order.names, self._order.index
         columns, rows = (1, 1) if self._zoomed else room_for(width, height)
         page = position // (columns * rows) * columns * rows
         in_sight = names[page : page + columns * rows]

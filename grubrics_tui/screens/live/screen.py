@@ -218,7 +218,7 @@ class LiveScreen(ChartScreen):
         tabs, names = self.query_one(PanelTabs), self.panels.names
         tabs.display = not message.every
         titles = [panel.TITLE for panel in self.query_one(PanelGrid).ordered]
-        tabs.show(titles, self.panels.place, [names.index(name) for name in message.in_sight])
+        tabs.show(titles, self.panels.index, [names.index(name) for name in message.in_sight])
         self._refresh_offers()
 
     def _refresh_offers(self) -> None:
@@ -246,19 +246,19 @@ class LiveScreen(ChartScreen):
             self._layouts.save(self._layout_kind, layout, self._wanted)
 
     def action_panel(self, index: int) -> None:
-        self.panels = self.panels.chosen(index)
+        self.panels = self.panels.select(index)
 
     def action_next_panel(self) -> None:
-        self.panels = self.panels.turned(1)
+        self.panels = self.panels.select_next(1)
 
     def action_previous_panel(self) -> None:
-        self.panels = self.panels.turned(-1)
+        self.panels = self.panels.select_next(-1)
 
     def action_move_panel(self, count: int) -> None:
-        self.panels = self.panels.moved(count)
+        self.panels = self.panels.move(count)
 
     def action_put_panel_away(self) -> None:
-        self.panels = self.panels.put_away()
+        self.panels = self.panels.hide()
 
     def action_zoom(self) -> None:
         self.zoomed = not self.zoomed

@@ -53,7 +53,7 @@ async def test_what_differs_is_told_with_its_origin(
 ) -> None:
     async with running(runs) as driver:
         await compare(driver)
-        await driver.shows("config · optim", "lr", "3e-5  cli", "1e-5  file", "how they did")
+        await driver.shows("config · optim", "lr", "3e-5  cli", "1e-5  file", "results")
 
 
 async def test_equal_steps_cut_every_run_at_the_last_common_step(
@@ -158,7 +158,7 @@ async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], ru
     async with running(runs, SMALL) as driver:
         await compare(driver)
         await driver.press("tab", *["pagedown"] * 5)
-        screen = await driver.shows("shell: 1 variable that cannot change training; v shows")
+        screen = await driver.shows("shell: 1 variable that cannot change training; v shows them")
         assert "CUDA_VISIBLE_DEVICES" in screen and "VIRTUAL_ENV" not in screen
         await driver.press("v", *["pagedown"] * 5)
         await driver.shows("VIRTUAL_ENV", "/venvs/short")
@@ -172,9 +172,9 @@ async def test_one_panel_at_a_time_on_a_small_terminal(
 ) -> None:
     async with running(runs, SMALL) as driver:
         await compare(driver)
-        assert "how they did" not in driver.screen
+        assert "results" not in driver.screen
         await driver.press("tab")
-        await driver.shows("how they did")
+        await driver.shows("results")
         assert "each run at its last step, row 1" in driver.screen
 
 

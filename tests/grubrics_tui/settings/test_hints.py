@@ -68,7 +68,7 @@ async def test_the_first_key_takes_it_away_for_good_and_acts(run: SampleRun, run
         await driver.shows("Keys:")
         await driver.press("z")
         await driver.until(lambda: not hinted(driver), "no hint")
-        await driver.until(lambda: HintFile().was_seen("live"), "a note of it")
+        await driver.until(lambda: HintFile().was_dismissed("live"), "a note of it")
         assert driver.app.screen.zoomed  # type: ignore[attr-defined]
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
@@ -76,14 +76,14 @@ async def test_the_first_key_takes_it_away_for_good_and_acts(run: SampleRun, run
 
 
 async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs: Path) -> None:
-    HintFile().keep("live")
+    HintFile().dismiss("live")
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
         await driver.press("l")
         await driver.shows("Keys:", "search")
         await driver.press("escape")
         await driver.shows("step 12/40", "1 reward")
-        await driver.until(lambda: HintFile().was_seen("log"), "a note of it")
+        await driver.until(lambda: HintFile().was_dismissed("log"), "a note of it")
 
 
 async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:

@@ -60,11 +60,11 @@ def test_something_is_always_shown_and_current(moves: list[tuple[str, int]]) -> 
     layout = first_layout("grpo")
     for what, number in moves:
         if what == "move":
-            layout = layout.moved(number)
+            layout = layout.move(number)
         elif what == "turn":
-            layout = layout.turned(number)
+            layout = layout.select_next(number)
         elif what == "away":
-            layout = layout.put_away()
+            layout = layout.hide()
         else:
             layout = layout.with_slot(Slot(metrics=(f"m{number}",)))
         assert layout.current in layout.names
@@ -102,7 +102,7 @@ async def test_no_panel_is_seen_before_it_has_its_place(size: tuple[int, int]) -
 
 def test_a_layout_is_kept_per_kind_of_run(tmp_path: Path) -> None:
     file = LayoutFile(tmp_path / "deep" / "layout.json")
-    changed = first_layout("grpo").turned(1).put_away().with_slot(Slot(metrics=("a/b", "c")))
+    changed = first_layout("grpo").select_next(1).hide().with_slot(Slot(metrics=("a/b", "c")))
     file.save("grpo", changed)
     assert file.load("grpo") == changed
     assert file.load("sft") == first_layout("sft")
@@ -114,11 +114,11 @@ def test_two_screens_keep_each_other_s_choice(tmp_path: Path) -> None:
     mine, theirs = one.load("grpo"), other.load("grpo")
     pinned = mine.with_slot(Slot(metrics=("actor/lr",)))
     one.save("grpo", pinned)
-    other.save("sft", other.load("sft").turned(1))
-    other.save("grpo", theirs.turned(2))  # It knows nothing of the pin and takes none away.
+    other.save("sft", other.load("sft").select_next(1))
+    other.save("grpo", theirs.select_next(2))  # It knows nothing of the pin and takes none away.
     seen = LayoutFile(path).load("grpo")
-    assert (seen.slots, seen.current) == (pinned.slots, theirs.turned(2).current)
-    assert LayoutFile(path).load("sft").current == first_layout("sft").turned(1).current
+    assert (seen.slots, seen.current) == (pinned.slots, theirs.select_next(2).current)
+    assert LayoutFile(path).load("sft").current == first_layout("sft").select_next(1).current
 
 
 def test_of_two_changes_of_the_same_panels_the_last_one_counts(tmp_path: Path) -> None:
@@ -126,15 +126,15 @@ def test_of_two_changes_of_the_same_panels_the_last_one_counts(tmp_path: Path) -
     one, other = LayoutFile(path), LayoutFile(path)
     mine, theirs = one.load("grpo"), other.load("grpo")
     one.save("grpo", mine.with_slot(Slot(metrics=("actor/lr",))))
-    other.save("grpo", theirs.put_away())
-    assert LayoutFile(path).load("grpo") == theirs.put_away()
+    other.save("grpo", theirs.hide())
+    assert LayoutFile(path).load("grpo") == theirs.hide()
 
 
 def test_many_writers_at_once_lose_no_kind_of_run(tmp_path: Path) -> None:
     path, kinds = tmp_path / "layout.json", [f"kind{number}" for number in range(12)]
 
     def keep(kind: str) -> None:
-        LayoutFile(path).save(kind, first_layout("grpo").turned(1))
+        LayoutFile(path).save(kind, first_layout("grpo").select_next(1))
 
     with ThreadPoolExecutor(len(kinds)) as pool:
         list(pool.map(keep, kinds))
@@ -144,7 +144,7 @@ def test_many_writers_at_once_lose_no_kind_of_run(tmp_path: Path) -> None:
 
 def test_an_edited_settings_file_starts_the_layout_anew(tmp_path: Path) -> None:
     file = LayoutFile(tmp_path / "layout.json")
-    file.save("grpo", first_layout("grpo", ("judge",)).turned(1), ("judge",))
+    file.save("grpo", first_layout("grpo", ("judge",)).select_next(1), ("judge",))
     assert file.load("grpo", ("reward", "a/b")).names == ["reward", "a/b"]
 
 
