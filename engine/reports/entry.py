@@ -26,8 +26,8 @@ WINDOW = 10
 
 
 def draft_entry(run: RunDir) -> LogEntry:
-    """The entry of ``run`` without what only a person knows: question, decision, and of the
-    observations what is not in the run's notes."""
+    """Draft the entry of ``run``. The user adds the question, the decision, and observations that
+    are not in the run's notes."""
     return drafted(run, health_of(run))
 
 
@@ -73,22 +73,22 @@ def _observations(notes: Notes) -> str:
 
 
 def _duration(state: RunState) -> str:
-    """Of all attempts; nothing while the run goes on."""
+    """The time of all attempts; empty for an active run."""
     took = state.elapsed(time.time()) if state.ended is not None else None
     if took is None:
         return ""
-    minutes, rest = divmod(round(took), 60)
+    minutes, remaining_s = divmod(round(took), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {remaining_s:02d} s"
 
 
 def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> list[str]:
-    sick = health.finding if health else None
+    finding = health.finding if health else None
     # verl logs validation before training as step 0, which trained nothing.
     trained = [step for step in steps if step.step > 0]
     return [
         ", ".join(filter(None, (describe(state), jsonl.line(health.phrase) if health else ""))),
-        f"doctor: {jsonl.line(sick.title)} [{sick.id}]" if sick else "",
+        f"doctor: {jsonl.line(finding.title)} [{finding.id}]" if finding else "",
         _progress(state, trained),
         _ends("reward", trained, metrics.REWARD_MEAN),
         _ends("loss", trained, metrics.TRAIN_LOSS),
@@ -107,7 +107,7 @@ def _progress(state: RunState, trained: Sequence[Step]) -> str:
 
 
 def _ends(label: str, steps: Sequence[Step], name: str) -> str:
-    """Means over the first and the last steps, of which none is in both."""
+    """Means over the first and the last steps, without overlap."""
     values = [value for _, value in _points(steps, name)]
     if len(values) < 2:
         return f"{label}: {values[0]:.4g} (one step)" if values else ""
@@ -124,16 +124,19 @@ def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
 
 
 def _recent(
-    label: str, steps: Sequence[Step], name: str, told: Callable[[float], str] = "{:.4g}".format
+    label: str,
+    steps: Sequence[Step],
+    name: str,
+    format_value: Callable[[float], str] = "{:.4g}".format,
 ) -> str:
     values = [value for _, value in _points(steps, name)][-WINDOW:]
-    return f"{label}: {told(_mean(values))} (last {len(values)} steps)" if values else ""
+    return f"{label}: {format_value(_mean(values))} (last {len(values)} steps)" if values else ""
 
 
 def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:
     """``(step, value)`` where the metric has a value."""
-    found = ((step.step, _number(step.metrics.get(name))) for step in steps)
-    return [(step, value) for step, value in found if value is not None]
+    points = ((step.step, _number(step.metrics.get(name))) for step in steps)
+    return [(step, value) for step, value in points if value is not None]
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -151,7 +154,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 NO_ID = "EXP-?"
-"""Stands for the id of an entry that is not in the log yet."""
+"""The ID of an entry that is not in the log yet."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # What would open a heading, a fence, a rule or a comment if a person's line began with it.
@@ -160,7 +163,7 @@ _STRUCTURE = re.compile(r"^(\s*)(#|```|~~~|<|(?:=+|-+|\*{3,}|_{3,})\s*$)")
 
 @dataclass(frozen=True)
 class LogEntry:
-    """An entry as a person edits it: text fields, lines separated by newlines.
+    """An entry in editable form: text fields, lines separated by newlines.
 
     An empty ``id`` is given when the entry is appended; empty fields are left out.
     """
@@ -199,10 +202,10 @@ def render(entry: LogEntry) -> str:
 
 
 def _field(label: str, text: str) -> str:
-    first, *others = [_safe(line) for line in text.strip().splitlines()]
-    if not others:
-        return f"- **{label}:** {first}"
-    return "\n".join([f"- **{label}:**", *(f"  {line}".rstrip() for line in (first, *others))])
+    lines = [_safe(line) for line in text.strip().splitlines()]
+    if len(lines) == 1:
+        return f"- **{label}:** {lines[0]}"
+    return "\n".join([f"- **{label}:**", *(f"  {line}".rstrip() for line in lines)])
 
 
 def _safe(line: str) -> str:

@@ -1,4 +1,4 @@
-"""What a comparison knows of one run, read from its files as they grow."""
+"""One run of a comparison, read from its files as they grow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Look:
 
 
 class RunReader:
-    """Looks at a run's files again and again. For a thread of its own."""
+    """Reads a run's files repeatedly, in its own thread."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -57,14 +57,14 @@ class RunReader:
         if update.read_share >= 1 and self._is_due(now, update.state):
             health = health_of(self._run, update.state)
             self._examined, self._step, self._at = now, update.state.step, time.monotonic()
-        # A checkpoint is looked for when something happened: its files are many.
+        # A checkpoint has many files: they are checked only after an event.
         if now == self._before and not update.events:
             return Look(update, health=health)
         self._before = now
         return Look(update, check_checkpoint(self._run), self._run.read_manifest(), health)
 
     def _is_due(self, now: tuple[str, int], state: RunState) -> bool:
-        """Whether the doctor's verdict may be another than when it was last asked."""
+        """Whether the diagnosis may have changed since the last one."""
         if now != self._examined:
             return True
         has_steps = state.state == "running" and state.step != self._step
@@ -82,11 +82,11 @@ class RunRecord:
         self.checkpoint: CheckpointReport | None = None
         self.health: Health | None = None
         self.version = 0
-        """Grows with everything that ``add`` takes over."""
+        """Incremented by every ``add``."""
 
     @classmethod
     def read(cls, run: RunDir) -> RunRecord:
-        """All that the files hold now."""
+        """Read everything that the files contain now."""
         record, reader, share = cls(run), RunReader(run), 0.0
         while share < 1:
             look = reader.look()
@@ -120,10 +120,10 @@ class RunRecord:
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""
         column = self.columns.get(metric)
-        kept = ~np.isnan(column.values)
+        selected = ~np.isnan(column.values)
         if until is not None:
-            kept &= column.steps <= until
-        return column.steps[kept], column.values[kept]
+            selected &= column.steps <= until
+        return column.steps[selected], column.values[selected]
 
     def steps(self) -> Floats:
         """The steps that were trained; before step 1 there is only validation."""
@@ -133,32 +133,32 @@ class RunRecord:
     def step_times(self, until: float | None = None) -> Floats:
         """Seconds of each step: as measured, else the time between two steps' lines.
 
-        Lines that were written in one go tell nothing about time.
+        Lines that were written at once are left out.
         """
         measured = self.values(metrics.STEP_TIME, until)[1]
         if measured.size:
             return measured
         steps, moments = self.columns.times.steps, self.columns.times.values
         gaps = np.diff(moments) / np.maximum(1, np.diff(steps))
-        known = (gaps > _AT_ONCE_S) & (moments[:-1] > 0)
+        selected = (gaps > _AT_ONCE_S) & (moments[:-1] > 0)
         if until is not None:
-            known &= steps[1:] <= until
-        found: Floats = gaps[known]
-        return found
+            selected &= steps[1:] <= until
+        times: Floats = gaps[selected]
+        return times
 
     def seconds(self, until: float | None = None) -> float | None:
-        """Wall time of all attempts, up to when step ``until`` was logged; None: not known."""
+        """Wall time of all attempts, up to the time of step ``until``; None: unknown."""
         spans = self._spans()
         if until is not None:
             steps, moments = self.columns.times.steps, self.columns.times.values
-            place = int(np.searchsorted(steps, until, side="right")) - 1
-            if place < 0 or moments[place] <= 0:
+            index = int(np.searchsorted(steps, until, side="right")) - 1
+            if index < 0 or moments[index] <= 0:
                 return None
-            spans = [(start, min(end, float(moments[place]))) for start, end in spans]
+            spans = [(start, min(end, float(moments[index]))) for start, end in spans]
         return sum(max(0.0, end - start) for start, end in spans) if spans else None
 
     def _spans(self) -> list[tuple[float, float]]:
-        """When the run was running, by attempt."""
+        """Start and end of each attempt."""
         state = self.state
         stop = state.ended if state.has_ended else state.heartbeat
         last_line = float(self.columns.times.values.max(initial=0.0))
@@ -180,11 +180,11 @@ def trained_values(*records: RunRecord) -> list[dict[str, Any]]:
 
 
 def common_step(records: Sequence[RunRecord]) -> int | None:
-    """The last step that every run with steps has; None when there is none."""
-    found = [record.steps() for record in records if record.steps().size]
-    if not found:
+    """The last step that every run with steps has, or None."""
+    steps_of_runs = [record.steps() for record in records if record.steps().size]
+    if not steps_of_runs:
         return None
-    shared = found[0]
-    for steps in found[1:]:
+    shared = steps_of_runs[0]
+    for steps in steps_of_runs[1:]:
         shared = np.intersect1d(shared, steps, assume_unique=True)
     return int(shared[-1]) if shared.size else None

@@ -33,32 +33,32 @@ from engine.base.writers import (
     user_name,
 )
 from engine.runs.rundir import RunDir, archive_root
-from engine.runs.trust_facts import Fact, code_files, facts, kept_code
+from engine.runs.trust_facts import Fact, code_copies, code_files, facts
 
 PROOF = "launch_proof.json"
 _KEY = "launch.key"
 _AGREED = "trusted.jsonl"
 _DATA = frozenset({"rollouts", "validation"})
-"""Folders of an attempt with a file for each step: who may write the folder says enough."""
+"""Folders of an attempt with a file per step: checking the folder itself is enough."""
 _MOST_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a person has to know before anything is done with a run or a recipe.
+    """The facts that the user has to confirm before anything is done with a run or a recipe.
 
-    ``reasons`` say why it is not simply done. ``digest`` stands for all that is shown: an answer
-    is valid for exactly that.
+    ``reasons`` say why a confirmation is needed. An answer is valid for exactly the content that
+    ``digest`` identifies.
     """
 
     subject: str
     """``run 'NAME'`` or ``recipe 'NAME'``."""
-    place: Path
+    path: Path
     reasons: tuple[str, ...]
     facts: tuple[Fact, ...]
     digest: str
     is_exposed: bool = True
-    """Whether somebody else could write it; if not, a yes on a terminal is enough."""
+    """Whether another user could write it; if not, a confirmation on a terminal is enough."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Case:
 
 
 class UntrustedError(UsageError):
-    """Something was asked for that is not done with a run as it stands."""
+    """The action needs a confirmation first."""
 
     def __init__(self, case: Case) -> None:
         super().__init__(
@@ -77,21 +77,21 @@ class UntrustedError(UsageError):
 
 
 def require(run: RunDir, *, executes: bool = False) -> None:
-    """Raise UntrustedError for a run that nothing may be done with.
+    """Raise UntrustedError for a run that is not trusted.
 
-    ``executes``: whether anything of it is executed, or sent with credentials.
+    ``executes``: the action executes something of the run, or sends it with credentials.
     """
     if (case := objection(run, executes=executes)) is not None:
         raise UntrustedError(case)
 
 
 def objection(run: RunDir, *, executes: bool = False) -> Case | None:
-    """What has to be shown and agreed to before; None when nothing has."""
+    """The case that the user has to confirm first; None if there is none."""
     exposed = exposures(run)
-    is_own = is_launched_here(run)
-    exposed += [] if is_own else islice(_hard_links(run.path), 1)
-    came = ["it was not launched here by you"] if executes and not is_own else []
-    reasons = (*exposed, *came)
+    launched_here = is_launched_here(run)
+    exposed += [] if launched_here else islice(_hard_links(run.path), 1)
+    origin = ["it was not launched here by you"] if executes and not launched_here else []
+    reasons = (*exposed, *origin)
     if not reasons:
         return None
     shown = tuple(facts(run, owner_names(run.path)))
@@ -99,53 +99,47 @@ def objection(run: RunDir, *, executes: bool = False) -> Case | None:
     return None if _is_agreed(case.digest) else case
 
 
-def files_objection(subject: str, place: Path, named: Iterable[Path]) -> Case | None:
-    """The same for files outside of a run that are executed, or say what is. ``subject`` and
-    ``place`` are those of what names them. Files that are not there are passed over."""
-    complaints = {path: why for path in named if (why := _file_complaint(path)) is not None}
+def files_objection(subject: str, source: Path, named: Iterable[Path]) -> Case | None:
+    """The case for files outside of a run that are executed, or determine what is executed.
+
+    ``subject`` and ``source`` name what refers to them. Missing files are skipped.
+    """
+    complaints = {path: text for path in named if (text := _file_complaint(path)) is not None}
     if not complaints:
         return None
-    reasons = tuple(f"{path} {why}" for path, why in islice(complaints.items(), _MOST_SHOWN))
+    reasons = tuple(f"{path} {text}" for path, text in islice(complaints.items(), _MOST_SHOWN))
     shown = tuple(("file", _described(path)) for path in complaints)
     digest = hashlib.sha256(b"files\0")
     for path in sorted(complaints):
         owner = owner_names(path).encode()
         digest.update(os.fsencode(path.resolve()) + b"\0" + owner + b"\0" + _content(path))
-    case = Case(subject, place, reasons, shown, digest.hexdigest())
+    case = Case(subject, source, reasons, shown, digest.hexdigest())
     return None if _is_agreed(case.digest) else case
 
 
 def agree(case: Case) -> None:
-    """Remember that the person has seen a run as it is, and trusts it.
-
-    UsageError when that cannot be remembered.
-    """
+    """Store that the user has seen the case and trusts it. UsageError if it cannot be stored."""
     folder = _state_folder()
-    record = {"v": 1, "t": time.time(), "run": str(case.place), "digest": case.digest}
+    record = {"v": 1, "t": time.time(), "run": str(case.path), "digest": case.digest}
     try:
         files.make_private(folder)
         jsonl.append(folder / _AGREED, record)
     except OSError as error:
         raise UsageError(
-            f"{folder}: {error.strerror}; what you trust is remembered there "
-            "(XDG_STATE_HOME names another place)"
+            f"{folder}: {error.strerror}; the answer must be stored there. "
+            "Set XDG_STATE_HOME to use another folder"
         ) from error
 
 
 def exposures(run: RunDir) -> list[str]:
-    """Why somebody else could have written a run, some of many; empty when nobody could."""
-    found: list[str] = []
-    for complaint in _exposures(run):
-        found.append(complaint)
-        if len(found) == _MOST_SHOWN:
-            break
-    return found
+    """The first reasons why another user could have written a run; empty if nobody could."""
+    return list(islice(_exposures(run), _MOST_SHOWN))
 
 
 def vouch(run: RunDir) -> None:
-    """Say that this user has written the run's manifest and recipe as they are, and so trusts them.
+    """Sign the run's manifest and recipe: this user wrote them and trusts them.
 
-    Without a place for the user's key nothing is said, and the run is asked about.
+    Without a folder for the user's key nothing is signed, and the run has to be confirmed.
     """
     with suppress(OSError, UsageError):
         jsonl.write_json(run.path / PROOF, {"v": 1, **_proofs(_key(create=True), run)})
@@ -154,7 +148,7 @@ def vouch(run: RunDir) -> None:
 
 
 def sign(text: str) -> str | None:
-    """The user's signature of a text; None without a place for their key."""
+    """The user's signature of a text; None without a folder for their key."""
     try:
         return hmac.new(_key(create=True), text.encode(), hashlib.sha256).hexdigest()
     except OSError:
@@ -163,12 +157,12 @@ def sign(text: str) -> str | None:
 
 def is_signed(text: str, signature: object) -> bool:
     """Whether the signature of a text is this user's."""
-    own = sign(text)
-    return own is not None and hmac.compare_digest(str(signature).encode(), own.encode())
+    expected = sign(text)
+    return expected is not None and hmac.compare_digest(str(signature).encode(), expected.encode())
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Whether a folder and all in it are this user's, and nobody else may write there."""
+    """Whether a folder and its content belong to this user, and nobody else may write there."""
     try:
         status = folder.stat()
     except OSError:
@@ -179,9 +173,9 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def is_launched_here(run: RunDir) -> bool:
-    """Whether this user vouched for the run, and manifest, kept code and recipe are as they were.
+    """Whether this user signed the run, and manifest, code copies and recipe are unchanged.
 
-    Nothing comes of a recipe that is not there any more.
+    A missing recipe is not checked.
     """
     recorded = jsonl.read_json(run.path / PROOF) or {}
     try:
@@ -196,46 +190,46 @@ def is_launched_here(run: RunDir) -> bool:
 
 
 def is_neighbor(directory: str) -> bool:
-    """Whether a run may hold up the runs of this user: it is theirs, or of a shared folder's group.
+    """Whether the runs of this user may wait for a run: it is theirs, or a shared folder's group's.
 
-    Anybody may put a run into a folder that everybody may write.
+    Anybody may add a run to a folder that everybody may write.
     """
     try:
-        own, above = os.stat(directory), os.stat(os.path.dirname(directory) or ".")  # noqa: PTH116,PTH120
+        status, above = os.stat(directory), os.stat(os.path.dirname(directory) or ".")  # noqa: PTH116,PTH120
     except OSError:
         return False
     shared = above.st_mode & 0o022 == 0o020 and above.st_gid in (os.getegid(), *os.getgroups())
-    return own.st_uid in trusted_users() or shared
+    return status.st_uid in trusted_users() or shared
 
 
 def folder_complaint(folder: Path) -> str | None:
-    """Why others could put runs of theirs in the place of runs in a folder; None: they cannot."""
+    """Why others could replace runs in a folder by their own; None if they cannot."""
     try:
         status = folder.stat()
     except OSError:
         return None
-    who = None if status.st_mode & stat.S_ISVTX else other_writers(folder, status)
-    return who and f"{folder} is writable by {who} without the sticky bit (chmod +t)"
+    writers = None if status.st_mode & stat.S_ISVTX else other_writers(folder, status)
+    return writers and f"{folder} is writable by {writers} without the sticky bit (chmod +t)"
 
 
 def _exposures(run: RunDir) -> Iterator[str]:
     yield from _of_folder_above(run)
     try:
-        own = run.path.stat()
-        # A link to a run is the word of who made the link.
-        seen = [run.path.lstat(), own]
+        status = run.path.stat()
+        # The owner of a link decides which run it names.
+        owners = {run.path.lstat().st_uid, status.st_uid}
     except OSError:
         return
-    if any(one.st_uid not in trusted_users() for one in seen):
+    if any(owner not in trusted_users() for owner in owners):
         yield f"{run.path} is owned by {owner_names(run.path)}"
         return
-    if (who := other_writers(run.path, own)) is not None:
-        yield f"{run.path} is writable by {who}"
-    yield from _inside(run.path, reached=bool(own.st_mode & 0o011))
+    if (writers := other_writers(run.path, status)) is not None:
+        yield f"{run.path} is writable by {writers}"
+    yield from _inside(run.path, reached=bool(status.st_mode & 0o011))
 
 
 def _inside(folder: Path, *, reached: bool) -> Iterator[str]:
-    """``reached``: whether others come as far as the folder's files."""
+    """Exposed files and folders; ``reached``: whether others can reach the folder's files."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -247,15 +241,15 @@ def _inside(folder: Path, *, reached: bool) -> Iterator[str]:
             continue
         if status.st_uid not in trusted_users():
             yield f"{entry.path} is owned by {user_name(status.st_uid)}"
-        elif reached and (who := other_writers(Path(entry.path), status)) is not None:
-            yield f"{entry.path} is writable by {who}"
+        elif reached and (writers := other_writers(Path(entry.path), status)) is not None:
+            yield f"{entry.path} is writable by {writers}"
         elif stat.S_ISDIR(status.st_mode) and entry.name not in _DATA:
             yield from _inside(Path(entry.path), reached=reached and bool(status.st_mode & 0o011))
 
 
 def _hard_links(folder: Path) -> Iterator[str]:
-    """Files of a run from elsewhere that may lie in another folder too: what unpacks a run may
-    link its log to any file of the user's, and stopping or tagging the run would write into it."""
+    """Hard-linked files of an external run. Unpacking a run may link its log to any file of the
+    user, and stopping or tagging the run would write into that file."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent, name)
@@ -265,17 +259,17 @@ def _hard_links(folder: Path) -> Iterator[str]:
 
 
 def _of_folder_above(run: RunDir) -> Iterator[str]:
-    """Who may rename a run may put another one in its place; with the sticky bit only its owner
-    and the folder's may, so a group can share a folder."""
+    """Everybody who may rename a run may replace it. With the sticky bit, only the owners of the
+    run and of the folder may, so a group can share a folder."""
     folder = run.path.absolute().parent
     above = [folder, folder.parent] if folder == archive_root(folder.parent) else [folder]
     yield from filter(None, map(folder_complaint, above))
 
 
 def _digest(run: RunDir) -> str:
-    """Of all that a person is shown: the files that say what is done, and the code they name."""
-    place = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
-    digest = hashlib.sha256(place)
+    """A digest of everything that is shown: manifest, recipe, jobs, and the code they name."""
+    location = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
+    digest = hashlib.sha256(location)
     jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
     for path in (run.manifest, run.recipe, *jobs, *code_files(run)):
         digest.update(os.fsencode(path) + b"\0" + _content(path))
@@ -283,9 +277,9 @@ def _digest(run: RunDir) -> str:
 
 
 def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
-    """They do not depend on where the run lies: a runs folder may be moved."""
+    """Signatures of manifest and recipe; independent of the path, so that a run may be moved."""
     digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
-    for path in kept_code(run):
+    for path in code_copies(run):
         digest.update(os.fsencode(path.relative_to(run.path)) + b"\0" + _content(path))
     manifest = digest.hexdigest()
     digest.update(_content(run.recipe))
@@ -293,7 +287,7 @@ def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes:
-    """What stands for a file's content; of one that is not read, all that changes with it."""
+    """A hash of a file's content, or of its status if it is too large to read."""
     try:
         return hashlib.sha256(files.read_regular(path, jsonl.LARGEST_FILE)).digest()
     except OSError as error:
@@ -304,15 +298,15 @@ def _content(path: Path) -> bytes:
 
 
 def _file_complaint(path: Path) -> str | None:
-    """What is wrong with a file, its mode, and how its owner mends it."""
+    """The problem of a file, its mode, and the command that helps."""
     try:
         complaint, status = path_complaint(path), path.stat()
     except OSError:
         return None
     if complaint is None:
         return None
-    own = status.st_uid in trusted_users()
-    is_loose = own and other_writers(path, status) is not None
+    is_trusted = status.st_uid in trusted_users()
+    is_loose = is_trusted and other_writers(path, status) is not None
     fix = f"chmod go-w {path}" if is_loose else "launch a copy of your own"
     return f"{complaint} (mode {stat.S_IMODE(status.st_mode):04o}; {fix})"
 
@@ -332,7 +326,7 @@ def _is_agreed(digest: str) -> bool:
 
 
 def _key(*, create: bool = False) -> bytes:
-    """The user's own key. OSError without a key or a place for one."""
+    """The user's own key. OSError without a key or a folder for one."""
     folder = _state_folder()
     if create:
         files.make_private(folder)
@@ -343,7 +337,7 @@ def _key(*, create: bool = False) -> bytes:
         fresh = folder / f".{_KEY}.{secrets.token_hex(4)}"
         files.write_atomic(fresh, secrets.token_hex(32))
         with suppress(FileExistsError):
-            path.hardlink_to(fresh)  # Of two launches at once one makes it.
+            path.hardlink_to(fresh)  # Of two simultaneous launches, one creates it.
         fresh.unlink()
     return files.read_regular(path, 1000)
 
@@ -356,6 +350,6 @@ def _is_private(folder: Path) -> bool:
 def _state_folder() -> Path:
     """``grubrics-tui`` in the user's state directory."""
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without one
-    given = os.environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
-    # A user without a home has no state; "~" is no folder to create.
-    return Path("/dev/null" if given.startswith("~") else given) / "grubrics-tui"
+    folder = os.environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    # A user without a home has no state, and no folder named "~" is created.
+    return Path("/dev/null" if folder.startswith("~") else folder) / "grubrics-tui"

@@ -1,7 +1,8 @@
-"""What a run would make this user do: commands, variables, code and addresses in its files.
+"""The commands, variables, code and addresses in the files of a run, to be shown before it is
+trusted.
 
-Everything is read as it stands in the files, also what no version of the program uses: who decides
-about a run must not be shown less than it holds.
+Everything in the files is read, even values that no version of the program uses: the user who
+decides must see all of it.
 """
 
 from __future__ import annotations
@@ -38,34 +39,34 @@ _COMMAND_KEY = re.compile(r"(?:^|[._])(?:command|cmd|entrypoint|argv)$")
 
 
 def facts(run: RunDir, owner: str) -> Iterator[Fact]:
-    """Line by line what a person has to see."""
+    """The lines that the user has to see."""
     manifest, values = run.read_manifest(), list(_values(run))
     yield "owner", owner
-    commands = [*_commands(manifest), *_found_commands(values)]
-    yield from _some("command", dict.fromkeys(commands))
-    yield from _some("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
+    commands = [*_commands(manifest), *_configured_commands(values)]
+    yield from _limited("command", dict.fromkeys(commands))
+    yield from _limited("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
     variables = (manifest.get("variables") or {}).items()
-    yield from _some("variable", [f"{name}={shown(name, value)}" for name, value in variables])
-    kept = [str(path.relative_to(run.path)) for path in kept_code(run)]
-    yield from _some("code", dict.fromkeys([*kept, *_code(values, commands)]))
-    yield from _some("address", dict.fromkeys(_addresses(run, values, commands)))
+    yield from _limited("variable", [f"{name}={shown(name, value)}" for name, value in variables])
+    copies = [str(path.relative_to(run.path)) for path in code_copies(run)]
+    yield from _limited("code", dict.fromkeys([*copies, *_code(values, commands)]))
+    yield from _limited("address", dict.fromkeys(_addresses(run, values, commands)))
 
 
 def code_files(run: RunDir) -> list[Path]:
-    """The files with code that the run keeps or names, as far as they are there."""
+    """The existing files with code that the run contains or names."""
     manifest = run.read_manifest()
     cwd = Path(str(manifest.get("cwd") or "."))
     named = {*_code(list(_values(run)), _commands(manifest))}
     paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
-    return [path for path in (*kept_code(run), *paths) if path.is_file()]
+    return [path for path in (*code_copies(run), *paths) if path.is_file()]
 
 
-def kept_code(run: RunDir) -> list[Path]:
+def code_copies(run: RunDir) -> list[Path]:
     """The copies of a reward function that the run's attempts execute."""
     return sorted(islice(run.code.rglob("*.py"), _MOST_VALUES))
 
 
-def _some(label: str, texts: Any) -> Iterator[Fact]:
+def _limited(label: str, texts: Any) -> Iterator[Fact]:
     listed = [_line(text) for text in texts]
     for text in listed[:_MOST_OF_A_KIND]:
         yield label, text
@@ -74,15 +75,16 @@ def _some(label: str, texts: Any) -> Iterator[Fact]:
 
 
 def _line(text: str) -> str:
-    whole = mask_text(jsonl.line(text) or "?")
-    return whole if len(whole) <= _LONGEST else f"{whole[:_LONGEST]} …"
+    line = mask_text(jsonl.line(text) or "?")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
 def _commands(manifest: dict[str, Any]) -> list[str]:
-    return [shlex.join(one["argv"]) for one in manifest.get("attempts", []) if "argv" in one]
+    attempts = manifest.get("attempts", [])
+    return [shlex.join(attempt["argv"]) for attempt in attempts if "argv" in attempt]
 
 
-def _found_commands(values: list[tuple[str, Any]]) -> Iterator[str]:
+def _configured_commands(values: list[tuple[str, Any]]) -> Iterator[str]:
     for key, value in values:
         if _COMMAND_KEY.search(key) and value:
             words = value if isinstance(value, list) else [value]
@@ -115,12 +117,12 @@ def _values(run: RunDir) -> Iterator[tuple[str, Any]]:
     manifest = run.read_manifest()
     for key, entry in manifest.get("config", {}).items():
         yield key, entry.get("value")
-    left = [_MOST_VALUES]
-    yield from _flat("", _recipe(run), left)
+    budget = [_MOST_VALUES]
+    yield from _flat("", _recipe(run), budget)
 
 
 def _recipe(run: RunDir) -> Any:
-    import yaml  # Not needed where nobody has to be asked.
+    import yaml  # Needed only if the user is asked.
 
     try:
         text = files.read_regular(run.recipe, _LARGEST_RECIPE)
@@ -129,13 +131,13 @@ def _recipe(run: RunDir) -> Any:
         return None
 
 
-def _flat(key: str, value: Any, left: list[int]) -> Iterator[tuple[str, Any]]:
-    """Aliases can make a small file a huge tree, so only so many values are looked at."""
-    left[0] -= 1
-    if left[0] < 0 or key.count(".") > 30:
+def _flat(key: str, value: Any, budget: list[int]) -> Iterator[tuple[str, Any]]:
+    """Leaves by dotted key, within a budget: aliases can turn a small file into a huge tree."""
+    budget[0] -= 1
+    if budget[0] < 0 or key.count(".") > 30:
         return
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from _flat(f"{key}.{name}" if key else str(name), item, left)
+            yield from _flat(f"{key}.{name}" if key else str(name), item, budget)
     else:
         yield key, value
