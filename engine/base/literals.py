@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import groupby
 
 _TOKEN = re.compile(
-    r"(?P<literal>\\[^0-9A-Za-z]|[^\\\[(){|*+?.^$\n])"
+    r"(?P<text>(?:\\[^0-9A-Za-z]|[^\\\[(){|*+?.^$\n])+)"
     r"|(?P<optional>[*?]|\{\d*,?\d*\})[?+]?|(?P<repeated>\+)[?+]?"
     r"|(?P<group>\((?!\?)|\(\?(?:P<\w+>|:))|(?P<lookaround>\(\?<?[=!])"
     r"|(?P<end>\))|(?P<bar>\|)"
     r"|(?P<unknown>\\[dDwWsSbBAZ]|\[\^?\]?(?:\\.|[^\]\\\[])*\]|[.^$])"
 )
 """An element of a pattern. Flags, references and anything else unusual do not match."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 _Element = str | tuple[str, ...]
-"""A character that is in every match, or texts of which one is; no texts if that is unknown."""
+"""A text that is in every match, or texts of which one is; no texts if that is unknown."""
 
 
 class _UnreadableError(ValueError):
@@ -51,10 +51,11 @@ def _read_alternatives(
         at = token.end()
         if kind == "bar":
             alternatives.append([])
-        elif kind == "literal":
-            elements.append(token[0][-1])
+        elif kind == "text":
+            elements.append(_ESCAPED.sub(r"\1", token[0]))
         elif kind == "optional":
-            elements[-1] = ()
+            text = elements.pop()
+            elements += [text[:-1] if isinstance(text, str) else (), ()]
         elif kind in ("group", "lookaround"):
             inner, at = _read_alternatives(pattern, at, is_rare)
             if at == len(pattern):
@@ -72,11 +73,8 @@ def _one_of_each(
     """The rarest texts of every alternative; empty if one has none."""
     literals: list[str] = []
     for elements in alternatives:
-        choices: list[tuple[str, ...]] = []
-        for is_text, group in groupby(elements, lambda element: isinstance(element, str)):
-            members = list(group)
-            choices += [("".join(map(str, members)),)] if is_text else map(tuple, members)
-        rare = [texts for texts in choices if texts and all(map(is_rare, texts))]
+        choices = [(item,) if isinstance(item, str) else item for item in elements]
+        rare = [texts for texts in choices if any(texts) and all(map(is_rare, texts))]
         if not rare:
             return ()
         literals += max(rare, key=lambda texts: min(map(len, texts)))
