@@ -1,4 +1,4 @@
-"""What end-to-end tests share: the tiny world and an SFT checkpoint, made once for all workers.
+"""What end-to-end tests share: the tiny world and an SFT checkpoint, made once per session.
 
 Every file of tests has its own copy, so that no test meets what another file's runs left behind,
 in whatever order and on however many workers they run.

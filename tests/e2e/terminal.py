@@ -60,8 +60,8 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while True:
             goes_on, pictures = self._child.isalive(), list(self._pictures())
-            if found := _shown(pattern, pictures):
-                return found
+            if picture := _shown(pattern, pictures):
+                return picture
             assert goes_on, f"the program ended early:\n{pictures[-1]}"
             assert time.monotonic() < deadline, f"{pattern} did not appear:\n{pictures[-1]}"
             time.sleep(0.1)
@@ -128,6 +128,6 @@ class Terminal:
 
 def _shown(pattern: str, pictures: Sequence[str]) -> str | None:
     """The last picture with ``pattern``: of what was on the screen before, only what still is."""
-    matching = [one for one in pictures if re.search(pattern, one)]
+    matching = [picture for picture in pictures if re.search(pattern, picture)]
     gone = matching and matching[0] is pictures[0] and matching[-1] is not pictures[-1]
     return matching[-1] if matching and not gone else None

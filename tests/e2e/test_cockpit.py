@@ -34,7 +34,7 @@ def size(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.fixture
 def project(tiny_world: Project, trained_sft: dict[str, Any], tmp_path: Path) -> Project:
-    """A project with data and an SFT checkpoint, whose tiny recipe is a dozen steps long."""
+    """A project with data and an SFT checkpoint, whose recipe grpo_tiny has a dozen steps."""
     made = make_project(tmp_path)
     for name in ("data", "checkpoints"):
         (tmp_path / name).symlink_to(tiny_world.path / name)
@@ -62,8 +62,8 @@ def the_run(project: Project) -> RunDir:
 
 def logged_step(run: RunDir, step: int) -> dict[str, float]:
     """The metrics that the file holds for a step."""
-    (found,) = [line["metrics"] for line in jsonl.read(run.train_log) if line["step"] == step]
-    metrics: dict[str, float] = found
+    metrics: dict[str, float]
+    (metrics,) = [line["metrics"] for line in jsonl.read(run.train_log) if line["step"] == step]
     return metrics
 
 

@@ -1,7 +1,7 @@
 """Everything that can happen to a run, happening to a real one. ``docs/faults.md`` is the table.
 
 The faults of the first part meet one run after another: each ends an attempt, and the next test
-resumes it. What the last resume leaves is one history without a gap, whatever came in between.
+resumes it. After the last resume the run has one history without a gap.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Victim:
         return observed_state(self.run)
 
     def wait_for_step(self) -> None:
-        """Until the current attempt has logged a step of its own."""
+        """Wait until the current attempt has logged a step."""
         attempt = self.state().attempt
         self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
 
@@ -64,7 +64,7 @@ class Victim:
 
     def processes(self, command: str) -> list[Identity]:
         """The run's processes whose command line holds ``command``."""
-        return [one for one in members(self.run) if command in _command_line(one.pid)]
+        return [process for process in members(self.run) if command in _command_line(process.pid)]
 
     def kill(self, targets: Sequence[Identity | None]) -> None:
         assert targets, "there is nothing to kill"
@@ -108,7 +108,7 @@ def _command_line(pid: int) -> str:
 def victim(
     tiny_world: Project, trained_sft: dict[str, Any], request: pytest.FixtureRequest
 ) -> Iterator[Victim]:
-    """A run of this test's own. It is stopped at the end, whatever became of it."""
+    """A run for one test, which is stopped at the end."""
     assert trained_sft["state"] == "finished", trained_sft
     name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")[:60]
     made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
