@@ -1,4 +1,4 @@
-"""Findings already reported before a resume, which the guard must ignore."""
+"""Finds out what was already reported before a resume, which the guard must ignore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.runs.state import observed_state
 
 
 class KnownFindings:
-    """The findings of the steps that an attempt resumes from. A first attempt has none."""
+    """The findings in the steps before an attempt. The first attempt has none."""
 
     def __init__(self, run: RunDir, attempt: int) -> None:
         self._begin = resumed_step(run, attempt)
@@ -23,9 +23,11 @@ class KnownFindings:
 
 
 def resumed_step(run: RunDir, attempt: int) -> int:
-    """The step that an attempt resumes from; 0 for the beginning."""
-    attempts = run.read_manifest("attempts").get("attempts", [])
-    return next((one.get("from_step") or 0 for one in attempts if one["number"] == attempt), 0)
+    """Return the step that an attempt resumes from; 0 for the beginning."""
+    for entry in run.read_manifest("attempts").get("attempts", []):
+        if entry["number"] == attempt:
+            return entry.get("from_step") or 0
+    return 0
 
 
 def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:

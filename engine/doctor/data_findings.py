@@ -1,6 +1,6 @@
-"""Findings about the data that a run was trained on: the preflight checks, asked again.
+"""Findings about the training data of a run: two preflight checks, run again.
 
-Checks whose answer may have changed since the launch, and those that refuse a launch, are left out.
+Other checks refuse a launch, or their result may have changed since.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 
 
 def data_findings(run: RunDir) -> list[Finding]:
-    """Faults in the data that a run was trained on.
-
-    Empty if a file is gone or has changed since the launch: then nothing is known.
-    """
+    """Return the problems of a run's training data; none if a file has changed since the launch."""
     if not _is_as_launched(run):
         return []
     try:
@@ -88,18 +85,18 @@ def _findings(
     except Exception:  # A check that cannot run has no result; others may have.
         return
     if result.status in ("warn", "fail"):
-        found = symptom.finding(
+        finding = symptom.finding(
             Case(),
             Evidence(result.message, str(subject.recipe.path)),
             severity=None if result.status == "fail" else Severity.INFO,
             remedies=_remedies(subject.recipe, result.fix),
             message=result.message,
         )
-        yield replace(found, source=f"checklist: {result.id}")
+        yield replace(finding, source=f"checklist: {result.id}")
 
 
 def _remedies(recipe: Recipe, fix: str | None) -> Iterator[Remedy]:
-    """A fix is one command, or overrides of the recipe."""
+    """Yield the check's fix, which is one command or overrides of the config."""
     if not fix:
         return
     words = fix.split()

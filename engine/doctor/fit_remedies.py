@@ -1,4 +1,4 @@
-"""Fits the fixes of text rules to a run's config: known keys, and values in the right direction."""
+"""Fits the fixes of text rules to a run's config: its keys, and values beyond its present ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ _LOWERED = frozenset(
     }
 )
 _RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s"})
-"""Keys whose proposed values are typical ones: a run may already be beyond them."""
+"""Keys whose proposed values are typical values, which a run may already have passed."""
 
 
 def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
-    """The findings without fixes for keys that the config of ``run`` lacks, and with values that
-    continue from its own.
+    """Remove fixes on keys that the run's config lacks, and continue from its present values.
 
-    All fixes stay for a run that was not launched here: its config is unknown.
+    An external run keeps all fixes: its config is unknown.
     """
     recipe = run.read_manifest().get("config") if findings else None
     if not recipe:
@@ -45,7 +44,7 @@ def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding
 
 
 def _needs_gold(remedy: Remedy, run: RunDir) -> bool:
-    """Whether a fix switches to the rubric reward for data without answers and gold scores."""
+    """Return whether a fix uses the rubric reward on data without answers and gold scores."""
     to_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in remedy.changes)
     return to_rubrics and not has_gold(run)
 
@@ -61,7 +60,7 @@ def _remedies(
 
 
 def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:
-    """The change, from the run's own value if that is already beyond the proposed one."""
+    """Return the change, based on the run's value if that is already beyond the proposed one."""
     now, after = recipe.get(change.key, {}).get("value"), change.after
     if not isinstance(now, int | float) or not isinstance(after, int | float):
         return change
@@ -80,8 +79,7 @@ def _is_known(change: Change, recipe: Mapping[str, Any]) -> bool:
 
 
 def has_gold(run: RunDir) -> bool:
-    """Whether the rubric reward can score the run's data: the first training row has answers and
-    gold scores."""
+    """Return whether the rubric reward can score the data: the first row has gold scores."""
     from engine.data.contract import row_problem  # pyarrow: 60 ms
 
     manifest = run.read_manifest()

@@ -1,4 +1,4 @@
-"""All that a run's numbers show: its series, its reward records and its recipe, root first."""
+"""Diagnoses the metrics, the reward records and the config of a run, root cause first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.runs.state import RunState
 
 
 class NumberDiagnosis:
-    """Asked again and again of a run that grows; reads of its reward records only what is new."""
+    """Diagnoses a growing run repeatedly; reads only the new reward records each time."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -21,13 +21,13 @@ class NumberDiagnosis:
         self._rewards: RewardDiagnosis | None = None
 
     def findings(self, state: RunState, columns: Columns) -> list[Finding]:
-        """The findings now. ``columns`` hold the run's series so far; nothing of it is kept."""
+        """Return the current findings. ``columns`` holds the run's metrics so far."""
         context = read_context(self._run, state, columns)
         rewards = self._newest().findings(context, columns)
         return merge_numbers(rewards, metric_findings(columns, context), value_findings(context))
 
     def _newest(self) -> RewardDiagnosis:
-        """The records of the newest attempt; earlier ones ended, and were told of."""
+        """Return the diagnosis of the newest attempt's records; earlier attempts have ended."""
         number = len(self._run.attempts())
         if self._rewards is None or number != self._attempt:
             self._attempt = number
@@ -36,8 +36,8 @@ class NumberDiagnosis:
 
 
 def number_findings(run: RunDir, state: RunState, columns: Columns) -> list[Finding]:
-    """What the numbers of a run show, and the data it was trained on, once."""
-    # A checklist's modules are of no use to a screen that asks every second.
+    """Return the findings of a run's metrics, records and config, and of its training data."""
+    # A screen that polls does not need the modules of the preflight checks.
     from engine.doctor.data_findings import data_findings
 
     return fold_consequences([*NumberDiagnosis(run).findings(state, columns), *data_findings(run)])

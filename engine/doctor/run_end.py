@@ -12,19 +12,19 @@ from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
 _LASTING = ("judge_", "context_length", "reward_")
-"""Faults of rewards matter in a run that reaches its end, too."""
+"""Problems with rewards matter even in a run that finished."""
 _INTERRUPTED = "job_cancelled_or_interrupted"
 _OUTSIDE = (
     "job_cancelled", "host_oom", "ray_start_or_worker_died", "judge_", "checkpoint_disk_full",
     "nccl_", "port_in_use", "wandb_",
 )  # fmt: skip
-"""External causes: once they have passed, the run can be resumed as it is."""
+"""External causes: afterwards, the run can be resumed unchanged."""
 
 
 KILLED = Symptom(
     id=f"{_INTERRUPTED}.killed",
     title="The run was killed",
-    cause="Somebody, or the system for lack of memory, killed the training process.",
+    cause="The training process was killed, by a user or by the system for lack of memory.",
     shape="the supervisor saw a SIGKILL, and the console has no other explanation",
     remedies=lambda _: (Remedy("Check dmesg or the job's events for an out-of-memory kill"),),
     confidence=0.5,
@@ -35,10 +35,10 @@ KILLED = Symptom(
 def adjust_to_end(
     text: Sequence[Finding], state: RunState, *, stop_is_asked: bool = False
 ) -> list[Finding]:
-    """A requested stop is no alert, nor is a fault in a run that reached its last step.
+    """Adjust severities to the end of a run: a requested stop is no alert, a silent kill is one.
 
-    A kill without any message is one. ``stop_is_asked`` counts until the run has ended; then its
-    reason shows whether that stop ended it.
+    Nor is an error in a run that reached its last step. ``stop_is_asked`` applies until the run has
+    ended; then its reason shows whether that stop ended it.
     """
     reason = state.reason or ""
     if reason.startswith("stopped by ") or (stop_is_asked and not state.has_ended):
@@ -48,13 +48,13 @@ def adjust_to_end(
             finding if finding.family.startswith(_LASTING) else _quiet(finding) for finding in text
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
-        seen = Evidence(reason, step=state.step)
-        return [KILLED.finding(Case(onset=state.step), seen), *text]
+        evidence = Evidence(reason, step=state.step)
+        return [KILLED.finding(Case(onset=state.step), evidence), *text]
     return list(text)
 
 
 def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
-    """Adds the resume command to the root cause of a run that failed for an external reason."""
+    """Add the resume command to the root cause of a run that failed for an external reason."""
     if state.state not in ("failed", "lost") or not findings or not _is_from_outside(findings[0]):
         return list(findings)
     from engine.checkpoints.find import check_checkpoint

@@ -33,7 +33,7 @@ FAMILIES = (*FAILURES, *WITHOUT_FAILURE)
 
 
 def instead_of(name: str) -> tuple[str, ...]:
-    """The names to choose from if no finding can have this one; empty if one can."""
+    """Return the names to choose from if no finding has this name; empty if one does."""
     if name in ALARMS or name in FAMILIES:
         return ()
     if name.partition(".")[0] not in FAMILIES:
@@ -44,14 +44,13 @@ def instead_of(name: str) -> tuple[str, ...]:
 
 @cache
 def finding_ids() -> tuple[str, ...]:
-    """The ids of every rule, as ``make generated`` lists them: a config is checked without loading
-    the rules."""
+    """Return the IDs of all rules, from the generated list: loading the rules would be slow."""
     return tuple(IDS.read_text(encoding="utf-8").split())
 
 
 def _plugin_ids() -> frozenset[str]:
-    """The ids of the symptoms that rules of other packages list."""
-    from engine.base.plugins import load  # Only a name that is unknown so far needs them.
+    """Return the IDs of the symptoms that rules of other packages list."""
+    from engine.base.plugins import load  # Needed only for a name that is unknown so far.
     from engine.findings.symptom import METRIC_RULES, REWARD_RULES, Rule
 
     rules = (rule for group in (METRIC_RULES, REWARD_RULES) for rule in load(group, Rule).objects)

@@ -1,4 +1,4 @@
-"""What a guard watches for. Plain values: a launch reads them without the doctor."""
+"""Settings of the guard. A launch reads them without loading the doctor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHORTEST_S = 0.5
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """The ``guard`` section of a recipe, as the manifest holds it."""
+    """The ``guard`` section of a config, from the manifest."""
 
     stop_on: tuple[str, ...] = ()
     stop_at_once: bool = False
@@ -25,7 +25,7 @@ class GuardSettings:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> GuardSettings:
-        """Anybody may have edited a manifest: what has the wrong type counts as missing."""
+        """Read the settings; values of a wrong type count as missing, as users edit manifests."""
         config = manifest.get("config", {})
 
         def value(key: str) -> Any:
@@ -43,12 +43,12 @@ class GuardSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anything to guard for: it is asked for, never assumed."""
+        """Whether the config enables the guard."""
         return bool(self.stop_on or self.command or self.webhook_variable)
 
 
 def fires(finding: Finding, chosen: Sequence[str]) -> bool:
-    """Whether a finding is among the chosen severities, classes and ids."""
+    """Return whether a finding has one of the chosen severities, categories or IDs."""
     names = {str(finding.severity), finding.family, finding.id}
     return finding.severity.is_alarm and not names.isdisjoint(chosen)
 

@@ -1,4 +1,4 @@
-"""Remedies that several rules offer: a change of one config value, or advice in words."""
+"""Fixes that several rules offer: a changed config value, or advice if the config is unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROLLOUTS = "actor_rollout_ref.rollout.n"
 def setting(
     context: MetricContext, key: str | None, after: object, title: str, effect: str
 ) -> Remedy:
-    """Set ``key``; advice only where the run's config is unknown."""
+    """Set ``key``; only advice if the run's config is unknown."""
     if key is None or key not in context.recipe:
         return Remedy(title, (), effect)
     before = context.get(key)
@@ -43,9 +43,9 @@ def usual_value(
     is_sound: Callable[[float], bool],
     title: str,
 ) -> Remedy:
-    """The config file's value where an override made it unsound, else the usual one.
+    """Set the config file's value if an override made it unusable, else the usual one.
 
-    ``{}`` in the title stands for the value.
+    ``{}`` in the title is replaced by the value.
     """
     written = context.in_file.get(key or "")
     effect = "a typical value"
@@ -55,7 +55,7 @@ def usual_value(
 
 
 def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
-    """A lower learning rate: the first thing to try when updates are too large."""
+    """Lower the learning rate, the first fix if updates are too large."""
     key = context.kind.learning_rate_key if context.kind else None
     now, written = context.get(key), context.in_file.get(key or "")
     if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
@@ -66,14 +66,14 @@ def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
 
 
 def clip_gradients(context: MetricContext) -> Remedy:
-    """Clipping at the usual norm."""
+    """Clip gradients at the usual norm."""
     key = context.kind.gradient_clip_key if context.kind else None
     title = "Clip gradients at norm 1"
     return setting(context, key, 1.0, title, "limits the effect of a single bad batch")
 
 
 def add_kl_loss(context: MetricContext) -> Remedy:
-    """A KL loss to the starting model, or a larger weight of the one that is there."""
+    """Add a KL loss to the starting model, or raise its weight."""
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
@@ -92,23 +92,25 @@ def add_kl_loss(context: MetricContext) -> Remedy:
 
 
 def longer_responses(context: MetricContext) -> Remedy:
-    """Twice the length limit of a response."""
+    """Double the length limit of responses."""
     title = "Allow longer responses"
     return scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
 
 
 def earlier_checkpoint(onset: int | None) -> Remedy:
-    """The run again from before it went wrong."""
+    """Rerun from before the problem began."""
     if onset is None:
         return Remedy("Resume from the last checkpoint before it began")
     if onset <= 1:
-        return Remedy("Restart from the initial model", (), "no checkpoint is older than the fault")
+        return Remedy(
+            "Restart from the initial model", (), "no checkpoint is older than the problem"
+        )
     title = f"Resume from the last checkpoint before step {onset}"
     return Remedy(title, (), "keeps what was learned before that step")
 
 
 def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
-    """A call of the judge alone, unless the config is known to score without one."""
+    """Test the judge alone, unless the config is known to score without one."""
     if context.get("reward.custom_reward_function.path") or (
         context.kind is not None and not context.kind.has_rollouts
     ):
@@ -120,7 +122,7 @@ def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
 
 
 def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
-    """The offline judge instead: shows whether anything but the judge is at fault."""
+    """Use the offline judge, which shows whether only the judge fails."""
     if not asks_server(context.get("judge.provider") or OFFLINE.name):
         return ()
     title = "Test the loop with the offline judge"
@@ -129,7 +131,7 @@ def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
 
 
 def rubric_reward(context: MetricContext) -> tuple[Remedy, ...]:
-    """The rubric reward instead of the config's own function, which is broken."""
+    """Use the rubric reward instead of the config's own function, which fails."""
     key = "reward.custom_reward_function.path"
     if not context.get(key):
         return ()

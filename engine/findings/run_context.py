@@ -1,4 +1,4 @@
-"""What is known of a run besides its numbers; of a foreign log often nothing."""
+"""What is known about a run besides its metrics; often nothing for an external log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from engine.runs.kinds import Kind
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One attempt of a run: the first step it logged, and the checkpoint step it went on from.
+    """One attempt of a run: the first step it logged, and the checkpoint step it resumed from.
 
-    ``asked`` is whether a person wanted it to go on from a checkpoint; None where nobody can tell.
+    ``asked`` says whether the resume was requested; None if unknown.
     """
 
     attempt: int
@@ -24,14 +24,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class MetricContext:
-    """``recipe`` holds effective values by dotted key; empty for a run that was not launched here.
-    ``kind`` is None where it is unknown.
+    """What rules know about a run; unknown values are None or empty.
 
-    ``total_steps`` is what the run can reach, ``asked_steps`` what its recipe asked for.
+    ``recipe`` holds the effective config values by dotted key; empty for an external run.
+    ``total_steps`` is the number of steps the run can reach, ``asked_steps`` that of its config.
     ``has_ended`` says that no more steps will come. ``reward_range`` is the lowest and highest
-    reward that can occur, by the reward's own arithmetic. ``is_whole`` says of another program's
-    log that it ends where it was read to, so that a few records are all there will be.
-    ``is_counted`` says that it does not number its steps: they may be of several trainings.
+    reward that its formula allows. ``is_whole`` says that an external log was read to its end, so a
+    few records are all there is. ``is_counted`` says that a log does not number its steps, which
+    may belong to several trainings.
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -44,10 +44,10 @@ class MetricContext:
     is_whole: bool = False
     is_counted: bool = False
     path: str | None = None
-    """The file the numbers come from, as evidence names it."""
+    """The file of the metrics, as evidence names it."""
     in_file: Mapping[str, Any] = field(default_factory=dict)
-    """What the recipe's file says of the keys that were overridden."""
+    """The values in the config file of the keys that were overridden."""
 
     def get(self, key: str | None, default: Any = None) -> Any:
-        """The recipe's value; ``default`` where the recipe is unknown or has none."""
+        """Return the config value; ``default`` if the config is unknown or lacks the key."""
         return default if key is None else self.recipe.get(key, default)

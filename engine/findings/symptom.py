@@ -1,6 +1,6 @@
-"""A symptom: what a rule looks for and what it says, declared once, beside the rule.
+"""A symptom: what a rule looks for and what it reports, declared once, beside the rule.
 
-docs/symptoms.md and finding_ids.txt are made of these declarations (``make generated``).
+docs/symptoms.md and finding_ids.txt are generated from these declarations (``make generated``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
 
 HOLE = "…"
-"""Stands for a value of the run in a title or cause that is printed without a run."""
+"""The placeholder for a value, in a title or cause that is printed without a run."""
 
 METRIC_RULES = "grubrics.metric_rules"
 REWARD_RULES = "grubrics.reward_rules"
@@ -24,7 +24,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The run that a symptom was found in, and the step at which it began, where one is known."""
+    """The run that has a symptom, and the step at which it began, if known."""
 
     context: MetricContext = field(default_factory=MetricContext)
     onset: int | None = None
@@ -66,13 +66,13 @@ class Symptom:
         detail: str = "",
         **values: object,
     ) -> Finding:
-        """The finding. ``values`` fill the templates; ``detail`` is added to the cause."""
-        known = _Values(values)
-        cause = self.cause.format_map(known)
+        """Return the finding. ``values`` fill the templates; ``detail`` is added to the cause."""
+        mapping = _Values(values)
+        cause = self.cause.format_map(mapping)
         return Finding(
             self.id,
             severity or self.severity,
-            self.title.format_map(known),
+            self.title.format_map(mapping),
             f"{cause} {detail}" if detail else cause,
             evidence,
             tuple(self.remedies(case) if remedies is None else remedies),
@@ -89,7 +89,7 @@ class Symptom:
 
 
 class _Values(dict[str, object]):
-    """A name that a rule forgot reads as a hole: a template never breaks a diagnosis."""
+    """Template values; a name that a rule forgot becomes a placeholder and breaks nothing."""
 
     def __missing__(self, name: str) -> str:
         return HOLE
@@ -97,10 +97,10 @@ class _Values(dict[str, object]):
 
 @dataclass(frozen=True)
 class Rule(Generic[Seen]):
-    """Looks at one kind of evidence and yields findings.
+    """A function that examines one kind of evidence and yields findings.
 
-    ``symptoms`` are what it can find. Rules of this project may leave them out: every symptom of
-    their modules is collected. A plugin lists them, so that a guard can name their ids.
+    ``symptoms`` lists what it can find. Rules of this project may omit it: all symptoms of their
+    modules are collected. A plugin must list them, so that a guard can name their IDs.
     """
 
     check: Callable[[Seen], Iterable[Finding]]

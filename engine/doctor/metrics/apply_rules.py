@@ -1,4 +1,4 @@
-"""Every metric rule on the metrics of a run.
+"""Applies all metric rules to the metrics of a run.
 
 The rules are the modules of ``engine/doctor/metrics/rules`` (each has a ``RULE``) and those that
 other packages declare as entry points of the group ``grubrics.metric_rules``.
@@ -20,7 +20,7 @@ from engine.doctor.metrics import rules
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.run import Run
 from engine.doctor.metrics.short_logs import grade_by_length
-from engine.findings.finding import Evidence, Finding, Remedy
+from engine.findings.finding import Finding
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule
 from engine.history.columns import Columns
@@ -28,35 +28,35 @@ from engine.history.columns import Columns
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")
 _FALL = 0.5
-"""A resume from a checkpoint falls back by less."""
+"""After a resume from a checkpoint, the epoch falls by less."""
 _NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
 _COUNT = re.compile(r"(?<=\d )step(?=s?\b)")
 _CHECKPOINT = re.compile(r"\b(before|of) step \d+$")
 
 
 def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
-    """The findings of a run's metrics, the worst and earliest first; none for a healthy run.
+    """Return the findings of a run's metrics, the worst and earliest first.
 
     ``columns`` are named canonically (``engine.history.metrics``), and any of them may be missing.
-    The result depends only on the arguments, so a growing run is simply diagnosed again. For a
-    healthy run there is no finding above ``info``.
+    The result depends only on the arguments, so a growing run is simply diagnosed again. A healthy
+    run has no finding above ``info``.
     """
     run = Run(columns, context or MetricContext(), last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
-    return _in_terms_of_log(run, fold_consequences(grade_by_length(run, findings)))
+    return _describe_steps(run, fold_consequences(grade_by_length(run, findings)))
 
 
 @cache
 def own_rules() -> tuple[Rule[Run], ...]:
-    """The rule of every module of the folder."""
+    """Return the rule of each module of the folder."""
     names = sorted(module.name for module in pkgutil.iter_modules(rules.__path__))
     modules = (importlib.import_module(f"{rules.__name__}.{name}") for name in names)
     return tuple(module.RULE for module in modules)
 
 
 def last_beginning(columns: Columns) -> float:
-    """The step with which the last training of a log begins; minus infinity if there is only one.
+    """Return the first step of the last training in a log; minus infinity if there is only one.
 
     Several trainings in one log (one model or task after the other, or a restarted run) have
     unrelated levels, so only the last is diagnosed. A training begins where the epoch falls back,
@@ -79,26 +79,26 @@ def _epoch_falls(columns: Columns) -> float:
 def _after_summary(columns: Columns) -> float:
     steps = columns.times.steps
     for name in _ENDS:
-        next_ones = np.searchsorted(steps, columns.get(name).steps, side="right")
-        followed = next_ones[next_ones < len(steps)]
+        indices = np.searchsorted(steps, columns.get(name).steps, side="right")
+        followed = indices[indices < len(steps)]
         if followed.size:
             return float(steps[followed[-1]])
     return float("-inf")
 
 
-def _in_terms_of_log(run: Run, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in words that are true for the log: of its last training, in its records."""
-    every = list(findings)
+def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:
+    """Say that a finding is about the last training, and call unnumbered steps records."""
+    described = list(findings)
     if np.isfinite(run.begin):
         note = "The log holds several trainings; this is about the last one."
-        every = [replace(finding, cause=f"{finding.cause} {note}") for finding in every]
-    return [_in_records(finding) for finding in every] if _is_counted(run) else every
+        described = [replace(finding, cause=f"{finding.cause} {note}") for finding in described]
+    return [_in_records(finding) for finding in described] if _is_counted(run) else described
 
 
 def _is_counted(run: Run) -> bool:
-    """Whether steps are only the numbers of records, of which a trainer may log every tenth.
+    """Return whether steps are only record numbers; a trainer may log every tenth step.
 
-    HF's dicts name an epoch and no step; a bar beside them shows the step and the total.
+    HF's dicts have an epoch and no step; a progress bar beside them shows the step and the total.
     """
     if run.context.is_counted:
         return True
@@ -111,23 +111,20 @@ def _is_counted(run: Run) -> bool:
 def _in_records(finding: Finding) -> Finding:
     return replace(
         finding,
-        title=_text(finding.title),
-        cause=_text(finding.cause),
-        evidence=tuple(map(_evidence, finding.evidence)),
-        remedies=tuple(map(_remedy, finding.remedies)),
+        title=_in_records_text(finding.title),
+        cause=_in_records_text(finding.cause),
+        evidence=tuple(
+            replace(evidence, text=_in_records_text(evidence.text)) for evidence in finding.evidence
+        ),
+        # A checkpoint is numbered by its step, which is unknown.
+        remedies=tuple(
+            replace(remedy, title=_in_records_text(_CHECKPOINT.sub(r"\1 that time", remedy.title)))
+            for remedy in finding.remedies
+        ),
         followed_by=tuple(map(_in_records, finding.followed_by)),
         counted="record",
     )
 
 
-def _text(text: str) -> str:
+def _in_records_text(text: str) -> str:
     return _COUNT.sub("record", _NUMBERED.sub(r"record\1 ", text))
-
-
-def _evidence(evidence: Evidence) -> Evidence:
-    return replace(evidence, text=_text(evidence.text))
-
-
-def _remedy(remedy: Remedy) -> Remedy:
-    """A checkpoint is numbered by its step, which is not known."""
-    return replace(remedy, title=_text(_CHECKPOINT.sub(r"\1 that time", remedy.title)))

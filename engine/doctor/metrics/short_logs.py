@@ -1,13 +1,10 @@
-"""Rules for whole logs of a few records: the end of a log, or an excerpt of one.
+"""Rules for whole logs of fewer than ``FEW`` records: the end of a log, or an excerpt of one.
 
-The other rules ask since when a metric has changed. A few records have no "before", and yet a
-reader of them can name a NaN loss, rewards that are all equal, a gradient of exactly 0 beside
-rewards that differ, a KL of a million, responses that all hit the length limit.
-
-All of fewer than ``FEW`` records must be bad (for NaN the last one, for lengths the last two). The
-rules apply only to whole logs, and what they find is a warning. They are no copies of the others
-with a lower minimum: those compare a series with its own past, these compare it with absolute
-limits.
+The other rules compare a series with its own past. A few records have no past, but they can show a
+NaN loss, rewards that are all equal, a gradient of exactly 0 although rewards differ, a KL of a
+million, or responses that all hit the length limit. These rules compare values with absolute
+limits. All records must be bad (for NaN the last one, for lengths the last two), and a finding is
+at most a warning.
 """
 
 from __future__ import annotations
@@ -50,15 +47,15 @@ _NO_SPREAD = 1e-4
 _SPREAD = 1e-3
 _KL, _FAR_KL = 20.0, 1.0
 _UPDATE_KL = 1.0
-"""The most that one update goes, in nats a token; distances to a reference may be large."""
+"""The largest KL of one update, in nats per token; that to a reference may be larger."""
 _NORM, _LOST_NORM = 1000.0, 1e6
 _LOSS = 100.0
 _RANDOM_NATS = 4.0
 _CERTAIN_NATS = 0.01
 _SETTLED = 100
-"""From this step on, a policy that is certain of everything did not start like this."""
+"""From this step on, a policy without entropy did not start without it."""
 _BEGUN = 5
-"""Before this step, random text is that of an untrained model."""
+"""Before this step, random text may be that of an untrained model."""
 _SEVERAL = 3
 _SHORT, _SURE = 0.1, 0.05
 """Shares of the first length and of the first entropy."""
@@ -71,7 +68,7 @@ NAN_REWARD = Symptom(
     severity=Severity.WARNING,
     title="Reward is NaN",
     cause="In step {onset} the mean reward is not a number: the reward function divides by zero, "
-    "or takes a mean of nothing or a logarithm of zero.",
+    "or takes the mean of nothing or the logarithm of zero.",
     shape=f"{_IN_SHORT_LOGS}a last mean reward of NaN",
     remedies=lambda _: (
         Remedy("Make the reward function return a finite number for every response"),
@@ -83,10 +80,10 @@ NAN_LOSS = Symptom(
     severity=Severity.WARNING,
     title="The {metric} is NaN or infinite",
     cause="In step {onset} {bad}: {why}.",
-    shape=f"{_IN_SHORT_LOGS}a last loss of NaN; a gradient norm of NaN beside a loss of exactly 0, "
-    "or beside no sound loss",
-    ruled_out="a gradient norm that overflows beside a sound loss (AMP looks for its scale); a "
-    "validation loss alone, which may be that of no rows",
+    shape=f"{_IN_SHORT_LOGS}a last loss of NaN; a gradient norm of NaN with a loss of exactly 0, "
+    "or without a healthy loss",
+    ruled_out="a gradient norm that overflows beside a healthy loss (AMP searches for its scale); "
+    "a validation loss alone, which may be that of no rows",
     remedies=overflow_remedies,
     source="failure classes: NaN or infinity in loss, gradients or log-probabilities",
 )
@@ -105,12 +102,12 @@ TOO_LARGE = {
     for kind, shape, ruled_out in (
         (
             "kl",
-            "a KL above 20 nats a token, or 1 for a single update",
+            "a KL above 20 nats per token, or 1 for a single update",
             "sums over a response",
         ),
         (
             "huge",
-            "gradient norms of 1000 and more with losses of 100 and more, or a last one of a "
+            "gradient norms of at least 1000 with losses of at least 100, or a last one of a "
             "million",
             "",
         ),
@@ -121,7 +118,7 @@ COLLAPSED = {
         id=f"collapse_entropy_or_length.{kind}",
         severity=Severity.WARNING,
         title="Policy has collapsed: {sign}",
-        cause="{metric} is {span}: such responses earn no other rewards, so runs seldom recover.",
+        cause="{metric} is {span}: such responses all earn the same, so runs seldom recover.",
         shape=f"{_IN_SHORT_LOGS}{shape}",
         remedies=lambda case: (
             fixes.earlier_checkpoint(case.onset),
@@ -135,8 +132,8 @@ COLLAPSED = {
         ("entropy", "an entropy down to a twentieth, or near 0 nats after step 100"),
         (
             "entropy_explosion",
-            "an entropy of 4 nats and more in responses that hit the length limit and earn "
-            "nothing, or at a KL of 1 and more",
+            "an entropy of at least 4 nats in responses that hit the length limit and earn no "
+            "reward, or with a KL of at least 1",
         ),
     )
 }
@@ -159,7 +156,7 @@ NO_SPREAD = {
     )
     for kind, title, shape in (
         ("zero", "Every reward is 0", "a reward of 0 in all records"),
-        ("equal", "All groups are zero-std", "no spread of rewards in any record"),
+        ("equal", "All groups are zero-std", "no variance of rewards in any record"),
     )
 }
 NO_GRADIENT = {
@@ -188,12 +185,14 @@ NOT_BEGUN = Symptom(
     severity=Severity.INFO,
     title="No update has been made yet",
     cause="Learning rate and gradient norm are exactly 0 in all {count} logged steps. In fp16 the "
-    "loss scaler skips the first steps until it has found its scale, and a schedule begins at 0; "
-    "if it lasts, nothing is trained.",
+    "loss scaler skips the first steps until it has found its scale, and a schedule begins at 0. "
+    "If this continues, nothing is trained.",
     shape=f"{_IN_SHORT_LOGS}a learning rate and a gradient norm of 0 in at least 3",
     ruled_out="one or two records: healthy runs start like this",
     remedies=lambda _: (
-        Remedy("If it lasts: train in bf16, and check the learning rate and what can train"),
+        Remedy(
+            "If this continues: train in bf16; check the learning rate and the trainable parameters"
+        ),
     ),
     source="DeepSpeed: a skipped step has a gradient norm of 0 and does not advance the schedule",
 )
@@ -209,22 +208,25 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def grade_by_length(run: Run, findings: list[Finding]) -> list[Finding]:
-    """The findings of the other rules, and those of a log of few records, with due caution."""
+    """Add the findings of a short log, and lower the severity of findings in it.
+
+    In a log that does not number its steps, an error is only a warning: another training may begin
+    where a level shifts.
+    """
     if run.context.is_whole and 0 < run.records < FEW:
-        known = {finding.family for finding in findings if finding.severity.is_alarm}
-        more = (finding for finding in check(run) if finding.family not in known)
-        return [_cautious(run.records, finding) for finding in (*findings, *more)]
-    return [_doubted(finding) for finding in findings] if run.context.is_counted else findings
+        categories = {finding.family for finding in findings if finding.severity.is_alarm}
+        added = (finding for finding in check(run) if finding.family not in categories)
+        return [_lower(run.records, finding) for finding in (*findings, *added)]
+    return [
+        replace(finding, severity=Severity.WARNING)
+        if run.context.is_counted and finding.severity is Severity.ERROR
+        else finding
+        for finding in findings
+    ]
 
 
-def _doubted(finding: Finding) -> Finding:
-    """A level that shifts where another training begins is no fault."""
-    is_error = finding.severity is Severity.ERROR
-    return replace(finding, severity=Severity.WARNING) if is_error else finding
-
-
-def _cautious(count: int, finding: Finding) -> Finding:
-    """The finding as a warning that says how little it rests on."""
+def _lower(count: int, finding: Finding) -> Finding:
+    """Turn an alert into a warning that says on how few steps it rests."""
     if not finding.severity.is_alarm:
         return finding
     return replace(
@@ -240,8 +242,8 @@ def _no_reward(run: Run) -> Iterator[Finding]:
     reward = run.raw(metrics.REWARD_MEAN)
     if len(reward) and np.isnan(reward.values[-1]):
         onset = reward.step(-1)
-        seen = run.evidence(f"{reward.name} is not a number", onset)
-        yield NAN_REWARD.finding(run.case(onset), seen, onset=onset)
+        evidence = run.evidence(f"{reward.name} is not a number", onset)
+        yield NAN_REWARD.finding(run.case(onset), evidence, onset=onset)
 
 
 def _no_number(run: Run) -> Iterator[Finding]:
@@ -251,14 +253,14 @@ def _no_number(run: Run) -> Iterator[Finding]:
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
     # A validation loss alone may be that of no rows.
     validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
-    # AMP overflows beside a sound loss: without a sound loss, that is no explanation.
-    is_sound = any(abs(loss) < _LOSS for loss in losses.values())
-    alone = not is_sound and run.raw("actor/grad_norm").name in bad
-    of_loss = not losses.keys().isdisjoint(bad)
-    lost = of_loss or alone or validated <= {*bad}
+    # AMP overflows beside a healthy loss; without one, it is no explanation.
+    is_healthy = any(abs(loss) < _LOSS for loss in losses.values())
+    is_gradient = not is_healthy and run.raw("actor/grad_norm").name in bad
+    is_loss = not losses.keys().isdisjoint(bad)
+    is_nan = is_loss or is_gradient or validated <= {*bad}
     # HF's Trainer prints 0 for the mean of losses that are NaN.
     is_filtered = bool(bad and losses) and not any(losses.values())
-    if not lost and not is_filtered:
+    if not is_nan and not is_filtered:
         return
     onset, metric_names = last[bad[0]].step(-1), ", ".join(bad)
     case = run.case(onset)
@@ -269,16 +271,16 @@ def _no_number(run: Run) -> Iterator[Finding]:
     yield NAN_LOSS.finding(
         case,
         run.evidence(f"not a number: {metric_names}", onset),
-        remedies=None if lost else label_remedies(case),
-        metric="loss" if of_loss else "gradient",
+        remedies=None if is_nan else label_remedies(case),
+        metric="loss" if is_loss else "gradient",
         onset=onset,
         bad=f"{metric_names} {'is' if len(bad) == 1 else 'are'} not a number",
-        why=overflow if lost else f"the loss reads 0, {NO_LABELS}",
+        why=overflow if is_nan else f"the loss reads 0, {NO_LABELS}",
     )
 
 
 def _too_large(run: Run) -> Iterator[Finding]:
-    norm, loss = run.series("actor/grad_norm"), _own_loss(run)
+    norm, loss = run.series("actor/grad_norm"), _supervised_loss(run)
     kl = next((series for series in _kls(run) if _is_far_off(series)), None)
     if kl is not None:
         yield _large(run, kl, "kl", "the policy is far from the model it started from")
@@ -288,7 +290,7 @@ def _too_large(run: Run) -> Iterator[Finding]:
         beside = f"the loss is {figure(_last(loss))}" if len(loss) else "no loss is logged"
         yield _large(run, norm, "huge", beside)
     elif len(norm) and _last(norm) >= _LOST_NORM:
-        yield _large(run, norm, "huge", "no sound update has such a gradient")
+        yield _large(run, norm, "huge", "no healthy update has such a gradient")
 
 
 def _is_far_off(kl: Series) -> bool:
@@ -296,14 +298,14 @@ def _is_far_off(kl: Series) -> bool:
     return _all(kl, lambda values: np.abs(values) > limit)
 
 
-def _own_loss(run: Run) -> Series:
-    """A loss that has a level: a policy loss is near 0 in any case."""
+def _supervised_loss(run: Run) -> Series:
+    """Return the supervised loss; a policy loss is always near 0."""
     loss = run.series(metrics.TRAIN_LOSS)
     return loss if loss.name == metrics.TRAIN_LOSS else loss.until(float("-inf"))
 
 
 def _kls(run: Run) -> Iterator[Series]:
-    """The KLs in nats a token."""
+    """Yield the KLs in nats per token."""
     if not sums_kl(run):
         yield run.series("actor/kl_loss")
         yield run.series("actor/ppo_kl")
@@ -338,12 +340,12 @@ def _collapsed(run: Run) -> Iterator[Finding]:
 
 
 def _is_far(run: Run) -> bool:
-    """Whether the policy is far from the model that it started from."""
+    """Return whether the policy is far from its starting model."""
     return any(_all(kl, lambda values: values >= _FAR_KL) for kl in _kls(run))
 
 
 def _fell(series: Series, least: float, share: float, records: int) -> bool:
-    """Whether the last records are down to a share of what the first one was."""
+    """Return whether the last records fell to that share of the first one."""
     if len(series) <= records or series.values[0] < least:
         return False
     return 0 <= float(series.values[-records:].max()) <= share * float(series.values[0])
@@ -364,23 +366,23 @@ def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
 
 def _no_spread(run: Run) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
-    nothing = _all(reward, lambda values: values == 0)
+    all_zero = _all(reward, lambda values: values == 0)
     if _has_critic(run) or is_distilled(run):
         return
-    if not _equal(run) and not (nothing and len(reward) > 1 and _is_idle(run)):
+    if not _equal(run) and not (all_zero and len(reward) > 1 and _is_idle(run)):
         return
     names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
     onset = run.first(*names).step(0)
-    yield NO_SPREAD["zero" if nothing else "equal"].finding(
+    yield NO_SPREAD["zero" if all_zero else "equal"].finding(
         run.case(onset),
-        run.evidence("rewards have no spread", onset),
+        run.evidence("rewards have no variance", onset),
         *_context(run),
         level=f" (mean reward {_span(reward)})" if len(reward) else "",
     )
 
 
 def _has_critic(run: Run) -> bool:
-    """Advantages are relative to a critic's expectation: equal rewards teach it, too."""
+    """Return whether a critic learns: its advantages are not 0 even if rewards are equal."""
     top = run.series("critic/advantages/max")
     return _all(top, lambda values: values > _SPREAD)
 
@@ -402,25 +404,25 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     onset, count = norm.step(0), len(norm)
     if _all(rate, lambda values: values == 0):
         if count >= _SEVERAL and prints_small_numbers(run):
-            seen = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
-            yield NOT_BEGUN.finding(run.case(onset), seen, count=count)
+            evidence = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
+            yield NOT_BEGUN.finding(run.case(onset), evidence, count=count)
         return
     case = _without_gradient(run)
     if case is not None and prints_small_numbers(run):
         kind, reason = case
-        seen = run.evidence("gradient norm is exactly 0", onset, steps=count)
-        yield NO_GRADIENT[kind].finding(run.case(onset), seen, reason=reason)
+        evidence = run.evidence("gradient norm is exactly 0", onset, steps=count)
+        yield NO_GRADIENT[kind].finding(run.case(onset), evidence, reason=reason)
 
 
 def _without_gradient(run: Run) -> tuple[str, str] | None:
-    """The kind of finding, and the evidence that there should be a gradient."""
+    """Return the kind of finding, and why there should be a gradient."""
     std, share = run.series(metrics.REWARD_STD), run.series(metrics.ZERO_STD_SHARE)
     if len(run.series(metrics.REWARD_MEAN)):
         differ = _all(std, lambda values: values >= _SPREAD)
         if differ and not (len(share) and share.values.max() > 0.999):
             return "no_gradient", f"the rewards of a group differ (std {_span(std)})"
         return None
-    loss, margins = _own_loss(run), run.series("rewards/margins")
+    loss, margins = _supervised_loss(run), run.series("rewards/margins")
     if _all(margins, lambda values: values == 0):
         chance = _all(loss, lambda values: np.abs(values - math.log(2)) < 1e-3)
         return ("still", f"the loss is {_span(loss)}, that of margins of 0") if chance else None
@@ -440,7 +442,7 @@ def _is_capped(run: Run) -> bool:
 
 
 def _context(run: Run) -> Iterator[Evidence]:
-    """Other facts of those records, without a verdict."""
+    """Yield other facts about those records."""
     capped, norm = cut_share(run), run.series("actor/grad_norm")
     if _is_capped(run):
         share = percent(float(capped.values.min()))
@@ -449,9 +451,9 @@ def _context(run: Run) -> Iterator[Evidence]:
         yield run.evidence(f"gradient norm {_span(norm)}", norm.step(0))
 
 
-def _all(series: Series, sick: Callable[[Floats], np.ndarray]) -> bool:
-    """Whether there are records with it and all of them are bad."""
-    return len(series) > 0 and bool(np.all(sick(series.values)))
+def _all(series: Series, bad: Callable[[Floats], np.ndarray]) -> bool:
+    """Return whether there are values and all of them are bad."""
+    return len(series) > 0 and bool(np.all(bad(series.values)))
 
 
 def _last(series: Series) -> float:
@@ -459,6 +461,6 @@ def _last(series: Series) -> float:
 
 
 def _span(series: Series) -> str:
-    """The first and the last value, once where they read alike."""
+    """Format the first and the last value, or one of them if they read alike."""
     first, last = figure(float(series.values[0])), figure(_last(series))
     return last if first == last else f"{first} at first and {last} at the end"
