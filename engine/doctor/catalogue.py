@@ -60,8 +60,8 @@ class Entry:
 
 def entries() -> list[Entry]:
     """Every finding, by category, then by severity, then by id."""
-    every = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
-    return sorted(every, key=lambda entry: (entry.family, _rank(entry), entry.id))
+    findings = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
+    return sorted(findings, key=lambda entry: (entry.family, _rank(entry), entry.id))
 
 
 def declared_symptoms() -> list[Symptom]:
@@ -70,8 +70,8 @@ def declared_symptoms() -> list[Symptom]:
         module.name for module in pkgutil.walk_packages(engine.doctor.__path__, "engine.doctor.")
     ]
     modules = [importlib.import_module(name) for name in names if name != __name__]
-    every = [symptom for module in (*modules, values) for symptom in symptoms_in(module)]
-    return list({id(symptom): symptom for symptom in every}.values())
+    symptoms = [symptom for module in (*modules, values) for symptom in symptoms_in(module)]
+    return list({id(symptom): symptom for symptom in symptoms}.values())
 
 
 def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
@@ -157,8 +157,8 @@ def id_list() -> str:
     return "".join(f"{id}\n" for id in sorted({entry.id for entry in entries()}))
 
 
-def _categories(every: Iterable[Entry]) -> Iterator[str]:
-    for family, group in groupby(every, key=lambda entry: entry.family):
+def _categories(findings: Iterable[Entry]) -> Iterator[str]:
+    for family, group in groupby(findings, key=lambda entry: entry.family):
         yield f"\n## {family}"
         for entry in group:
             yield from _section(entry)
@@ -194,13 +194,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="engine.doctor.catalogue", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: stdout")
     parser.add_argument("--ids", action="store_true", help=f"also write {IDS.name}")
-    given = parser.parse_args(arguments)
-    if given.ids:
+    options = parser.parse_args(arguments)
+    if options.ids:
         IDS.write_text(id_list(), encoding="utf-8")
-    if given.file is None:
+    if options.file is None:
         print(markdown(), end="")
     else:
-        given.file.write_text(markdown(), encoding="utf-8")
+        options.file.write_text(markdown(), encoding="utf-8")
 
 
 if __name__ == "__main__":

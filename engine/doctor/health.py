@@ -1,8 +1,8 @@
-"""Whether a run is any good: one verdict for every list, screen and command.
+"""The health of a run, for every list, screen and command.
 
-A run that did all its steps may be worthless, and one that still runs, too. The doctor needs tens
-of milliseconds and more for a run, so verdicts on finished runs are cached beside the index of
-runs, each valid for one state of the run's files and of the doctor's rules.
+A finished or running run may be unhealthy. The doctor needs tens of milliseconds or more for a
+run, so the health of finished runs is cached beside the index of runs. An entry is valid for one
+state of the run's files and of the doctor's rules.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from engine.runs.state import RunState, observed_state
 
 Stopped = Callable[[], bool]
 
-_GRAVE = (Severity.CRITICAL, Severity.ERROR)
+_SEVERE = (Severity.CRITICAL, Severity.ERROR)
 _EXAMINED = ("finished", "running")
-"""States that say nothing of a run's numbers; every other state is a warning or an error itself."""
+"""States that do not tell whether metrics are healthy; any other is itself a warning or error."""
 EXAMINE_AGAIN_S = 10.0
-"""Seconds between two examinations of a run that still trains and has logged new steps."""
+"""Seconds between two examinations of a running run that has logged new steps."""
 _RULES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Health:
-    """``finding`` is the root of what makes a run's numbers useless; None for a healthy run.
+    """``finding`` is the root cause of an unhealthy run; None for a healthy run.
 
     ``is_known`` is False until the doctor has examined the run. A finding that comes from the
     cache has no evidence, cause or remedies.
@@ -45,8 +45,7 @@ class Health:
 
     @property
     def phrase(self) -> str:
-        """``unhealthy: Gradients grew to 939 since step 3``, to stand behind the state. Empty for
-        a healthy run."""
+        """``unhealthy: Gradients grew to 939 since step 3``; empty for a healthy run."""
         if not self.is_known:
             return "not examined"
         if self.finding is None:
@@ -68,39 +67,39 @@ def health_of(
 ) -> Health | None:
     """Let the doctor examine a finished, stopped or running run.
 
-    None for a run in another state, which says itself what is wrong, and for a running one without
-    a grave finding, which may still become unhealthy; ``UNKNOWN`` where the files of a finished
-    one could not be examined, or where ``stopped`` broke the examination off.
+    None for a run in another state, and for a running one without a severe finding, which may still
+    become unhealthy. ``UNKNOWN`` if the files of a finished run could not be examined, or if
+    ``stopped`` ended the examination early.
     """
-    known = state or observed_state(run)
-    if not is_examined(known):
+    state = state or observed_state(run)
+    if not is_examined(state):
         return None
     health = _examined(run, stopped)
-    is_open = known.state == "running" and health.finding is None
+    is_open = state.state == "running" and health.finding is None
     return None if is_open else health
 
 
 def is_examined(state: RunState) -> bool:
-    """Whether the doctor has a say on a run in that state."""
+    """Whether the doctor examines a run in that state."""
     return state.state in _EXAMINED
 
 
 def _examined(run: RunDir, stopped: Stopped) -> Health:
-    from engine.doctor.live import RunFollower  # numpy: a list with all verdicts does without.
+    from engine.doctor.live import RunFollower  # numpy: not needed if all is cached.
 
-    with suppress(Exception):  # A folder that is being deleted, a rule that breaks.
+    with suppress(Exception):  # A directory being deleted, a rule that fails.
         findings = RunFollower(run).look(stopped)[1]
         return UNKNOWN if stopped() else health_from(findings)
     return UNKNOWN
 
 
 def health_from(findings: Iterable[Finding]) -> Health:
-    """The verdict on a run of which the doctor has said everything."""
-    return Health(finding=next((one for one in findings if one.severity in _GRAVE), None))
+    """The health of a run with these findings."""
+    return Health(finding=next((item for item in findings if item.severity in _SEVERE), None))
 
 
 class HealthBook:
-    """The verdicts on the runs of one folder, cached in the user's cache directory."""
+    """The health of the runs of one directory, cached in the user's cache directory."""
 
     def __init__(self, root: Path, path: Path | None = None) -> None:
         self._root, self._folder = root, str(root)
@@ -109,7 +108,7 @@ class HealthBook:
         self._known: dict[str, tuple[str, Row]] | None = None
 
     def of(self, info: RunInfo) -> Health | None:
-        """What is cached of a run; None for one that has not finished."""
+        """The cached health of a run; None for one that has not finished."""
         if info.state.state != "finished":
             return None
         if self._known is None:
@@ -118,13 +117,13 @@ class HealthBook:
         return _from_row(row) if cached and cached == self._stamp(info) else UNKNOWN
 
     def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
-        """The cached verdict, else the doctor's, which is then cached."""
-        if info.state.state == "running":  # Its files change: what is cached is never valid.
+        """The cached health, else the doctor's result, which is then cached."""
+        if info.state.state == "running":  # Its files change: no entry is valid.
             return health_of(RunDir(self._root / info.id), info.state, stopped)
         known = self.of(info)
         if known is None or known.is_known:
             return known
-        # Older than what is read now: a change in between is seen next time.
+        # Taken before reading: a change in between is noticed next time.
         before = self._stamp(info)
         health = health_of(RunDir(self._root / info.id), info.state, stopped)
         if health is not None and health.is_known:
@@ -134,28 +133,28 @@ class HealthBook:
         return health
 
     def examine_all(self, runs: Iterable[RunInfo], budget_s: float) -> Mapping[str, Health | None]:
-        """The verdicts by id. Runs that nobody examined before are examined, running ones first,
-        until ``budget_s`` seconds of CPU are spent; the rest stays unknown. On a busy machine
-        as many are examined as on an idle one."""
+        """The health by run id. Unexamined runs are examined, running ones first, until
+        ``budget_s`` seconds of CPU time are spent; the others stay unknown. CPU time, so that a
+        busy machine examines as many runs as an idle one."""
         infos = list(runs)
-        verdicts = {info.id: self.of(info) for info in infos}
+        health_by_id = {info.id: self.of(info) for info in infos}
         running = [info for info in infos if info.state.state == "running"]
-        unknown = [*running, *(info for info in infos if verdicts[info.id] is UNKNOWN)]
+        unknown = [*running, *(info for info in infos if health_by_id[info.id] is UNKNOWN)]
         if not unknown:
-            return verdicts
-        import engine.doctor.live  # noqa: F401 - to load the rules is not to examine
+            return health_by_id
+        import engine.doctor.live  # noqa: F401 - loading the rules does not count
 
         spent = time.process_time
         deadline = spent() + budget_s
         for info in unknown:
             if spent() >= deadline:
                 break
-            # One log may be very long: what takes twice the budget is given up.
-            verdicts[info.id] = self.examine(info, lambda: spent() > deadline + budget_s)
-        return verdicts
+            # One log may be very long: stop at twice the budget.
+            health_by_id[info.id] = self.examine(info, lambda: spent() > deadline + budget_s)
+        return health_by_id
 
     def _stamp(self, info: RunInfo) -> str:
-        # Text: making path objects for ten thousand runs would take longer than all else.
+        # Strings: path objects for ten thousand runs would take most of the time.
         folder, state = f"{self._folder}/{info.id}", info.state
         log = _stamp(f"{folder}/train_log.jsonl")
         console = _stamp(f"{folder}/attempt_{max(1, state.attempt)}/console.log")
@@ -170,7 +169,7 @@ def _stamp(file: str) -> str:
 
 
 def _rules_stamp() -> str:
-    """Changes with the doctor: a verdict of other rules is worth nothing."""
+    """Changes with the doctor's code and rules, which invalidates the cache."""
     size, newest = 0, 0
     for folder, _, names in os.walk(_RULES):
         for name in names:
@@ -192,7 +191,7 @@ def _row_of(finding: Finding | None) -> Row | None:
 
 
 def _from_row(row: Row) -> Health:
-    """UNKNOWN for a row that another program wrote."""
+    """UNKNOWN for a row in an unknown format."""
     try:
         raw = row["finding"]
         if raw is None:
@@ -206,5 +205,5 @@ def _from_row(row: Row) -> Health:
 
 
 if __name__ == "__main__":
-    verdict = health_of(RunDir(Path(sys.argv[1])))
-    print(verdict.phrase if verdict is not None and verdict.finding is not None else "")
+    health = health_of(RunDir(Path(sys.argv[1])))
+    print(health.phrase if health is not None and health.finding is not None else "")

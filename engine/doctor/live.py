@@ -1,4 +1,4 @@
-"""Diagnoses a growing run: each look reads only what is new. Memory is bounded."""
+"""Diagnoses a growing run: each call reads only new data. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.runs.state import RunState
 
 
 class LiveDoctor:
-    """Diagnoses the newest attempt of one run, look by look."""
+    """Diagnoses the newest attempt of one run, call by call."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -43,10 +43,10 @@ class LiveDoctor:
         path = self._run.attempt(max(1, state.attempt)).console
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
-        told = self._console.look(ended=state.has_ended, stopped=stopped)
+        reported = self._console.look(ended=state.has_ended, stopped=stopped)
         # After the console was read: a stop is requested first, then the run is interrupted.
         stop_is_asked = pending_stop(self._run) is not None
-        text = adjust_to_end(fit_remedies(told, self._run), state, stop_is_asked=stop_is_asked)
+        text = adjust_to_end(fit_remedies(reported, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
         found = merge_findings(
             grade_by_records(text, numbers),
@@ -56,7 +56,7 @@ class LiveDoctor:
 
 
 class RunFollower:
-    """Reads a run's files and gives the findings of ``diagnose``, look by look.
+    """Reads a run's files and gives the findings of ``diagnose``, call by call.
 
     With ``since_attempt``, steps of earlier attempts that were repeated are left out: their
     findings are not those of that attempt.

@@ -1,4 +1,4 @@
-"""Rule for stalled runs: which process holds the run up, in what state, and how to continue."""
+"""Rule for stalled runs: which process blocks the run, in what state, and how to continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINES, _BYTES = 400, 1 << 20
 
 
 def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
-    """Where a run hangs, or hung when it ended; empty for a run that makes progress."""
+    """Where a run is stalled, or was when it ended; empty for a run that makes progress."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
     event = _last_stall(run, state)
@@ -68,49 +68,49 @@ STALLED = {
         (
             "stopped",
             "{who} is stopped",
-            "Somebody, a debugger or a batch system sent it SIGSTOP; all others wait for it.",
+            "A user, a debugger or a batch system sent it SIGSTOP; the others wait for it.",
             "Let the process continue (kill -CONT)",
         ),
         (
             "disk",
-            "{who} waits for a disk",
-            "The kernel waits for a device or a network file system; the process cannot be killed "
-            "meanwhile.",
-            "Check the file system: df, mount, dmesg; a network share may be gone",
+            "{who} is waiting for a disk",
+            "The kernel is waiting for a device or a network file system; until then the process "
+            "cannot be killed.",
+            "Check the file system with df, mount and dmesg; a network share may be unavailable",
         ),
         (
             "zombie",
-            "{who} has exited and was not collected",
-            "The others wait for a reply that it can no longer give.",
-            "Stop the run and resume it: an exited process does not reply any more",
+            "{who} has exited (zombie process)",
+            "Other processes are waiting for a reply that it can no longer send.",
+            "Stop the run and resume it: an exited process cannot reply",
         ),
         (
             "spinning",
-            "{who} spins at full speed",
-            "An endless loop, or a very slow one, keeps the others waiting.",
-            "Check the loop at that place; py-spy dump --pid shows where it is now",
+            "{who} is busy in a loop",
+            "Other processes are waiting for an endless or very slow loop.",
+            "Check the loop; py-spy dump --pid shows its current line",
         ),
         (
             "judge",
-            "{who} waits for the judge",
-            "A call without a time limit waits as long as the server keeps it.",
+            "{who} is waiting for the judge",
+            "A call without a time limit waits until the server replies.",
             "Test the judge on its own, and set a time limit for its calls: judge.timeout_s",
         ),
         (
             "code",
             "{who} is stuck in a function",
-            "That function does not return; all others wait for it.",
+            "That function does not return; all other processes wait for it.",
             "Set a time limit for what the function waits for, or fix the loop in it",
         ),
         (
             "waiting",
-            "its processes wait for each other",
-            "A lost message or a deadlock: every stack waits for another process.",
+            "its processes are waiting for each other",
+            "A lost message or a deadlock: every process is waiting for another one.",
             "Stop the run and resume it; set NCCL_DEBUG=INFO if several ranks are involved",
         ),
         (
             "unknown",
-            "the place is unknown",
+            "the location is unknown",
             "No stack could be read; py-spy needs permission to inspect processes.",
             "",
         ),
@@ -119,7 +119,7 @@ STALLED = {
 
 
 def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
-    """The last stall of the newest attempt, unless a step came or a process continued after it."""
+    """The last stall of the newest attempt, unless a step or a continued process followed."""
     stall = None
     for raw in last_lines(run.events, _LINES, _BYTES):
         event = jsonl.parse_line(raw) or {}

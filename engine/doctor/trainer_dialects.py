@@ -1,9 +1,9 @@
-"""Remedies in the terms of the trainer that wrote a log.
+"""Fixes with the arguments of the trainer that wrote a log.
 
-Rules say what to change by this project's keys, most of which are verl's. Of a log from elsewhere
-a change is told by that trainer's own argument where it has one; else the remedy's words are left.
-What is too much or too little depends on the value that was set, which a log from elsewhere does
-not tell: there such an argument is only named.
+Rules name changes by this project's keys, most of which are verl's. For an external log a change
+uses that trainer's argument; if the trainer has none, only the text of the fix is left. Whether a
+value is too large or too small depends on the present one, which an external log does not show:
+such an argument is only named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Framework(StrEnum):
 
 
 _END = 256 * 1024
-"""Bytes of either end of a file that are looked at."""
+"""Bytes that are read at either end of a file."""
 _MARKS = {
     Framework.VERL: re.compile(
         rb"\bverl/(?:trainer|workers|single_controller)|\bverl\.(?:trainer|workers)"
@@ -45,7 +45,7 @@ _MARKS = {
         rb"|['\"]log_history['\"]"
     ),
 }
-"""The first that is found counts: verl's and TRL's logs name transformers as well."""
+"""The first match counts: logs of verl and TRL also mention transformers."""
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
@@ -57,7 +57,7 @@ _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
     "data.dataloader_num_workers": ("dataloader_num_workers", None),
 }
-"""Our key -> the argument, and its value where that is another one than ours."""
+"""Our key -> the argument, and its value if it differs from ours."""
 _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     **_HF_ARGUMENTS,
     f"{_ROLLOUT}.gpu_memory_utilization": ("vllm_gpu_memory_utilization", None),
@@ -67,8 +67,8 @@ _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
 }
 _ARGUMENTS = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}
 _RELATIVE = frozenset({f"{_ROLLOUT}.gpu_memory_utilization", f"{_ROLLOUT}.max_model_len"})
-"""Keys of which only a person who knows the present value can say what is more or less."""
-_SPOKEN: Mapping[str, str] = {
+"""Keys whose better value depends on the present one, which the log does not show."""
+_KEY_OF_TITLE: Mapping[str, str] = {
     "Lower the learning rate": f"{_ACTOR}.optim.lr",
     "Multiply the learning rate": f"{_ACTOR}.optim.lr",
     "Set the learning rate": f"{_ACTOR}.optim.lr",
@@ -76,37 +76,38 @@ _SPOKEN: Mapping[str, str] = {
     "Allow longer responses": "data.max_response_length",
     "Sample more rollouts": f"{_ROLLOUT}.n",
 }
-"""How a remedy without a value begins -> the key that it is about."""
+"""The beginning of a fix without a value -> its key."""
 _MICRO_BATCH = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
 _SAME_BATCH = "the batch stays the same if gradient_accumulation_steps rises by the same factor"
 _SMALLER: Mapping[Framework, str] = {
     Framework.HF: _SAME_BATCH,
     Framework.TRL: f"{_SAME_BATCH}; in GRPO it must stay a multiple of num_generations",
-    Framework.OTHER: "accumulate over as many times more of them, else the batch shrinks",
+    Framework.OTHER: "raise gradient accumulation by the same factor, else the batch shrinks",
 }
-"""What a smaller micro batch asks for where the batch is made of them: verl divides a batch."""
-_VERLS_OWN = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
+"""The effect of a smaller micro batch if the batch is a number of them (verl divides a batch)."""
+_VERL_KEYS = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
 _OUR_TOOLS = re.compile(r"\bgrubrics\b|\bengine\.")
 
 
 def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Framework:
-    """Which trainer wrote the files, by both ends of each and by what the findings quote."""
+    """The trainer that wrote the files, by both ends of each and by the findings' evidence."""
     if any(map(is_ours, files)):
         return Framework.OURS
-    said = [*map(_ends, dict.fromkeys(files)), *(_quoted(one) for one in findings)]
+    evidence = "\n".join(item.text for finding in findings for item in finding.evidence)
+    texts = [*map(_read_ends, dict.fromkeys(files)), evidence.encode(errors="replace")]
     for framework, marks in _MARKS.items():
-        if any(marks.search(text) for text in said):
+        if any(marks.search(text) for text in texts):
             return framework
     return Framework.OTHER
 
 
 def is_ours(path: Path) -> bool:
-    """Whether it lies in an attempt of a run that was launched here."""
+    """Whether the file belongs to an attempt of one of our runs."""
     attempt = path.parent
     return attempt.name.startswith("attempt_") and (attempt.parent / "manifest.json").is_file()
 
 
-def _ends(path: Path) -> bytes:
+def _read_ends(path: Path) -> bytes:
     try:
         with files.open_regular(path) as file:
             head = file.read(_END)
@@ -116,58 +117,57 @@ def _ends(path: Path) -> bytes:
         return b""
 
 
-def _quoted(finding: Finding) -> bytes:
-    return "\n".join(one.text for one in finding.evidence).encode(errors="replace")
-
-
 def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, with remedies that a user of the framework can follow."""
+    """The findings, with fixes that a user of the framework can apply."""
     if framework is Framework.OURS:
         return list(findings)
-    return [_finding(framework, one) for one in findings]
+    return [_finding(framework, finding) for finding in findings]
 
 
-def _finding(framework: Framework, one: Finding) -> Finding:
+def _finding(framework: Framework, finding: Finding) -> Finding:
     remedies: dict[str, Remedy] = {}
-    for remedy in one.remedies:
+    for remedy in finding.remedies:
         if not _OUR_TOOLS.search(remedy.title) and not any(map(_is_our_command, remedy.changes)):
-            # The same for another kind of our recipes has the same title.
+            # A fix for several kinds of runs appears once for each, under the same title.
             remedies.setdefault(remedy.title, _remedy(framework, remedy))
-    followed = tuple(_finding(framework, other) for other in one.followed_by)
-    return replace(one, remedies=tuple(remedies.values()), followed_by=followed)
+    followed = tuple(_finding(framework, other) for other in finding.followed_by)
+    return replace(finding, remedies=tuple(remedies.values()), followed_by=followed)
 
 
-def _remedy(framework: Framework, one: Remedy) -> Remedy:
-    """The remedy with the framework's arguments: set to a value where that is right for all."""
-    told = [(old.key, new) for old in one.changes if (new := _change(framework, old)) is not None]
-    named = [new.key for key, new in told if key in _RELATIVE] or _spoken(framework, one)
-    keys = {change.key for change in one.changes}
+def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
+    """The remedy with the framework's arguments; those without a value that fits all are named."""
+    translated = [(old.key, _change(framework, old)) for old in remedy.changes]
+    changes = [(key, new) for key, new in translated if new is not None]
+    relative = [new.key for key, new in changes if key in _RELATIVE]
+    named = relative or _arguments_named(framework, remedy)
+    keys = {change.key for change in remedy.changes}
     return Remedy(
-        ": ".join((one.title, *named)),
-        tuple(new for key, new in told if key not in _RELATIVE),
-        _SMALLER.get(framework, one.effect) if _MICRO_BATCH in keys else one.effect,
+        ": ".join((remedy.title, *named)),
+        tuple(new for key, new in changes if key not in _RELATIVE),
+        _SMALLER.get(framework, remedy.effect) if _MICRO_BATCH in keys else remedy.effect,
     )
 
 
-def _spoken(framework: Framework, one: Remedy) -> list[str]:
-    """The argument that a remedy in words is about."""
-    if one.changes:
+def _arguments_named(framework: Framework, remedy: Remedy) -> list[str]:
+    """The argument of a remedy that is text only."""
+    if remedy.changes:
         return []
-    keys = [key for words, key in _SPOKEN.items() if one.title.startswith(words)]
-    if framework is Framework.VERL:  # Where the actor's settings stand depends on the trainer.
+    keys = [key for beginning, key in _KEY_OF_TITLE.items() if remedy.title.startswith(beginning)]
+    if framework is Framework.VERL:  # The prefix depends on the trainer.
         return [key.removeprefix(f"{_ACTOR}.") for key in keys]
-    return [found[0] for key in keys if (found := _ARGUMENTS.get(framework, {}).get(key))]
+    known = _ARGUMENTS.get(framework, {})
+    return [known[key][0] for key in keys if key in known]
 
 
-def _change(framework: Framework, one: Change) -> Change | None:
-    """The same change in the framework's terms; None where it has none of its own."""
-    if one.kind != "config":
-        return one
+def _change(framework: Framework, change: Change) -> Change | None:
+    """The same change in the framework's terms; None if it has no such argument."""
+    if change.kind != "config":
+        return change
     if framework is Framework.VERL:
-        return one if one.key.startswith(_VERLS_OWN) else None
-    key, after = _ARGUMENTS.get(framework, {}).get(one.key, ("", None))
-    return replace(one, key=key, after=one.after if after is None else after) if key else None
+        return change if change.key.startswith(_VERL_KEYS) else None
+    key, value = _ARGUMENTS.get(framework, {}).get(change.key, ("", None))
+    return replace(change, key=key, after=change.after if value is None else value) if key else None
 
 
-def _is_our_command(one: Change) -> bool:
-    return one.kind == "command" and _OUR_TOOLS.search(str(one.after)) is not None
+def _is_our_command(change: Change) -> bool:
+    return change.kind == "command" and _OUR_TOOLS.search(str(change.after)) is not None
