@@ -29,7 +29,7 @@ from grubrics_tui.screens.navigation import (
     OpenRollouts,
     OpenRun,
     OpenSummary,
-    Tell,
+    ShowNotice,
 )
 from grubrics_tui.settings.layout import UNKNOWN, LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
@@ -87,7 +87,7 @@ class GrubricsApp(Frame):
         try:
             active = active_run(self.runs_root)
         except OSError:
-            active = None  # The list of runs says what is wrong with the folder.
+            active = None  # The list of runs shows why.
         is_new = not self.config and not any(
             folder.is_dir() and any(folder.iterdir()) for folder in (self.runs_root, CONFIG_DIR)
         )
@@ -175,7 +175,7 @@ class GrubricsApp(Frame):
     def _open_findings(self, message: OpenFindings) -> None:
         from grubrics_tui.screens.findings.screen import FindingsScreen
 
-        self.push_screen(FindingsScreen(message.run, message.known))
+        self.push_screen(FindingsScreen(message.run, message.findings))
 
     @on(OpenLeftovers)
     def _open_leftovers(self) -> None:
@@ -183,8 +183,8 @@ class GrubricsApp(Frame):
 
         self.push_screen(LeftoversScreen(self.runs_root))
 
-    @on(Tell)
-    def _tell(self, message: Tell) -> None:
+    @on(ShowNotice)
+    def _show_notice(self, message: ShowNotice) -> None:
         severity: SeverityLevel = "error" if message.failed else "information"
         self.notify(message.text, severity=severity, markup=False)
 

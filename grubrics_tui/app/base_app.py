@@ -41,7 +41,7 @@ pool has only four more than there are cores. Threads are started as needed."""
 
 
 class Frame(App[None]):
-    """The app without its screens: it knows the settings, and only the help screen."""
+    """The app without its screens, apart from the help."""
 
     TITLE = "grubrics-tui"
     BINDINGS = bindings()
@@ -77,7 +77,8 @@ class Frame(App[None]):
         super().__init__()
         self.loaded, self.settings = loaded, loaded.settings
         chosen = self.settings.ascii
-        self.ascii_only = not _supports_unicode() if chosen is None else chosen
+        encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+        self.ascii_only = "utf" not in encoding.lower() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.animation_level = "none"
         self._shown_severities: set[SeverityLevel] = set()
@@ -185,10 +186,5 @@ class Frame(App[None]):
 
 
 def screen_name(screen: Screen[object]) -> str:
-    """The name under which the action registry knows a screen."""
+    """Return the name of a screen in the action registry."""
     return getattr(screen, "WHERE", type(screen).__name__.removesuffix("Screen").lower())
-
-
-def _supports_unicode() -> bool:
-    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
-    return "utf" in encoding.lower()

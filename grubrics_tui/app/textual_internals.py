@@ -172,7 +172,7 @@ class TerminalDiff:
     def _take(self, new: _Stretch) -> Iterator[_Stretch]:
         """The changed parts of a stretch; marks them as shown."""
         if not _NARROW.fullmatch(new.text):
-            self._rows.pop(new.row, None)  # Only the terminal knows the width of these characters.
+            self._rows.pop(new.row, None)  # Terminals differ in the width of these.
             yield new
             return
         start, end = new.column - 1, new.column - 1 + len(new.text)

@@ -1,4 +1,4 @@
-"""What a screen has seen of a run so far, ready to be drawn."""
+"""The values of a run that a screen has read so far, ready to be drawn."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _EVENTS = 10_000
 class History:
     """Steps, system samples and the last console lines of one run.
 
-    A step that a later attempt did again replaces the first one: one history, nothing doubled.
+    A step that a later attempt repeats replaces the first one, so no step is doubled.
     """
 
     def __init__(self) -> None:
         self.state: RunState | None = None
         self.read_share = 0.0
-        """How much of a long history was read so far: the rest is on its way."""
+        """The share of a long history that was read so far."""
         self.console: deque[str] = deque(maxlen=_CONSOLE_LINES)
         self.machine = SystemHistory()
         self.columns = Columns()
         self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self.findings: Sequence[Finding] = ()
-        """What the doctor says of the run, root causes first."""
+        """The findings of the run, root causes first."""
         self._is_diagnosed = False
         self._events_seen = self._diagnoses = 0
         self._flags: tuple[int, tuple[Flags, ...]] = (-1, ())
@@ -49,26 +49,25 @@ class History:
 
     @property
     def version(self) -> int:
-        """Grows with each step and event: what is drawn from them has changed since."""
+        """Grows with each step and event: charts of another version are out of date."""
         return self.columns.version + self._events_seen + self._diagnoses
 
     @property
     def rewrites(self) -> int:
-        """Grows when something changes that was there before; until then all only gets longer."""
+        """Grows when earlier values change, and not when values are added at the end."""
         return self.columns.rewrites + self._events_seen + self._diagnoses
 
     def flags(self) -> tuple[Flags, ...]:
         """What happened to the run, along its steps."""
         if self._flags[0] != self.version:
-            self._flags = (self.version, flags_of(self._told(), self.columns))
+            self._flags = (
+                self.version,
+                flags_of([*self.events, *_flagged(self.findings)], self.columns),
+            )
         return self._flags[1]
 
-    def _told(self) -> list[Mapping[str, Any]]:
-        """Events of the run and, as such, what the doctor found."""
-        return [*self.events, *_flagged(self.findings)]
-
-    def diagnosed(self, findings: Sequence[Finding]) -> bool:
-        """Take over what the doctor says now. Whether it has another alarm than before."""
+    def set_findings(self, findings: Sequence[Finding]) -> bool:
+        """Replace the findings; returns whether there is a new alert."""
         old_ids = {finding.id for finding in self.findings}
         if _flagged(findings) != _flagged(self.findings):
             self._diagnoses += 1
@@ -77,8 +76,8 @@ class History:
 
     @property
     def health(self) -> Health | None:
-        """Of a finished run, ``UNKNOWN`` until the doctor has looked; else None while nothing
-        grave was found."""
+        """``UNKNOWN`` for a finished run that was not diagnosed yet; None for an active run without
+        an alert."""
         health = health_from(self.findings) if self._is_diagnosed else UNKNOWN
         is_finished = self.state is not None and self.state.state == "finished"
         return health if is_finished or health.finding is not None else None
@@ -91,7 +90,7 @@ class History:
         self.machine.add(update.system)
         self.events.extend(update.events)
         self._events_seen += len(update.events)
-        # Only what fits is worth cleaning: a first look may bring a whole file.
+        # Clean only the lines that fit: the first poll may bring a whole file.
         self.console.extend(clean_line(line) for line in update.console[-_CONSOLE_LINES:])
 
     def series(self, name: str) -> Column:
@@ -109,15 +108,15 @@ class History:
         return self.columns.get(name).last()
 
     @property
-    def tells_spread(self) -> bool:
-        """Whether rewards come with a spread. A log from elsewhere may hold their mean only."""
+    def has_reward_std(self) -> bool:
+        """Whether rewards have a standard deviation; an external log may hold only their mean."""
         is_external = self.state is not None and self.state.state == "foreign"
         return not is_external or self.last(metrics.REWARD_STD) is not None
 
     def step_times(self) -> tuple[Floats, Floats]:
-        """Steps and their seconds: as measured, else the time between two steps' lines.
+        """Steps and their seconds: as measured, else the time between the lines of two steps.
 
-        Lines come in as often as somebody looks: of steps quicker than that, it is their average.
+        Lines are read at every poll. Of steps that are faster than that, it is the average.
         """
         measured = self.columns.get(metrics.STEP_TIME)
         if len(measured):
@@ -154,7 +153,7 @@ class History:
 
 
 def _flagged(findings: Sequence[Finding]) -> list[Mapping[str, Any]]:
-    """Alarms as events: they are flags in the charts, where they began."""
+    """Alerts as events: flags in the charts at the step where they began."""
     return [
         {"event": "finding", "step": finding.onset_step, "message": finding.title}
         for finding in findings

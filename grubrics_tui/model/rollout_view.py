@@ -13,11 +13,11 @@ from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Piece
 
 Hit = tuple[str, int]
-"""Group and rollout of an answer that holds what was searched for."""
+"""Group and rollout of a response that contains the searched text."""
 
 
 def holds(answer: Answer, wanted: str) -> bool:
-    """Whether the text of an answer, as it is shown, holds ``wanted``, which is casefolded."""
+    """Whether a response, as it is shown, contains ``wanted``, which is casefolded."""
     return wanted in clean_text(answer.text()).casefold()
 
 
@@ -31,7 +31,7 @@ def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple
 def first_hit(
     groups: Sequence[Group], wanted: str, sort: str, only: Filter, way: int, cancelled: Cancelled
 ) -> Hit | None:
-    """The first answer that holds the text; the last one when looking backwards (``way`` < 0)."""
+    """The first rollout that contains the text, or the last one if ``way`` is negative."""
     answers = list(in_order(groups, sort, only))
     for group, answer in answers[:: 1 if way > 0 else -1]:
         if cancelled():
@@ -42,7 +42,7 @@ def first_hit(
 
 
 def steps_onward(steps: Sequence[int], step: int, way: int) -> list[int]:
-    """All other steps, the next one first, around the end as well."""
+    """All other steps, the next one first; the search wraps around."""
     later, earlier = [s for s in steps if s > step], [s for s in steps if s < step]
     return [*later, *earlier] if way > 0 else [*reversed(earlier), *reversed(later)]
 
@@ -51,7 +51,7 @@ GroupKey = tuple[str, int, str]
 """Split, step and group ID."""
 
 Pair = tuple[int, int]
-"""Two rollouts of a group by number: the shown one, and the one that it is compared with."""
+"""The numbers of two rollouts of a group: the selected one and its rival."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class GroupTexts:
 
 @dataclass(frozen=True)
 class RolloutView:
-    """The step that is read, the group and answer looked at, and what is shown of them.
+    """The step, group and rollout on the screen, with sort order, filter and search hits.
 
-    Only groups with an answer that the filter keeps can be reached.
+    Groups in which no rollout passes the filter are skipped.
     """
 
     split: Split = "train"
@@ -113,7 +113,7 @@ class RolloutView:
 
     @property
     def rival(self) -> Answer | None:
-        """What the answer is compared with: the best of its group, for the best the next one."""
+        """The best rollout of the group; for the best one, the second best."""
         group, answer = self.group, self.answer
         if group is None or answer is None:
             return None
@@ -123,7 +123,7 @@ class RolloutView:
         return rivals[0] if rivals else None
 
     def loaded(self, read: StepRollouts) -> RolloutView:
-        """On another step: at the prompt that was looked at, where the step has it."""
+        """The view of another step, at the same prompt if the step has it."""
         before = self.group
         same = next((g.id for g in read.groups if g.id == self.group_id), None)
         if same is None and before is not None and before.digest:
@@ -138,7 +138,7 @@ class RolloutView:
         )
 
     def moved(self, count: int) -> RolloutView:
-        """The answer ``by`` places further in the list; stops at its ends."""
+        """The view ``count`` rollouts further down the list; stops at its ends."""
         answers, answer = self.answers, self.answer
         if answer is None:
             return self
@@ -154,7 +154,7 @@ class RolloutView:
         return replace(self, group_id=groups[index].id, rollout=None if changed else self.rollout)
 
     def hit_beside(self, way: int) -> RolloutView | None:
-        """At the next answer that holds what was searched for; None when this step has no more."""
+        """The view at the next hit of the search; None after the last hit of the step."""
         order = [(group.id, answer.rollout) for group, answer in self._in_order()]
         hits = [index for index, hit in enumerate(order) if hit in self.hits]
         current = order.index((self._id, self.answer.rollout)) if self.answer else 0
@@ -165,7 +165,7 @@ class RolloutView:
         return replace(self, group_id=group, rollout=rollout)
 
     def to_hit(self, way: int) -> RolloutView:
-        """The next answer that holds what was searched for, around the end as well."""
+        """The view at the next hit of the search; after the last one, at the first."""
         if (beside := self.hit_beside(way)) is not None:
             return beside
         hits = [(g.id, a.rollout) for g, a in self._in_order() if (g.id, a.rollout) in self.hits]
@@ -182,7 +182,7 @@ class RolloutView:
         return replace(self, sort=sort, group_id=self._id, rollout=None)
 
     def step_beside(self, count: int) -> tuple[int, str] | None:
-        """The step, and while a prompt is followed the group, that ``[`` and ``]`` lead to."""
+        """The step to which ``[`` and ``]`` go, and its group while a prompt is followed."""
         step = self.read.step if self.read else None
         if step is None:
             return (self.steps[-1], "") if self.steps else None

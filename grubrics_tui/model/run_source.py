@@ -11,7 +11,7 @@ from engine.runs.kinds import Kind, find_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
 
-if TYPE_CHECKING:  # Half of what the screen imports, and of no use to a run of our own.
+if TYPE_CHECKING:  # Half of the screen's imports, and not needed for our own runs.
     from engine.formats.external_run import ExternalRun, ExternalWatch
 
 
@@ -19,12 +19,12 @@ Watched: TypeAlias = "RunDir | ExternalRun"
 
 
 def kind_of(run: Watched) -> Kind | None:
-    """The kind of run; None where its manifest names none that is known."""
+    """The kind of a run; None if its manifest names no known one."""
     return find_kind(run.read_manifest().get("kind")) if isinstance(run, RunDir) else run.kind
 
 
 def layout_of(run: Watched) -> str:
-    """The kind of its panels: ``own`` where a reward function scores, so that there is no judge."""
+    """The name of its layout: ``own`` if a reward function scores instead of a judge."""
     kind = kind_of(run)
     if kind is None:
         return UNKNOWN
@@ -49,7 +49,7 @@ def source_of(run: Watched) -> str:
 
 @dataclass(frozen=True)
 class AttemptLogs:
-    """``numbers`` are the attempts that were known at the last look."""
+    """``numbers`` are the attempts that had started when the log was opened."""
 
     run: RunDir
     number: int

@@ -31,7 +31,7 @@ WHOLE = (Part("step", "phase-1", "s"),)
 class StepPhases:
     """The phases of every step, or its total if phases were not measured.
 
-    Results are kept: a new step costs one row, however many there are.
+    Results are cached: a new step adds one row.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class StepPhases:
         self._sizes: Sizes = np.empty((0, len(PARTS)))
         self._count = 0
         self._seen = 0
-        """Steps looked at; the last one is looked at again, as the rest of it may come later."""
+        """Steps read so far; the last one is read again, as some of its values may come later."""
         self._has_phases = False
 
     def of(self, history: History) -> Stacks:
@@ -74,9 +74,9 @@ class StepPhases:
 
 
 def split(history: History, steps: Floats, seconds: Floats) -> tuple[Floats, Sizes]:
-    """The timed ones of some steps, and ``sizes[i, j]``: the seconds of part ``j`` of ``PARTS``.
+    """Steps with a known duration, and ``sizes[i, j]``: the seconds of part ``j`` of ``PARTS``.
 
-    What a step took beyond its measured phases is the last part: advantages, logging, waiting.
+    The last part is the time outside the measured phases: advantages, logging, waiting.
     """
     timed = ~np.isnan(seconds)
     steps, seconds = steps[timed], seconds[timed]

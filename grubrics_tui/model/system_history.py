@@ -18,12 +18,12 @@ _MOST = 4000
 
 
 class SystemHistory:
-    """The last sample, and how busy and full the machine was, for the last samples in order."""
+    """The last sample, and for the last samples how busy and full the machine was."""
 
     def __init__(self) -> None:
         self.last: Sample | None = None
         self.seen = 0
-        """How many samples came so far, those that are kept no more included."""
+        """Number of samples so far, including those that were dropped."""
         self._points: deque[tuple[float, float, float]] = deque(maxlen=_MOST)
 
     def add(self, samples: Sequence[Sample]) -> None:
@@ -52,7 +52,7 @@ def ratio(value: float | None, total: float | None) -> float | None:
 
 
 def _point(sample: Sample) -> tuple[float, float, float]:
-    """Of the GPUs where there are any, else of the host."""
+    """Time, busy and full of the GPUs if there are any, else of the host."""
     gpus = gpus_of(sample)
     if gpus:
         busy = _mean(ratio(number(gpu.get("util")), 100) for gpu in gpus)

@@ -21,9 +21,8 @@ T = TypeVar("T")
 class ChartScreen(CockpitScreen):
     """All its charts share one view, so that their cursors are at the same step.
 
-    Keys act on the view through ``current_chart``, which knows the width of a cell and where its
-    values are. The actions are those of charts in ``actions.py``; they are offered while there is a
-    current chart.
+    Keys act on the view through ``current_chart``, which computes x values from cells. The actions
+    are those of charts in ``actions.py``; they are offered while there is a current chart.
     """
 
     view: reactive[View] = reactive(View())
@@ -34,11 +33,11 @@ class ChartScreen(CockpitScreen):
 
     def watch_view(self, view: View) -> None:
         for chart in self.query(ChartBase):
-            chart.look(view)
+            chart.apply_view(view)
 
     @on(ChartBase.Joined)
     def _share(self, message: ChartBase.Joined) -> None:
-        message.chart.look(self.view)
+        message.chart.apply_view(self.view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "chart_row":
@@ -71,14 +70,14 @@ class ChartScreen(CockpitScreen):
 
     def action_chart_cursor(self, places: int) -> None:
         if (chart := self.current_chart()) is not None:
-            self._point(chart, chart.next_place(places))
+            self._point(chart, chart.next_x(places))
 
     def action_chart_row(self, rows: int) -> None:
         self.action_chart_cursor(rows)
 
     def action_chart_end(self, newest: bool) -> None:
         if (chart := self.current_chart()) is not None:
-            self._point(chart, chart.end_place(newest))
+            self._point(chart, chart.end_x(newest))
 
     def action_chart_axis(self) -> None:
         """Show the next x axis; zoom and cursor keep their position."""

@@ -23,7 +23,7 @@ from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
-from grubrics_tui.widgets.facts import Fact, Facts, state_look
+from grubrics_tui.widgets.facts import Fact, Facts, format_state
 from grubrics_tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class EndScreen(ScrolledScreen):
 
 def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = None) -> list[Fact]:
     """The state, then the lines of the entry's result, split at their label."""
-    state = state_look(run_state.word, health)
+    state = format_state(run_state.word, health)
     reason = run_state.reason or ""
     facts: list[Fact] = [("run", entry.run), ("state", state + Content(f"   {reason}".rstrip()))]
     if entry.duration:

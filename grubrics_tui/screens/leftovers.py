@@ -29,7 +29,7 @@ _PID = 9
 
 @dataclass(frozen=True)
 class Orphans:
-    """Orphaned processes, and attempts whose private Ray directory still exists."""
+    """Orphaned processes, and attempts with a private Ray directory left on disk."""
 
     processes: tuple[Leftover, ...] = ()
     attempts: tuple[Path, ...] = ()
@@ -166,7 +166,7 @@ class LeftoversScreen(ScrolledScreen):
 
 
 def _format_orphan(orphan: Leftover, room: int) -> list[Content]:
-    """PID, run and why it ended; then what the process holds; then its command."""
+    """PID, run and reason; the memory and ports of the process; its command."""
     gpu = memory(orphan.gpu_bytes) if orphan.gpu_bytes else "none"
     ports = ", ".join(map(str, orphan.ports)) or "none"
     about = [
@@ -176,8 +176,8 @@ def _format_orphan(orphan: Leftover, room: int) -> list[Content]:
     ]
     lines = [line for part in about for line in part.wrap(max(20, room - _PID))]
     pid = Content.styled(f"{orphan.process.pid:<{_PID}}", "bold $warning")
-    more = [Content(" " * _PID) + line for line in lines[1:]]
-    return [pid + lines[0], *more, Content("")]
+    below = [Content(" " * _PID) + line for line in lines[1:]]
+    return [pid + lines[0], *below, Content("")]
 
 
 def _format_count(items: Sequence[object], singular: str, plural: str) -> str:

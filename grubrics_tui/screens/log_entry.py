@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from engine.reports.entry import LogEntry
 
-ONE_LINE = (("id", "ID"), ("title", "title"), ("question", "research question"))
+ONE_LINE = (("id", "ID"), ("title", "Title"), ("question", "Research question"))
 MANY_LINES = (
-    ("config", "config"),
-    ("result", "result"),
-    ("observations", "observations"),
-    ("decision", "decision"),
+    ("config", "Config"),
+    ("result", "Result"),
+    ("observations", "Observations"),
+    ("decision", "Decision"),
 )
 
 
@@ -113,7 +113,7 @@ class LogEntryScreen(CockpitScreen):
 
     @on(Drafted)
     def _fill_in(self, message: Drafted) -> None:
-        """Fill in the draft; text typed meanwhile is kept."""
+        """Fill in the draft, except in fields that the user has typed in."""
         self._draft = message.entry
         for name, _ in ONE_LINE:
             field = self.query_one(f"#{name}", Input)

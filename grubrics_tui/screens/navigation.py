@@ -60,8 +60,8 @@ class OpenLeftovers(Message):
     """Show orphaned processes of ended runs."""
 
 
-class Tell(Message):
-    """Notify the user of a result, whatever screen is open by then."""
+class ShowNotice(Message):
+    """ShowNotice the user of a result on the screen that is open by then."""
 
     def __init__(self, text: str, *, failed: bool = False) -> None:
         super().__init__()
@@ -77,14 +77,14 @@ class OpenLog(Message):
 
 
 class OpenFindings(Message):
-    """Show what the doctor says of a run, or of a log that was not launched here.
+    """Show the findings of a run or an external log.
 
-    ``known`` is what it said last, if somebody knows.
+    ``findings`` are shown until the first diagnosis is complete.
     """
 
-    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
+    def __init__(self, run: Watched, findings: Sequence[Finding] = ()) -> None:
         super().__init__()
-        self.run, self.known = run, known
+        self.run, self.findings = run, findings
 
 
 class OpenLogEntry(Message):

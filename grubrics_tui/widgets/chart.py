@@ -59,11 +59,11 @@ class Chart(ChartBase):
         *,
         grows_since: object = None,
     ) -> None:
-        """Draw what ``build`` returns. Nothing happens while ``version`` and ``hint`` are those of
-        the last call: pass what grows with the data, such as ``history.version``.
+        """Draw the plot that ``build`` returns, if ``version`` or ``hint`` is another than before.
 
-        While ``grows_since`` stays the same, data were only added at their end: what need not be
-        drawn again is kept. None promises nothing.
+        ``version`` grows with the data, e.g. ``history.version``. While ``grows_since`` stays the
+        same, data were only added at the end, so that parts of the drawing are reused; with None
+        nothing is reused.
         """
         self._build, self._grows_since = build, grows_since
         if self._is_new(version, hint):
@@ -72,7 +72,7 @@ class Chart(ChartBase):
 
     @property
     def plot(self) -> Plot:
-        """What is shown, along steps."""
+        """The plot, with steps as its x values."""
         if self._built is None:
             self._built = self._build()
         return self._built
@@ -86,7 +86,7 @@ class Chart(ChartBase):
             return None
         return on_axis(self.plot, self.view.axis).extent()
 
-    def next_place(self, cells: int) -> float | None:
+    def next_x(self, cells: int) -> float | None:
         if self.view.table:
             return self._next_row(cells)
         extent = self.extent()
@@ -99,10 +99,12 @@ class Chart(ChartBase):
 
     def draw(self, width: int, height: int) -> list[Row]:
         if self.view.table:
-            return [] if self.plot.is_empty else self._table(width, height)
+            return (
+                [] if self.plot.is_empty else table(self.plot, self._cursor_step(), width, height)
+            )
         view = view_of(self.plot, self.view)
         plot = self._smoother.smooth(on_axis(self.plot, view.axis), view.smoothing)
-        head, rows = self._below(legend(plot, view, width, self._look), width, height)
+        head, rows = self._below(legend(plot, view, width, self._legend_style), width, height)
         if plot.is_empty:
             return head + self._hinted(width, rows)
         return head + self._picture_below(plot, view, width, rows)
@@ -110,7 +112,7 @@ class Chart(ChartBase):
     def _picture_below(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
         """The plot, drawn again only where it has changed."""
         fixed_y = self._y if view.log_y else plot.y or self._y
-        in_ascii = self._look.drawn_in_ascii(len(plot.lines))
+        in_ascii = self._legend_style.drawn_in_ascii(len(plot.lines))
         drawn_for = (view, width, height, in_ascii, fixed_y, self._grows_since)
         if self._kept is not None and drawn_for == self._picture_of and self._kept.holds(plot):
             return self._body
@@ -122,15 +124,12 @@ class Chart(ChartBase):
         self._picture_of = drawn_for
         return self._body
 
-    def _view_changed(self, before: View, after: View) -> None:
+    def _view_changed(self, before: View, now: View) -> None:
         """Locking keeps the y range that was drawn last, until the scale changes."""
-        if not after.locked or before.log_y != after.log_y:
+        if not now.locked or before.log_y != now.log_y:
             self._y = None
         elif not before.locked:
             self._y = self._last_y
-
-    def _table(self, width: int, height: int) -> list[Row]:
-        return table(self.plot, self._cursor_step(), width, height)
 
     def _cursor_step(self) -> float | None:
         if self.view.cursor is None or self.plot.timed:

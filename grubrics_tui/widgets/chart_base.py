@@ -31,8 +31,8 @@ class ChartBase(SpanWidget):
         super().on_mount()
         self.post_message(self.Joined(self))
 
-    def look(self, view: View) -> None:
-        """Show the data as the view asks for."""
+    def apply_view(self, view: View) -> None:
+        """Draw the data in this view."""
         if view != self.view:
             self._view_changed(self.view, view)
             self.view = view
@@ -47,17 +47,17 @@ class ChartBase(SpanWidget):
         """When each step was logged."""
         raise NotImplementedError
 
-    def next_place(self, cells: int) -> float | None:
-        """The x value of the entry that many columns of the screen, or rows of the table, from the
-        cursor. None without data."""
+    def next_x(self, cells: int) -> float | None:
+        """The x value of the entry so many columns of the chart, or rows of the table, from the
+        cursor; None without data."""
         raise NotImplementedError
 
-    def end_place(self, newest: bool) -> float | None:
+    def end_x(self, newest: bool) -> float | None:
         """The first or the newest entry."""
         extent = self.extent()
         return None if extent is None else extent.high if newest else extent.low
 
-    def _view_changed(self, before: View, after: View) -> None:
+    def _view_changed(self, before: View, now: View) -> None:
         """Hook: keep something of the old view."""
 
     def _is_new(self, version: object, hint: str) -> bool:
@@ -68,7 +68,7 @@ class ChartBase(SpanWidget):
         return True
 
     @property
-    def _look(self) -> Look:
+    def _legend_style(self) -> Look:
         return Look(self.ascii_only, self.colorless)
 
     def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:

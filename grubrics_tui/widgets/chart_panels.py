@@ -31,7 +31,7 @@ from grubrics_tui.widgets.panel import Panel, waiting_hint
 from grubrics_tui.widgets.span_widget import CachedLines
 
 _SMALLEST = (16, 5)
-"""Cells below which a chart says nothing."""
+"""The smallest useful chart: cells wide and high."""
 
 
 class ChartGrid(CachedLines, Grid):
@@ -39,7 +39,7 @@ class ChartGrid(CachedLines, Grid):
 
 
 class ChartPanel(Panel):
-    """A subclass says how many charts there are and what each plots; the first is the main one."""
+    """A subclass declares the number of charts and plots each; the first is the main one."""
 
     DEFAULT_CSS = """
     ChartGrid { grid-gutter: 0 2; height: 1fr; overflow: hidden; }
@@ -51,11 +51,11 @@ class ChartPanel(Panel):
     """Whether no chart has had values yet: then the first one fills the panel with its hint."""
 
     def plot(self, history: History, number: int) -> Plot:
-        """What chart ``number`` shows. Called when the chart is drawn."""
+        """The plot of chart ``number``. Called when the chart is drawn."""
         raise NotImplementedError
 
     def hint(self, history: History, number: int) -> str:
-        """What chart ``number`` says while it has no values."""
+        """The text in chart ``number`` while it has no values."""
         return waiting_hint(history) if number == 0 else MISSING
 
     def compose(self) -> ComposeResult:
@@ -104,13 +104,13 @@ def fact_of(
     tone: str = "foreground",
     quiet_at_zero: bool = False,
 ) -> Fact:
-    """A metric whose value is shown in the legend only."""
+    """A metric that is shown as a value in the legend only."""
     column = history.series(name)
     return Fact(column.steps, column.values, label, write, tone=tone, quiet_at_zero=quiet_at_zero)
 
 
 def values_of(history: History, name: str, label: str, write: Writer) -> Values:
-    """A metric whose value the legend shows for a band."""
+    """A metric as the value of a band in the legend."""
     column = history.series(name)
     return Values(column.steps, column.values, label, write)
 
@@ -122,7 +122,7 @@ class RewardPanel(ChartPanel):
     NEEDS = ("reward/",)
 
     def plot(self, history: History, number: int) -> Plot:
-        self.note("mean ± in-group std" if history.tells_spread else "mean")
+        self.note("mean ± in-group std" if history.has_reward_std else "mean")
         return reward_plot(history)
 
 
@@ -308,9 +308,9 @@ class ValidationPanel(ChartPanel):
 def validation_names(history: History) -> list[str]:
     """The mean reward first, then as many others as there are colors."""
     first = [metrics.VALIDATION_REWARD]
-    more = [n for n in history.columns.names if n.startswith(_PREFIXES) and n not in first]
+    others = [n for n in history.columns.names if n.startswith(_PREFIXES) and n not in first]
     logged = [name for name in first if len(history.series(name))]
-    return (logged + more)[: len(INKS)]
+    return (logged + others)[: len(INKS)]
 
 
 def validation_plot(history: History) -> Plot:

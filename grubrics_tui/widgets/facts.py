@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def inert(text: str | Content) -> Content:
-    """The text in the colors it has, without a character that a terminal would obey.
-
-    Never read as markup.
-    """
+    """Return the text with its colors, without control characters, never read as markup."""
     content = Content(text) if isinstance(text, str) else text
     plain = content.plain
     if plain.isprintable():
@@ -75,7 +72,7 @@ _LONGEST_NOTE = 120
 
 
 def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
-    """ID, step, times and what the run waits for; last the state, whose reason may be long."""
+    """ID, step, times, and why the run waits; the state is last, because its reason may be long."""
     state = info.state
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
@@ -86,10 +83,10 @@ def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
         facts.append(("waiting", f"for {state.waiting_for}"))
-    return [*facts, ("state", state_look(state.word, health) + reason)]
+    return [*facts, ("state", format_state(state.word, health) + reason)]
 
 
-def state_look(word: str, health: Health | None) -> Content:
+def format_state(word: str, health: Health | None) -> Content:
     """``✓ finished``; ``! finished, unhealthy: GPU out of memory since step 3``."""
     glyph, ink = look_of(word, health)
     phrase = health.phrase if health and health.is_known else ""

@@ -32,8 +32,8 @@ _COPIED_BYTES = 256 * 1024
 class LogPicture(Widget):
     """Draws ``window`` of ``file``; beside it where hits of ``search`` and errors are.
 
-    ``marks_end``: the cursor is shown also while the end is followed. ``indent``: at most so many
-    blanks before a line's words, which may else be out of sight.
+    ``marks_end`` shows the cursor also while the end is followed. ``indent`` limits the blanks at
+    the start of a line, which may push its words out of a narrow panel.
     """
 
     DEFAULT_CSS = "LogPicture { height: 1fr; }"
@@ -93,7 +93,7 @@ class LogPicture(Widget):
         self.redraw()
 
     def forget_texts(self) -> None:
-        """Show another file."""
+        """Drop cached texts, because another file is shown."""
         self._texts.clear()
 
     def on_resize(self) -> None:

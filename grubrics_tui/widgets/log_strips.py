@@ -18,7 +18,7 @@ from grubrics_tui.drawing.console_text import ConsoleText, console_text, highlig
 from grubrics_tui.drawing.spans import Span
 
 TEXT_BYTES = 16 * 1024
-"""How much of a line is looked at, beyond what was scrolled away to the left."""
+"""Bytes of a line that are read, beyond those scrolled away to the left."""
 
 FARTHEST = 60_000
 """Cells that a line can be scrolled to the left."""
@@ -30,7 +30,7 @@ StyleOf = Callable[[Span], Style]
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How rows are drawn."""
+    """How rows are drawn; ``left`` cells are scrolled away, ``tallest`` is the limit of lines."""
 
     width: int
     left: int = 0
@@ -42,7 +42,7 @@ class RowFormat:
 
 @dataclass(frozen=True)
 class Marks:
-    """What one row is, besides its text."""
+    """Whether a row is the current line, and a search hit."""
 
     cursor: bool = False
     hit: bool = False
@@ -84,8 +84,10 @@ def strips_of(
     paper = "panel" if marks.cursor else ""
     line_strip = _strip(text, format, lambda span: style_of(_on(span, paper)))
     room = format.width - 1
-    count = _count(row, format)
+    times = "x" if format.ascii_only else "×"
+    count = "" if row.count == 1 else f" {times}{row.count:,}"
     height = height_of(text, format)
+    gutter = _gutter(marks, format)
     strips = []
     for line in range(height):
         start = format.left + line * room
@@ -96,7 +98,7 @@ def strips_of(
         )
         pad = style_of(_on(Span(""), paper))
         segments = [
-            Segment(_gutter(marks, format), style_of(_on(_gutter_ink(marks), paper))),
+            Segment(gutter.text, style_of(_on(gutter, paper))),
             *body.adjust_cell_length(room - len(mark), pad),
             Segment(mark, style_of(_on(Span("", "mark", "", True), paper))),
         ]
@@ -107,13 +109,10 @@ def strips_of(
 def _strip(text: ConsoleText, format: RowFormat, style_of: StyleOf) -> Strip:
     spans = highlighted(text.spans, format.pattern)
     label = [source_label(text.source)] if text.source else []
-    in_reach = _first_characters((*label, *spans), _reach(format))
+    # Characters beyond the visible part take time and are never drawn.
+    reach = format.left + 2 * format.width * (format.tallest if format.wrapped else 1)
+    in_reach = _first_characters((*label, *spans), reach)
     return Strip([Segment(span.text, style_of(span)) for span in in_reach])
-
-
-def _reach(format: RowFormat) -> int:
-    """Characters of a line that can be in sight; more of them make no picture, only work."""
-    return format.left + 2 * format.width * (format.tallest if format.wrapped else 1)
 
 
 def _first_characters(spans: tuple[Span, ...], count: int) -> Iterator[Span]:
@@ -136,22 +135,12 @@ def _on(span: Span, paper: str) -> Span:
     return replace(span, paper=paper) if paper and not span.paper else span
 
 
-def _count(row: Row, format: RowFormat) -> str:
-    if row.count == 1:
-        return ""
-    return f" {'x' if format.ascii_only else '×'}{row.count:,}"
-
-
-def _gutter(marks: Marks, format: RowFormat) -> str:
+def _gutter(marks: Marks, format: RowFormat) -> Span:
+    """The character before a row."""
     if marks.cursor:
-        return ">" if format.ascii_only else "▌"
-    if marks.hit:
-        return "*" if format.ascii_only else "▏"
-    return " "
-
-
-def _gutter_ink(marks: Marks) -> Span:
-    return Span("", "primary" if marks.cursor else "mark")
+        return Span(">" if format.ascii_only else "▌", "primary")
+    sign = "*" if format.ascii_only else "▏"
+    return Span(sign if marks.hit else " ", "mark")
 
 
 def scrollbar(
@@ -162,8 +151,10 @@ def scrollbar(
     *,
     ascii_only: bool = False,
 ) -> list[Span]:
-    """One character a line, by bytes of the file. ``places`` are named by their ink; the first
-    that lies in a line's part of the file colors it."""
+    """One character per screen line, each for a part of the file.
+
+    ``marks`` holds offsets by ink: the first ink with an offset in a part colors it.
+    """
     size, cells = max(1, size), []
     for y in range(height):
         start = y * size // height

@@ -1,4 +1,4 @@
-"""The base of panels: a titled frame around what it shows of a run."""
+"""The base of panels: a titled frame around some values of a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Panel(CachedLines, Vertical):
 
 
 def waiting_hint(history: History) -> str:
-    """Say why a chart has no values yet."""
+    """Return the reason why a chart has no values yet."""
     state = history.state
     if state is None:
         return "reading the run files"

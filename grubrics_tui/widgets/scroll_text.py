@@ -35,10 +35,10 @@ class ScrollText(ScrollView):
         self._layout: Layout = lambda width: []
         self._rows: list[Row] = []
 
-    def show(self, layout: Layout, *, keep_place: bool = False) -> None:
-        """Show another text, from its start unless it is the same one seen differently."""
+    def show(self, layout: Layout, *, keep_scroll: bool = False) -> None:
+        """Show another text from its start; ``keep_scroll`` stays at the same row."""
         self._layout = layout
-        if not keep_place:
+        if not keep_scroll:
             self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self._lay_out()
 

@@ -12,7 +12,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.widget import Widget
 
 from grubrics_tui.drawing.spans import Row, Span, width_of
@@ -67,7 +66,7 @@ class SpanWidget(CachedLines, Widget):
     def redraw(self, hint: str = "") -> None:
         """Draw again; ``hint`` is shown in the middle when the picture is empty.
 
-        Only lines that differ are looked at by the compositor.
+        The compositor draws only lines that differ.
         """
         self._hint = hint
         if not self.is_on_screen:
@@ -88,12 +87,12 @@ class SpanWidget(CachedLines, Widget):
             self.refresh(*changed)
 
     def _restyle(self) -> None:
-        """Draw everything again, when it is next looked at."""
+        """Draw everything again at the next refresh."""
         self._strips = self._styles = None
         self.refresh()
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._restyle())
 
     def notify_style_update(self) -> None:
         """The stylesheet gave this widget other colors."""
@@ -127,15 +126,11 @@ class SpanWidget(CachedLines, Widget):
 
     @property
     def colorless(self) -> bool:
-        """Whether shapes have to say what colors would."""
+        """Whether shapes must replace colors."""
         return self.ascii_only or self.app.no_color
 
-    def _theme_changed(self, theme: Theme) -> None:
-        self._styles = None
-        self._restyle()
-
     def _draw(self, old_strips: Sequence[Strip] = ()) -> list[Strip]:
-        """``kept`` are the strips of the picture before, for the lines that stay as they are."""
+        """``old_strips`` are those of the previous picture; unchanged lines reuse them."""
         width, height = self._drawn_for = self.size
         rows = self.draw(width, height)
         if not any(rows):
@@ -168,7 +163,7 @@ class SpanWidget(CachedLines, Widget):
 
 
 class _Styles(dict[tuple[str, str, bool], Style]):
-    """The style of each kind of span in a picture, worked out once."""
+    """The style of each kind of span, computed once."""
 
     def __init__(self, base: Style, colors: Mapping[str, str]) -> None:
         super().__init__()

@@ -97,7 +97,7 @@ def test_from_checklist_to_log_entry(
         again.wait_for(re.escape(expected))
 
         again.press("e")
-        again.wait_for(r"research question")
+        again.wait_for(r"Research question")
         again.press(*"Does it learn?")
         again.press("\x13")
         again.wait_for(r"appended to")

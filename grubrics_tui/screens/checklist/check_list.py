@@ -41,7 +41,9 @@ class CheckList(Choices):
         """Show these checks as pending."""
         self._ids, self.checks = ids, {}
         self.clear_options()
-        self.add_options([Option(_pending(id), id=id) for id in ids])
+        self.add_options(
+            Option(Content.styled(f"{'·':<{_STATUS}}{id:<{_NAME}}", "$quiet"), id=id) for id in ids
+        )
         self.border_subtitle = self.summary
 
     def answer(self, check: Check) -> None:
@@ -84,10 +86,6 @@ class CheckList(Choices):
         skipped = f", {count['skip']} skipped" if count["skip"] else ""
         pending = f", {self.unanswered} pending" if self.unanswered else ""
         return counts + skipped + pending
-
-
-def _pending(id: str) -> Content:
-    return Content.styled(f"{'·':<{_STATUS}}{id:<{_NAME}}", "$quiet")
 
 
 def _answered(check: Check) -> Content:

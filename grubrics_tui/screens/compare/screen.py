@@ -14,7 +14,6 @@ from textual.reactive import reactive
 from textual.widgets import Footer
 
 from engine.history import metrics
-from engine.history.columns import Column
 from engine.reports.compare import Comparer, Comparison, metric_names
 from engine.reports.run_record import Look, RunReader, RunRecord
 from engine.runs.rundir import RunDir
@@ -184,11 +183,8 @@ class CompareScreen(ChartScreen):
         figures.border_subtitle = f"{ends}{missing}, {self.query_one(CompareTable).place}"
 
     def current_chart(self) -> ChartBase | None:
-        return self.query_one(Chart) if self._both or self.current == "curves" else None
-
-    @property
-    def _both(self) -> bool:
-        return not any(self.has_class(name) for name in ("-narrow", "-short", "-zoomed"))
+        is_single = any(self.has_class(name) for name in ("-narrow", "-short", "-zoomed"))
+        return None if is_single and self.current != "curves" else self.query_one(Chart)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom":
@@ -240,22 +236,21 @@ class CompareScreen(ChartScreen):
     def action_find_metric(self) -> None:
         from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 
-        columns = {name: self._fullest(name) for name in metric_names(self.records)}
-        self.app.push_screen(ChooseMetric(columns, self.metric), self._choose)
+        def choose(metric: str | None) -> None:
+            self.metric = metric or self.metric
+
+        # Each metric of the run that has logged it most often.
+        columns = {
+            name: max((record.columns.get(name) for record in self.records), key=len)
+            for name in metric_names(self.records)
+        }
+        self.app.push_screen(ChooseMetric(columns, self.metric), choose)
 
     def action_metric(self, count: int) -> None:
         """The next metric in alphabetical order."""
         names = metric_names(self.records)
         if self.metric in names:
             self.metric = names[(names.index(self.metric) + count) % len(names)]
-
-    def _choose(self, metric: str | None) -> None:
-        if metric:
-            self.metric = metric
-
-    def _fullest(self, metric: str) -> Column:
-        """The metric of the run that logged it most often."""
-        return max((record.columns.get(metric) for record in self.records), key=len)
 
     def action_back(self) -> None:
         if self.clear_view():

@@ -21,7 +21,7 @@ class FindingList(ScrollText):
 
     def __init__(self) -> None:
         super().__init__()
-        self.border_title = "findings"
+        self.border_title = "Findings"
         self.add_class("-current")
         self._findings: Sequence[Finding] = ()
         self._index = 0
@@ -47,7 +47,7 @@ class FindingList(ScrollText):
         self._draw()
 
     def _draw(self) -> None:
-        self.show(self._rows_of, keep_place=True)
+        self.show(self._rows_of, keep_scroll=True)
         self.scroll_to_region(Region(0, self._index, 1, 1), animate=False, immediate=True)
         self.post_message(self.Highlighted())
 

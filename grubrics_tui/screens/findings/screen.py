@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.findings.finding_list import FindingList
 from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
-from grubrics_tui.screens.navigation import OpenLog, OpenRun, Tell
+from grubrics_tui.screens.navigation import OpenLog, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.scroll_text import ScrollText
@@ -52,18 +52,18 @@ class FindingsScreen(CockpitScreen):
     }
     """
 
-    class Found(Message):
+    class Diagnosed(Message):
         """The diagnosis has changed."""
 
         def __init__(self, diagnosis: Diagnosis) -> None:
             super().__init__()
             self.diagnosis = diagnosis
 
-    def __init__(self, run: Watched, known: Sequence[Finding] = ()) -> None:
-        """``known`` are findings to show until the first diagnosis is complete."""
+    def __init__(self, run: Watched, findings: Sequence[Finding] = ()) -> None:
+        """``findings`` are shown until the first diagnosis is complete."""
         super().__init__()
         self.run = run
-        self._known = known
+        self._first_findings = findings
         self._choices: Sequence[Remedy] = ()
         self._poller: Poller[None] = Poller()
         self._described: tuple[Finding | None, Sequence[Remedy]] = (None, ())
@@ -77,18 +77,17 @@ class FindingsScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         self._say("Diagnosing ...")
-        if self._known:
-            self._fill(self._known)
-        post_from_thread(self._found, self.post_message)
+        if self._first_findings:
+            self._fill(self._first_findings)
+        post_from_thread(
+            lambda: map(self.Diagnosed, diagnoses(self.run, self._poller)), self.post_message
+        )
 
     def on_unmount(self) -> None:
         self._poller.close()
 
-    def _found(self) -> Iterator[Message]:
-        return map(self.Found, diagnoses(self.run, self._poller))
-
-    @on(Found)
-    def _show(self, message: Found) -> None:
+    @on(Diagnosed)
+    def _show(self, message: Diagnosed) -> None:
         diagnosis = message.diagnosis
         self._fill(diagnosis.findings)
         self.query_one("#kin", Static).update(clean_text(diagnosis.lineage))
@@ -114,7 +113,7 @@ class FindingsScreen(CockpitScreen):
             return
         same = before[0] is not None and before[0].id == finding.id
         text = self.query_one("#detail", ScrollText)
-        text.show(lambda width: detail(finding, width, choices), keep_place=same)
+        text.show(lambda width: detail(finding, width, choices), keep_scroll=same)
 
     def _say(self, text: str) -> None:
         spans = [Span(text, "quiet")]
@@ -132,7 +131,7 @@ class FindingsScreen(CockpitScreen):
         if action == "reproduce":
             return isinstance(self.run, RunDir)
         if action == "evidence":
-            return self._place() is not None
+            return self._evidence_line() is not None
         return super().check_action(action, parameters)
 
     def action_finding(self, count: int) -> None:
@@ -143,11 +142,11 @@ class FindingsScreen(CockpitScreen):
         text.move(pages * max(1, text.size.height - 2))
 
     def action_evidence(self) -> None:
-        if (location := self._place()) is not None:
+        if (location := self._evidence_line()) is not None:
             path, offset = location
             self.post_message(OpenLog(path, path.name, offset=offset))
 
-    def _place(self) -> tuple[Path, int] | None:
+    def _evidence_line(self) -> tuple[Path, int] | None:
         """The log line of the evidence; numeric evidence has none."""
         for evidence in self.selected.evidence if self.selected else ():
             if evidence.path is not None and evidence.offset is not None:
@@ -180,9 +179,11 @@ class FindingsScreen(CockpitScreen):
         try:
             child = launch_rerun(rerun)
         except (UsageError, OSError) as error:
-            self.app.post_message(Tell(str(error), failed=True))
+            self.app.post_message(ShowNotice(str(error), failed=True))
         else:
-            self.app.post_message(Tell(f"Launched {child.id}: {rerun.original.id} with a fix"))
+            self.app.post_message(
+                ShowNotice(f"Launched {child.id}: {rerun.original.id} with a fix")
+            )
             self.post_message(OpenRun(child))
 
     def action_reproduce(self) -> None:
@@ -207,7 +208,7 @@ class FindingsScreen(CockpitScreen):
         try:
             small = launch_repro(plan_repro(run))
         except (UsageError, OSError) as error:
-            self.app.post_message(Tell(str(error), failed=True))
+            self.app.post_message(ShowNotice(str(error), failed=True))
         else:
             self.post_message(OpenRun(small))
 

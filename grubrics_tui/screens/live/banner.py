@@ -52,7 +52,7 @@ class Banner(Static):
         self.display = bool(lines)
         if state is None or not lines:
             return
-        css_class, ink = _look(state, history)
+        css_class, ink = _style(state, history)
         self.set_classes(f"-{css_class}")
         head, *details = lines
         first = Content.styled(head, f"bold ${ink}")
@@ -109,12 +109,12 @@ def _first_alert(history: History) -> list[str]:
         return []
     root, count = alerts[0], len(alerts) - 1
     since = f" since {root.onset}" if root.onset else ""
-    others = f"   and {count} more" if count else ""
+    and_more = f"   and {count} more" if count else ""
     shape, _ = LOOKS[root.severity]
-    return [clean_text(f"{shape} {root.title}{since}{others}{_HINT}"), clean_text(root.cause)]
+    return [clean_text(f"{shape} {root.title}{since}{and_more}{_HINT}"), clean_text(root.cause)]
 
 
-def _look(state: RunState, history: History) -> tuple[str, str]:
+def _style(state: RunState, history: History) -> tuple[str, str]:
     """The class of the banner and the color of its headline."""
     alerts = _alerts(history)
     if state.state in ("running", "foreign") and alerts:

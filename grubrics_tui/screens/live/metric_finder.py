@@ -67,7 +67,7 @@ class MetricFinder(ModalScreen[Slot | None]):
     def on_mount(self) -> None:
         self.query_one(Input).focus()
         self._find("")
-        self.set_interval(_REFRESH_S, self._look_again)
+        self.set_interval(_REFRESH_S, self._update_metrics)
 
     @on(Input.Changed)
     def _type(self, message: Input.Changed) -> None:
@@ -78,7 +78,9 @@ class MetricFinder(ModalScreen[Slot | None]):
         if self._marked:
             self.dismiss(Slot(metrics=tuple(self._marked)))
         elif self._found:
-            self.dismiss(self._slot(self._found[self._selected]))
+            name = self._found[self._selected]
+            panel = self._panels.get(name)
+            self.dismiss(Slot(panel) if panel else Slot(metrics=(name,)))
 
     def action_pick(self, rows: int) -> None:
         self._selected = min(max(0, self._selected + rows), max(0, len(self._found) - 1))
@@ -103,16 +105,12 @@ class MetricFinder(ModalScreen[Slot | None]):
         metrics = set(self._history.columns.names)
         return {t: n for t, n in self._titles.items() if n in built_in and t not in metrics}
 
-    def _slot(self, name: str) -> Slot:
-        panel = self._panels.get(name)
-        return Slot(panel) if panel else Slot(metrics=(name,))
-
     def _find(self, query: str) -> None:
         self._found = ranked(query, [*self._panels, *self._history.columns.names])
         self._selected = 0
         self._refresh()
 
-    def _look_again(self) -> None:
+    def _update_metrics(self) -> None:
         """Add metrics that the run has logged since this was opened."""
         chosen = self._found[self._selected : self._selected + 1]
         query = self.query_one(Input).value

@@ -19,8 +19,8 @@ from grubrics_tui.widgets.span_widget import CachedLines, SpanWidget
 class PanelGrid(CachedLines, Grid):
     """Shows one page of a ``Layout``: the one with the current panel.
 
-    A panel is made when it is first in the layout, and removed with its pin; one that is hidden or
-    on another page stays and costs nothing.
+    A panel is created when it is first in the layout and removed with its pin. One that is hidden
+    or on another page stays, and is not drawn.
     """
 
     DEFAULT_CSS = """
@@ -28,11 +28,11 @@ class PanelGrid(CachedLines, Grid):
     """
 
     class Arranged(Message):
-        """Which panels are in sight has changed, or may have."""
+        """Other panels may be visible."""
 
-        def __init__(self, in_sight: tuple[str, ...], every: bool) -> None:
+        def __init__(self, in_sight: tuple[str, ...], all_visible: bool) -> None:
             super().__init__()
-            self.in_sight, self.every = in_sight, every
+            self.in_sight, self.all_visible = in_sight, all_visible
 
     def __init__(self, layout: Layout, dress: Callable[[Panel], None] = lambda _: None) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class PanelGrid(CachedLines, Grid):
 
     @property
     def ordered(self) -> list[Panel]:
-        """The panels that are shown, those on other pages included."""
+        """The panels of the layout, including those on other pages."""
         return [self._panels[name] for name in self._order.names]
 
     def show(self, history: History) -> None:
@@ -101,7 +101,7 @@ class PanelGrid(CachedLines, Grid):
         for name, panel in self._panels.items():
             if name in in_sight and not panel.display:
                 for drawn in panel.query(SpanWidget):
-                    drawn.refresh()  # What came meanwhile is in the first picture.
+                    drawn.refresh()  # Includes values that came while it was hidden.
             panel.display = name in in_sight
             self._mark(panel, name == self._order.current)
             panel.styles.column_span = beyond if name == in_sight[-1] else 1
@@ -110,7 +110,7 @@ class PanelGrid(CachedLines, Grid):
         self.post_message(self.Arranged(tuple(in_sight), len(in_sight) == len(names)))
 
     def _mark(self, panel: Panel, current: bool) -> None:
-        """Only its frame changes: what is inside need not be looked up in the stylesheet."""
+        """Apply the stylesheet to the frame only: the contents do not change."""
         if panel.has_class("-current") != current:
             panel.set_class(current, "-current", update=False)
             self.app.stylesheet.apply(panel)

@@ -1,4 +1,4 @@
-"""The names of the panels, where not all of them are in sight."""
+"""The names of the panels, shown if not all panels are visible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 
 class PanelTabs(Static):
-    """One line: every panel's key and name, the current one marked, those in sight bright."""
+    """One line: every panel's key and name, the current one marked, the visible ones bright."""
 
     DEFAULT_CSS = "PanelTabs { height: 1; margin: 0 1; padding: 0 1; display: none; }"
 

@@ -43,11 +43,11 @@ class LogPanel(Panel):
         yield LogView(paced=True, indent=_INDENT)
 
     def show(self, history: History) -> None:
-        """Nothing to do: the log has a file of its own."""
+        """Do nothing: the log view reads the file itself."""
 
     @on(LogView.Changed)
-    def show_place(self) -> None:
-        """Say in the frame whether the view follows new lines."""
+    def show_position(self) -> None:
+        """Show in the frame whether the view follows new lines."""
         view = self.query_one(LogView)
         status = "following" if view.following else "scrolled up: G follows new lines"
         self.note(f"{view.notice}   {status}" if view.notice else status)

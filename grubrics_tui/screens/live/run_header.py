@@ -62,10 +62,14 @@ class RunHeader(SpanWidget):
             return [[Span(self._run_id, bold=True)], [], []]
         history, state = self._history, self._history.state
         values = _losses(history) if self._kind == SFT.name else _rewards(history, self._kind)
+        times = history.step_times()[1]
+        step_s = float(times[-1]) if times.size else None
+        share = f"reading the history: {percent(history.read_share)}"
+        reading = [Span(share, "warning")] if history.read_share < 1 else []
         return [
             justify(_title(history, state, self._run_id, width), self._times(history), width),
             _progress(history, state, width, self.ascii_only),
-            [*values, *_step_time(history), *_reading(history)],
+            [*values, *_value("step", seconds(step_s)), *reading],
         ]
 
     def _times(self, history: History) -> Row:
@@ -114,17 +118,14 @@ def _rewards(history: History, kind: str) -> Row:
     mean, std = history.last(metrics.REWARD_MEAN), history.last(metrics.REWARD_STD)
     step, validation = history.last_point(metrics.VALIDATION_REWARD)
     judge = history.last(metrics.JUDGE_LATENCY)
-    unjudged = kind == "own" or _is_foreign(history)
-    spread = f" ± {fixed(std)}" if history.tells_spread else ""
+    is_external = history.state is not None and history.state.state == "foreign"
+    unjudged = kind == "own" or is_external
+    spread = f" ± {fixed(std)}" if history.has_reward_std else ""
     return [
         *_value("reward", fixed(mean) + spread, "series-1"),
         *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
         *(_value("judge", seconds(judge)) if judge is not None or not unjudged else []),
     ]
-
-
-def _is_foreign(history: History) -> bool:
-    return history.state is not None and history.state.state == "foreign"
 
 
 def _losses(history: History) -> Row:
@@ -133,18 +134,6 @@ def _losses(history: History) -> Row:
         *_value("loss", fixed(history.last(metrics.TRAIN_LOSS), 4), "series-1"),
         *_value("val", fixed(validation, 4) + ("" if step is None else f" at {step}"), "mark"),
     ]
-
-
-def _step_time(history: History) -> Row:
-    times = history.step_times()[1]
-    return _value("step", seconds(float(times[-1]) if times.size else None))
-
-
-def _reading(history: History) -> Row:
-    """The share of a long history that was read so far."""
-    if history.read_share >= 1:
-        return []
-    return [Span(f"reading the history: {percent(history.read_share)}", "warning")]
 
 
 def _value(label: str, value: str, ink: str = "") -> Row:

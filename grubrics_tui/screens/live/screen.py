@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from textual import on, work
@@ -131,7 +130,7 @@ class LiveScreen(ChartScreen):
             self._poll()
         else:
             self.call_after_refresh(self._open_console, self.run.console)
-        post_from_thread(partial(_diagnosed, self._doctor), self.post_message)
+        post_from_thread(lambda: map(self.Diagnosed, self._doctor.findings()), self.post_message)
 
     def _open_console(self, console: Path) -> None:
         """Show the last lines of an external log first; then read its history."""
@@ -144,7 +143,7 @@ class LiveScreen(ChartScreen):
 
     @on(Diagnosed)
     def _show_findings(self, message: Diagnosed) -> None:
-        is_news = self.history.diagnosed(message.findings)
+        is_news = self.history.set_findings(message.findings)
         self.query_one(RunHeader).show(self.history)
         self.query_one(Banner).show(self.history)
         self.query_one(PanelGrid).show(self.history)
@@ -216,7 +215,7 @@ class LiveScreen(ChartScreen):
     @on(PanelGrid.Arranged)
     def _show_tabs(self, message: PanelGrid.Arranged) -> None:
         tabs, names = self.query_one(PanelTabs), self.panels.names
-        tabs.display = not message.every
+        tabs.display = not message.all_visible
         titles = [panel.TITLE for panel in self.query_one(PanelGrid).ordered]
         tabs.show(titles, self.panels.index, [names.index(name) for name in message.in_sight])
         self._refresh_offers()
@@ -312,10 +311,6 @@ class LiveScreen(ChartScreen):
             self.zoomed = False
         else:
             await self.run_action("app.leave_run")
-
-
-def _diagnosed(doctor: RunDoctor) -> Iterator[Message]:
-    return map(LiveScreen.Diagnosed, doctor.findings())
 
 
 def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:

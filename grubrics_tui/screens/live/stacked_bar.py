@@ -65,7 +65,7 @@ class StackedBar(ChartBase):
         x = self._on_axis().x
         return Range(float(x[0]), max(float(x[-1]), float(x[0]) + 1)) if x.size else None
 
-    def next_place(self, cells: int) -> float | None:
+    def next_x(self, cells: int) -> float | None:
         x, cursor = self._on_axis().x, self.view.cursor
         if not x.size:
             return None

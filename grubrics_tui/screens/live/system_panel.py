@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
@@ -82,7 +81,7 @@ def gauges(sample: Sample) -> list[Gauge]:
     gpus = gpus_of(sample)
     if len(gpus) == 1:
         return _one_gpu(gpus[0])
-    return [_of_many(gpu) for gpu in gpus] or _host(sample)
+    return [_gpu_in_one_line(gpu) for gpu in gpus] or _host(sample)
 
 
 def system_plot(machine: SystemHistory, clock: Column) -> Plot:
@@ -96,7 +95,8 @@ def system_plot(machine: SystemHistory, clock: Column) -> Plot:
 
 
 def _host(sample: Sample) -> list[Gauge]:
-    run = _object(sample.get("run"))
+    run_sample = sample.get("run")
+    run = run_sample if isinstance(run_sample, dict) else {}
     cores, mem_total = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
     host_cpu, run_cpu = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
     used = number(sample.get("mem_used"))
@@ -126,7 +126,7 @@ def _one_gpu(gpu: Sample) -> list[Gauge]:
     ]
 
 
-def _of_many(gpu: Sample) -> Gauge:
+def _gpu_in_one_line(gpu: Sample) -> Gauge:
     """Utilization as a bar, everything else as numbers."""
     used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
     by_run = MISSING if run_memory is None else memory(run_memory)
@@ -144,10 +144,6 @@ def _state(gpu: Sample) -> str:
 
 def _in_percent(value: float | None) -> str:
     return percent(None if value is None else value / 100)
-
-
-def _object(value: Any) -> Sample:
-    return value if isinstance(value, dict) else {}
 
 
 _LABEL, _PERCENT, _SMALLEST_BAR = 12, 6, 4

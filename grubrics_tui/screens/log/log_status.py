@@ -40,11 +40,11 @@ def format_position(view: LogView) -> str:
     return "   ".join(parts)
 
 
-def format_status(view: LogView, looked_for: str = "") -> Content:
-    """Notice, search and filter in one line. ``looked_for`` is a time being searched for."""
+def format_status(view: LogView, wanted_time: str = "") -> Content:
+    """Notice, search and filter in one line. ``wanted_time`` is a time being searched for."""
     parts = [Content.styled(view.notice, "$warning")] if view.notice else []
-    if looked_for:
-        parts.append(Content.styled(f"searching for {looked_for}, esc stops", "$quiet"))
+    if wanted_time:
+        parts.append(Content.styled(f"searching for {wanted_time}, esc stops", "$quiet"))
     if view.search is not None:
         parts.append(_format_search("search", view.search, view))
     if view.filter is not None:

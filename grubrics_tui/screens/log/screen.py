@@ -59,19 +59,19 @@ class LogScreen(CockpitScreen):
     }
     """
 
-    class TimeLooked(Message):
+    class TimeFound(Message):
         """The line at a time, or None; ``newest`` is the last timestamp of the file."""
 
-        def __init__(self, of: LogFile, found: Stamp | None, newest: Stamp | None) -> None:
+        def __init__(self, file: LogFile, stamp: Stamp | None, newest: Stamp | None) -> None:
             super().__init__()
-            self.of, self.found, self.newest = of, found, newest
+            self.file, self.stamp, self.newest = file, stamp, newest
 
     def __init__(self, path: Path, title: str = "") -> None:
         super().__init__()
         self.path = path
         self._attempts = AttemptLogs.around(path)
         self._title = title or (f"log of {self._attempts.run.id}" if self._attempts else path.name)
-        self._asked, self._looked_for = "", ""
+        self._asked, self._wanted_time = "", ""
 
     def compose(self) -> ComposeResult:
         yield LogView(self.path, surveyed=True)
@@ -105,7 +105,7 @@ class LogScreen(CockpitScreen):
         )
         view.border_title = name + Content.styled(format_facts(view), "$quiet")
         view.border_subtitle = Content(format_position(view))
-        self.query_one("#status", Static).update(format_status(view, self._looked_for))
+        self.query_one("#status", Static).update(format_status(view, self._wanted_time))
 
     def _say(self, text: str) -> None:
         self.notify(text, markup=False)
@@ -172,12 +172,12 @@ class LogScreen(CockpitScreen):
     def _go_to_time(self, text: str) -> None:
         wanted = Asked.parse(text)
         if self.view.file is not None:
-            self._looked_for = text
-            self._look_for_time(wanted, self.view.file)
+            self._wanted_time = text
+            self._find_time(wanted, self.view.file)
             self._show()
 
     @work(thread=True, exclusive=True, group="time", exit_on_error=False)
-    def _look_for_time(self, wanted: Asked, file: LogFile) -> None:
+    def _find_time(self, wanted: Asked, file: LogFile) -> None:
         worker = get_current_worker()
         times = LogTimes(file.copy(), lambda: worker.is_cancelled)
         oldest = times.oldest()
@@ -186,25 +186,25 @@ class LogScreen(CockpitScreen):
         if oldest and newest:
             stamp = times.at_or_after(wanted.moment(oldest.when, newest.when))
         if not worker.is_cancelled:
-            self.post_message(self.TimeLooked(file, stamp, newest))
+            self.post_message(self.TimeFound(file, stamp, newest))
 
-    @on(TimeLooked)
-    def _go_to_line_of_time(self, message: TimeLooked) -> None:
-        self._looked_for = ""
+    @on(TimeFound)
+    def _go_to_line_of_time(self, message: TimeFound) -> None:
+        self._wanted_time = ""
         self._show()
-        if message.of is not self.view.file:
+        if message.file is not self.view.file:
             return
-        if message.found is not None:
-            self.view.go_near(message.found.offset)
+        if message.stamp is not None:
+            self.view.go_near(message.stamp.offset)
         elif message.newest is not None:
             self._say(f"no line at or after that time; the last timestamp is {message.newest.when}")
         else:
             self._say("this log has no timestamps; press : to go to a step, e.g. s12")
 
-    def _stop_looking(self) -> bool:
-        was_searching = bool(self._looked_for)
+    def _stop_finding_time(self) -> bool:
+        was_searching = bool(self._wanted_time)
         self.workers.cancel_group(self, "time")
-        self._looked_for = ""
+        self._wanted_time = ""
         self._show()
         return was_searching
 
@@ -258,7 +258,7 @@ class LogScreen(CockpitScreen):
         self.app.push_screen(screen, self._show_source)
 
     def action_attempt(self, count: int) -> None:
-        """Show the log of another attempt; search and filter are kept."""
+        """Show the log of another attempt with the same search and filter."""
         if self._attempts is None:
             return
         before, self._attempts = self._attempts, self._attempts.beside(count)
@@ -275,11 +275,9 @@ class LogScreen(CockpitScreen):
     def action_back(self) -> None:
         if self.has_class("-asking"):
             self._stop_asking()
-        elif not self._stop_looking() and not self.view.cancel():
-            self._leave()
-
-    def _leave(self) -> None:
-        if len(self.app.screen_stack) > 2:
+        elif self._stop_finding_time() or self.view.cancel():
+            return
+        elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
         else:
             self._say("Press q to quit, r for the list of runs")

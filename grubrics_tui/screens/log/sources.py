@@ -1,4 +1,4 @@
-"""Choose the process whose lines of a log are shown."""
+"""Choose a process to show only its lines of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rollout screen shows, drawn from one value."""
+"""The widgets of the rollouts screen, drawn from one value."""
 
 from __future__ import annotations
 
@@ -157,7 +157,8 @@ class PromptPanel(SpanWidget):
         cut = len(rows) > height or len(end) < len(self._text)
         rows = rows[-height:]
         if cut and rows:
-            rows[0] = [Span("… ", "axis"), *([Span(clipped(_text_of(rows[0]), width - 2))])]
+            first = "".join(span.text for span in rows[0])
+            rows[0] = [Span("… ", "axis"), *([Span(clipped(first, width - 2))])]
         return rows
 
 
@@ -195,7 +196,7 @@ class AnswerList(SpanWidget):
 
 
 class PromptTrend(SpanWidget):
-    """Mean and best reward of one prompt over the steps whose batch contains it."""
+    """Mean and best reward of one prompt over the steps with this prompt."""
 
     DEFAULT_CSS = """
     PromptTrend {
@@ -236,10 +237,6 @@ class PromptTrend(SpanWidget):
                       ascii_only=self.ascii_only)  # fmt: skip
 
 
-def _text_of(row: Row) -> str:
-    return "".join(span.text for span in row)
-
-
 class AnswerBox(ScrollText):
     """The text of one rollout with its numbers, search hits and differences marked."""
 
@@ -249,7 +246,7 @@ class AnswerBox(ScrollText):
         *,
         position: str = "",
         rival: int | None = None,
-        keep_place: bool = False,
+        keep_scroll: bool = False,
     ) -> None:
         """``position`` is e.g. " · 2 of 8"; ``rival`` is the rollout that it is compared with."""
         if shown is None:
@@ -262,7 +259,7 @@ class AnswerBox(ScrollText):
         self.border_title = f"rollout {drawn.answer.rollout} {mark}".rstrip() + position
         is_diff = drawn.pieces and rival is not None
         self.border_subtitle = f"diff against rollout {rival}" if is_diff else ""
-        self.show(lambda width: answer_rows(drawn, width), keep_place=keep_place)
+        self.show(lambda width: answer_rows(drawn, width), keep_scroll=keep_scroll)
 
 
 class RolloutBody(Vertical):
@@ -290,14 +287,14 @@ class RolloutBody(Vertical):
         yield PromptTrend()
 
     def on_mount(self) -> None:
-        self.query_one(AnswerList).border_title = "rollouts"
-        self.query_one(PromptPanel).border_title = "prompt"
+        self.query_one(AnswerList).border_title = "Rollouts"
+        self.query_one(PromptPanel).border_title = "Prompt"
 
     @property
     def answer(self) -> AnswerBox:
         return self.query_one("#answer", AnswerBox)
 
-    def show(self, scene: Scene, *, keep_place: bool = False) -> None:
+    def show(self, scene: Scene, *, keep_scroll: bool = False) -> None:
         view = scene.view
         self.query_one(RolloutHead).show(view, scene.note)
         answers = self.query_one(AnswerList)
@@ -307,10 +304,10 @@ class RolloutBody(Vertical):
         question = view.group.question_id if view.group else ""
         prompt = scene.texts.prompt if scene.texts else None
         self.query_one(PromptPanel).show(prompt, scene.prompt_suffix, question)
-        self._show_answers(scene, keep_place)
+        self._show_answers(scene, keep_scroll)
         self._show_trend(scene)
 
-    def _show_answers(self, scene: Scene, keep_place: bool) -> None:
+    def _show_answers(self, scene: Scene, keep_scroll: bool) -> None:
         view, position = scene.view, ""
         if view.answer is not None:
             position = f" · {view.answers.index(view.answer) + 1} of {len(view.answers)}"
@@ -318,9 +315,9 @@ class RolloutBody(Vertical):
         if shown is not None and pair is not None and scene.texts is not None:
             shown = replace(shown, pieces=scene.texts.diffs.get(pair))
         rival = pair[1] if pair else None
-        self.answer.show_answer(shown, position=position, rival=rival, keep_place=keep_place)
+        self.answer.show_answer(shown, position=position, rival=rival, keep_scroll=keep_scroll)
         beside = self.query_one("#rival", AnswerBox)
-        beside.show_answer(scene.shown(view.rival), keep_place=keep_place)
+        beside.show_answer(scene.shown(view.rival), keep_scroll=keep_scroll)
 
     def _show_trend(self, scene: Scene) -> None:
         view, trend = scene.view, self.query_one(PromptTrend)

@@ -111,7 +111,7 @@ class OtherStepsSearched(Message):
 
 
 class PromptFollowed(Message):
-    """The steps whose batch contains the prompt, as of ``done`` of ``total`` steps."""
+    """The steps with the prompt, after ``done`` of ``total`` steps were searched."""
 
     def __init__(self, visits: tuple[Visit, ...], done: int, total: int) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class RolloutReader:
         self._run_thread(partial(self._search_steps, request, steps, direction), "seek")
 
     def follow_prompt(self, prompt: str, split: Split, total: int) -> None:
-        """Find the steps whose batch contains the prompt."""
+        """Find the steps with the prompt."""
         self._run_thread(partial(self._follow_prompt, prompt, split, total), "follow")
 
     def cancel_search(self) -> None:
@@ -196,7 +196,7 @@ class RolloutReader:
                 suffix = common_tail(
                     {group.prompt() for group in islice(rollouts.groups, _SUFFIX_PROMPTS)}
                 )
-            except Exception as error:  # Whatever it is: the thread has other steps to read.
+            except Exception as error:  # One bad step must not end the thread.
                 result: Message = StepFailed(target, f"{type(error).__name__}: {error}")
             else:
                 result = StepLoaded(target, rollouts, suffix)

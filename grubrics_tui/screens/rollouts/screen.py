@@ -142,7 +142,7 @@ class RolloutsScreen(CockpitScreen):
         if message.target == self._target:
             self._target = None
             self._note = f"cannot read step {message.target.step}: {message.reason}"
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
 
     @on(TextsRead)
     def _take_texts(self, message: TextsRead) -> None:
@@ -155,7 +155,7 @@ class RolloutsScreen(CockpitScreen):
         if message.key == self.texts.key:
             diffs = {**self.texts.diffs, message.pair: message.pieces}
             self.texts = replace(self.texts, diffs=diffs)
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
 
     @on(PromptFollowed)
     def _take_visits(self, message: PromptFollowed) -> None:
@@ -166,7 +166,7 @@ class RolloutsScreen(CockpitScreen):
             "" if not self._follows else f"searched {message.done} of {message.total} steps"
         )
         self.view = replace(self.view, visits=message.visits)
-        self.show(keep_place=True)
+        self.show(keep_scroll=True)
 
     @on(StepSearched)
     def _take_hits(self, message: StepSearched) -> None:
@@ -197,7 +197,7 @@ class RolloutsScreen(CockpitScreen):
         if (before.group_id, before.rollout) != (view.group_id, view.rollout):
             self._show_group()
         else:
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
 
     def _show_group(self) -> None:
         """Show the group and rollout of the view, and read its texts where they are missing."""
@@ -212,7 +212,7 @@ class RolloutsScreen(CockpitScreen):
         if (group := self.view.group) is not None:
             self.reader.read_texts(group, self._group_key)
 
-    def show(self, *, keep_place: bool = False) -> None:
+    def show(self, *, keep_scroll: bool = False) -> None:
         view, has_texts = self.view, self.texts.key == self._group_key
         pair = self._pair if has_texts and self._shows_diff else None
         if pair is not None and pair not in self.texts.diffs:
@@ -230,7 +230,7 @@ class RolloutsScreen(CockpitScreen):
             self.reader.store.weights,
             self.reader.store.estimator.formula,
         )
-        self._body.show(scene, keep_place=keep_place)
+        self._body.show(scene, keep_scroll=keep_scroll)
 
     @property
     def _pair(self) -> Pair | None:
@@ -279,7 +279,7 @@ class RolloutsScreen(CockpitScreen):
 
     def action_show_diff(self) -> None:
         self._shows_diff = not self._shows_diff
-        self.show(keep_place=True)
+        self.show(keep_scroll=True)
 
     def action_follow_prompt(self) -> None:
         if self.view.visits is not None:
@@ -288,7 +288,7 @@ class RolloutsScreen(CockpitScreen):
             self.view, self._follows = replace(self.view, visits=()), True
             self._note = f"searched 0 of {len(self.view.steps)} steps"
             self.reader.follow_prompt(self.texts.prompt, self.view.split, len(self.view.steps))
-        self.show(keep_place=True)
+        self.show(keep_scroll=True)
 
     def action_hit(self, way: int) -> None:
         """Go to the next rollout that contains the text: in this step, then in others."""
@@ -317,13 +317,13 @@ class RolloutsScreen(CockpitScreen):
         if self._asking:
             self._close_question()
         elif self.search.stop_other_steps():
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
         elif self.search.text:
             self.view = self.search.start("", self.view)
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
         elif self.view.visits is not None:
             self._leave_prompt()
-            self.show(keep_place=True)
+            self.show(keep_scroll=True)
         elif self.has_class("-reading"):
             self.action_read()
         else:

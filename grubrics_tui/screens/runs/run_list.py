@@ -29,7 +29,7 @@ _LONGEST_ID = 42
 
 @dataclass(frozen=True)
 class Widths:
-    """Characters that the cells of a list take whose width depends on its runs."""
+    """Widths of the columns that depend on the listed runs."""
 
     id: int = 0
     cells: Mapping[str, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class RunList(ScrollView, can_focus=True):
         """``health_of`` returns the health of a finished run."""
         super().__init__()
         self._health_of = health_of
-        self.border_title = "runs"
+        self.border_title = "Runs"
         self.runs: Sequence[RunInfo] = ()
         self._marks = ComparisonMarks() if marks is None else marks
         self._index = 0
@@ -107,7 +107,8 @@ class RunList(ScrollView, can_focus=True):
         self._widths = Widths.of(runs)
         self.border_subtitle = summary or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs))
-        self._select(_index_of(runs, selected))
+        ids = [info.id for info in runs]
+        self._select(ids.index(selected.id) if selected and selected.id in ids else 0)
         self.post_message(self.Turned())
         self.refresh()
 
@@ -176,13 +177,6 @@ class RunList(ScrollView, can_focus=True):
     def _segment(self, span: Span, base: Style) -> Segment:
         color = self.app.theme_variables.get(span.ink or "foreground")
         return Segment(span.text, base + Style(color=color, bold=span.bold or None))
-
-
-def _index_of(runs: Sequence[RunInfo], run: RunInfo | None) -> int:
-    """The index of the run in the new list; 0 if it is gone."""
-    if run is None:
-        return 0
-    return next((index for index, info in enumerate(runs) if info.id == run.id), 0)
 
 
 def _row(info: RunInfo, width: int, widths: Widths, health: Health | None = None) -> Row:

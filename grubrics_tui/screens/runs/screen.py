@@ -32,7 +32,7 @@ from grubrics_tui.screens.navigation import (
     OpenRollouts,
     OpenRun,
     OpenSummary,
-    Tell,
+    ShowNotice,
 )
 from grubrics_tui.screens.runs.filter_bar import FilterBar
 from grubrics_tui.screens.runs.questions import (
@@ -105,7 +105,7 @@ class RunsScreen(CockpitScreen):
         self._health.close()
 
     @on(RunList.Turned)
-    def _look_at_what_is_in_sight(self) -> None:
+    def _examine_visible(self) -> None:
         self._health.examine(self.query_one(RunList).in_sight)
 
     @on(Examined)
@@ -323,10 +323,10 @@ class RunsScreen(CockpitScreen):
             try:
                 warnings = resume(run, step or None).warnings
             except (UsageError, OSError) as error:
-                self.app.post_message(Tell(str(error), failed=True))
+                self.app.post_message(ShowNotice(str(error), failed=True))
                 continue
             if warnings:
-                self.app.post_message(Tell("\n".join(warnings)))
+                self.app.post_message(ShowNotice("\n".join(warnings)))
             if len(points) == 1:
                 self.post_message(OpenRun(run))
         self._feed.refresh()
@@ -349,9 +349,9 @@ class RunsScreen(CockpitScreen):
     def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:
         for run in runs:
             try:
-                self.app.post_message(Tell(_apply_removal(run, self._root, removal)))
+                self.app.post_message(ShowNotice(_apply_removal(run, self._root, removal)))
             except (UsageError, OSError) as error:
-                self.app.post_message(Tell(str(error), failed=True))
+                self.app.post_message(ShowNotice(str(error), failed=True))
         self._feed.refresh()
 
     def action_back(self) -> None:
@@ -398,7 +398,7 @@ def _allows(action: str, info: RunInfo) -> bool:
 
 
 def _apply_removal(run: RunDir, root: Path, removal: Removal) -> str:
-    """Archive or delete a run; returns a sentence that says so."""
+    """Archive or delete a run; returns the message to show."""
     if removal == "archive":
         archive(run)
         return f"Archived {run.id}.\nRestore it: grubrics-tui archive --undo {run.id}"

@@ -66,7 +66,7 @@ async def test_f1_opens_the_help_from_a_field_in_which_one_types(
 ) -> None:
     async with running(runs, SMALL) as driver:
         driver.app.post_message(OpenLogEntry(run.run))
-        await driver.shows("research question", "f1 help")
+        await driver.shows("Research question", "f1 help")
         await driver.press("question_mark", "f1")
         await driver.shows("Keys: log entry", "ctrl+s save", "entry RUN --append")
         await driver.press("escape")

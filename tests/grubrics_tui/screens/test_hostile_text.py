@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from engine.formats.external_run import open_external
 from grubrics_tui.screens.live.screen import LiveScreen
-from grubrics_tui.screens.navigation import Tell
+from grubrics_tui.screens.navigation import ShowNotice
 from grubrics_tui.settings.layout import default_panels
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled
@@ -141,7 +141,7 @@ async def test_what_the_app_tells_is_text(world: World) -> None:
     loaded = Loaded(Settings(), {}, (ALL,))
     async with running(RUNS, LARGE, watched=world.night, loaded=loaded) as driver:
         await settled(driver)
-        driver.app.post_message(Tell(ALL, failed=True))
+        driver.app.post_message(ShowNotice(ALL, failed=True))
         driver.app.screen.notify(ALL, title=ALL)
         await driver.shows("[red]no color[/red] [@click=app.quit]no click[/]")
         assert_inert(driver)

@@ -41,7 +41,7 @@ async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
         await driver.press("r")
         await driver.shows("grpo-done")
         await driver.press("e")
-        await driver.shows("EXP-001", "step 40 of 40", "research question")
+        await driver.shows("EXP-001", "step 40 of 40", "Research question")
         await driver.press(*"RQ1")
         assert not log.exists()
         await driver.press("ctrl+s")
