@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from engine.doctor.already_known import resumed_step
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
@@ -84,7 +83,8 @@ class RunFollower:
     def _read(self, stopped: Stopped) -> RunState:
         while True:
             update = self._watch.poll()
-            self._columns.update(replace(update, batch=self._counted(update.batch)))
+            batch = self._counted(update.batch)
+            self._columns.update(batch, update.events, restarted=update.restarted)
             self._columns.thin()
             if update.read_share >= 1 or stopped():
                 return update.state

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from engine.base import files, jsonl
 from engine.base.holes import numbered_lines
 from engine.history.train_log import Step, numbers
-
-if TYPE_CHECKING:
-    from engine.history.live import Update
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -368,12 +365,14 @@ class Columns:
             columns.merge(batch.with_metrics(wanted, columns._columns) if wanted else batch)
         return columns
 
-    def update(self, update: Update) -> None:
-        """Take over what polling a run brought."""
-        if update.restarted:
+    def update(
+        self, batch: Batch, events: Iterable[Mapping[str, Any]], *, restarted: bool = False
+    ) -> None:
+        """Take over what polling a run brought; ``restarted``: the steps begin again."""
+        if restarted:
             self.forget()
-        self.merge(update.batch)
-        for event in update.events:
+        self.merge(batch)
+        for event in events:
             self._times.note(event)
 
     @property

@@ -95,15 +95,16 @@ class RunRecord:
         return record
 
     def add(self, look: Look) -> None:
+        update = look.update
         self.version += 1
-        self.state = look.update.state
+        self.state = update.state
         self.checkpoint = look.checkpoint or self.checkpoint
         self.manifest = look.manifest if look.manifest is not None else self.manifest
-        if look.update.state.state != "finished":
+        if update.state.state != "finished":
             self.health = None
         elif look.health is not None:
             self.health = look.health
-        self.columns.update(look.update)
+        self.columns.update(update.batch, update.events, restarted=update.restarted)
 
     @property
     def kind(self) -> str:

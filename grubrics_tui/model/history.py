@@ -86,7 +86,7 @@ class History:
         self.state = update.state
         self.read_share = update.read_share
         self._newest = update.newest
-        self.columns.update(update)
+        self.columns.update(update.batch, update.events, restarted=update.restarted)
         self.machine.add(update.system)
         self.events.extend(update.events)
         self._events_seen += len(update.events)

@@ -160,7 +160,7 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
     run = open_external(path)
     assert run.format.key == key
     watched = Columns()
-    watched.update(run.watch().poll())
+    watched.merge(run.watch().poll().batch)
     printed = read_columns(str(path), tmp_path)
     doctor = LogDoctor(source_of_external(run))
     doctor.look()
