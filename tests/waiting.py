@@ -11,6 +11,8 @@ from engine.runs.state import RunState, observed_state
 PATIENCE_S = 500.0
 """How long a test waits before it fails. Only a broken program takes as long, also where other
 programs keep every core busy; pytest ends a test after 600 seconds."""
+TRAINING_PATIENCE_S = 1500.0
+"""The same for a run that trains. pytest ends a test marked slow after 1800 seconds."""
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:

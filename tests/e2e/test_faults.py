@@ -26,7 +26,7 @@ from engine.runs.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
-from tests.waiting import wait_for
+from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ class Victim:
         self.wait(lambda: any(s.attempt == attempt for s in read_steps(self.run.train_log)))
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        wait_for(lambda: condition() or self.state().has_ended)
+        wait_for(lambda: condition() or self.state().has_ended, TRAINING_PATIENCE_S)
         assert condition(), f"it ended early: {self.state()}"
 
     def ended(self) -> RunState:

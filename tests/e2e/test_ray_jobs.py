@@ -19,7 +19,7 @@ from engine.runs.state import observed_state
 from engine.supervise.ray_jobs import Cluster, job_log, read_job
 from tests.e2e.project import Project
 from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
-from tests.waiting import PATIENCE_S
+from tests.waiting import TRAINING_PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,9 @@ def last_step(run: RunDir) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
 
-def wait_for(run: RunDir, condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+def wait_for(
+    run: RunDir, condition: Callable[[], bool], seconds: float = TRAINING_PATIENCE_S
+) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         state = observed_state(run)

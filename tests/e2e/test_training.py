@@ -14,6 +14,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from tests.e2e.project import (
     copied,
     files_of_executed_names,
 )
-from tests.waiting import PATIENCE_S, wait_for
+from tests.waiting import PATIENCE_S, TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +113,9 @@ def killed_run(project: Project) -> RunDir:
 
 
 def wait_for_step(run: RunDir, number: int) -> None:
-    wait_for(lambda: any(step.step == number for step in read_steps(run.train_log)))
+    wait_for(
+        lambda: any(step.step == number for step in read_steps(run.train_log)), TRAINING_PATIENCE_S
+    )
 
 
 def kill_everything(run: RunDir) -> None:
@@ -322,6 +325,8 @@ def foreground(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[sub
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests that are run in the background inherit that SIGINT is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     yield process
     process.kill()
@@ -333,7 +338,7 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
 ) -> None:
     assert foreground.stdout is not None
     for line in foreground.stdout:
-        if line.startswith("step 1/"):
+        if line.startswith("step "):  # One line may stand for several steps.
             break
     os.killpg(foreground.pid, signal.SIGINT)
     rest = foreground.stdout.read()
