@@ -132,7 +132,12 @@ class StartScreen(CockpitScreen):
     def _ask_path(self) -> None:
         here = Path()
         files = sorted(
-            (path for pattern in self._choice.patterns for path in here.glob(pattern)),
+            (
+                path
+                for pattern in self._choice.patterns
+                for path in here.glob(pattern)
+                if str(path).isprintable()
+            ),
             key=lambda path: -path.stat().st_mtime,
         )
         field = self.query_one(Input)

@@ -28,7 +28,7 @@ SIGNS = ("[red]", "[@click=")
 
 FORMATS = ("verl", "verl-jsonl", "hf-state")
 
-WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources"})
+WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources", "start"})
 """Screens that show no text of a run."""
 
 

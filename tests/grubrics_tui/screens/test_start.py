@@ -52,6 +52,14 @@ async def test_the_newest_log_of_the_folder_is_offered_and_opened() -> None:
         await arrive(driver, LiveScreen, "step 5")
 
 
+async def test_a_file_name_with_control_characters_is_not_offered() -> None:
+    Path("\x1b]0;owned\x07.log").write_text("anything\n")
+    async with running(Path("runs"), SMALL, config="") as driver:
+        await choose(driver, "Watch a log")
+        await driver.shows("Log file or folder")
+        assert "owned" not in driver.screen
+
+
 async def test_a_log_of_an_unknown_format_is_opened_as_text() -> None:
     Path("notes.txt").write_text("nothing that is a step\n")
     async with running(Path("runs"), SMALL, config="") as driver:
