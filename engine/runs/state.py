@@ -75,8 +75,9 @@ class RunState:
     @property
     def word(self) -> str:
         """The displayed state: ``stopped`` for a run that was ended early."""
-        early = self.state == "finished" and not self.went_well
-        return STOPPED if early else self.state
+        if self.state == "foreign":
+            return EXTERNAL
+        return STOPPED if self.state == "finished" and not self.went_well else self.state
 
     @property
     def first_start(self) -> float | None:
@@ -123,6 +124,9 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
 
 STOPPED = "stopped"
 """What lists and filters call a run that is ``finished`` because it was stopped."""
+
+EXTERNAL = "external"
+"""The displayed word for the state ``foreign``."""
 
 GROWING = "growing"
 """The reason of an external run whose files have grown recently."""
@@ -281,4 +285,4 @@ def describe(state: RunState) -> str:
     detail = state.reason or state.waiting_for
     if state.word == STOPPED:
         return cast(str, detail)
-    return f"{state.state}: {detail}" if detail else cast(str, state.state)
+    return f"{state.word}: {detail}" if detail else state.word

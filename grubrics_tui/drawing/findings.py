@@ -60,10 +60,10 @@ def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list
         _indented([Span(clean_text(text), "quiet")], width) for text in finding.not_checked
     ]
     for heading, blocks in (
-        ("evidence", evidence),
-        ("fixes", fixes),
-        ("consequences", consequences),
-        ("not checked", unchecked),
+        ("Evidence", evidence),
+        ("Fixes", fixes),
+        ("Consequences", consequences),
+        ("Not checked", unchecked),
     ):
         if blocks:
             rows += [[], [Span(heading, "primary", bold=True)]]

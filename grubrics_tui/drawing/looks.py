@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from engine.doctor.health import Health
 
-# By the word that a person is told of a state, ``RunState.word``.
+# By the displayed word of a state, ``RunState.word``.
 STATE_LOOKS = {
     "queued": ("◌", "quiet"),
     "starting": ("◔", "primary"),
@@ -18,7 +18,7 @@ STATE_LOOKS = {
     "stopped": ("□", "warning"),
     "failed": ("✗", "error"),
     "lost": ("?", "error"),
-    "foreign": ("◇", "primary"),
+    "external": ("◇", "primary"),
 }
 
 UNHEALTHY_LOOK = ("!", "warning")

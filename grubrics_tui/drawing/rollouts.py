@@ -263,7 +263,7 @@ def group_row(group: Group, shown: Sequence[Answer]) -> Row:
     """Draw the scores of a group: mean, spread, best, and how many count."""
     total = len(group.answers)
     count = str(total) if len(shown) == total else f"{len(shown)} of {total}"
-    row = [Span(f"{count} {'answer' if total == 1 else 'answers'}")]
+    row = [Span(f"{count} {'rollout' if total == 1 else 'rollouts'}")]
     if group.mean is not None:
         best = group.best.score if group.best else None
         facts = [("   mean ", group.mean), ("   sample std ", group.std), ("   best ", best)]

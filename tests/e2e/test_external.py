@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_log_that_grows_is_followed_and_left_as_it_was(log: Path) -> None:
     terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(ROOT)})
     try:
-        terminal.wait_for(r"foreign: growing +night\.log")
+        terminal.wait_for(r"external: growing +night\.log")
         with log.open("a") as handle:
             handle.write(step(2))
         terminal.wait_for(r"reward 0\.250")
@@ -47,6 +47,6 @@ def test_a_log_without_a_step_opens_in_the_log_view(log: Path) -> None:
     terminal = Terminal([*CLI, "watch", str(log)], log.parent, {"PYTHONPATH": str(ROOT)})
     try:
         terminal.wait_for("RuntimeError: out of luck")
-        assert "foreign" not in terminal.text()
+        assert "external" not in terminal.text()
     finally:
         terminal.close()

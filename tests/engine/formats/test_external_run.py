@@ -81,19 +81,19 @@ def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: 
 
 def test_silence_is_never_running(log: Path) -> None:
     watch = open_external(log).watch()
-    assert describe(watch.poll().state) == "foreign: growing"
+    assert describe(watch.poll().state) == "external: growing"
     past = time.time() - 301
     os.utime(log, (past, past))
     state = open_external(log).watch().poll().state
-    assert describe(state) == "foreign: quiet for 5 min"
+    assert describe(state) == "external: quiet for 5 min"
     assert not state.has_ended
     log.unlink()
-    assert describe(watch.poll().state) == "foreign: the file is gone"
+    assert describe(watch.poll().state) == "external: the file is gone"
 
 
 def test_a_file_from_the_future_is_not_quiet_for_a_negative_time(log: Path) -> None:
     os.utime(log, (time.time() + 9e6,) * 2)
-    assert describe(open_external(log).watch().poll().state) == "foreign: growing"
+    assert describe(open_external(log).watch().poll().state) == "external: growing"
 
 
 def test_no_supervisor_can_write_a_foreign_state() -> None:

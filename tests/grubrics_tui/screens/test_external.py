@@ -51,11 +51,11 @@ def state_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
-async def test_a_foreign_log_is_shown_as_growing_with_the_numbers_of_its_lines(
+async def test_an_external_log_is_shown_as_growing_with_the_numbers_of_its_lines(
     log: Path, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size, watched=open_external(log)) as driver:
-        await driver.shows("foreign: growing", "night.log", "step 10/40", "reward 1.250")
+        await driver.shows("external: growing", "night.log", "step 10/40", "reward 1.250")
         with log.open("a") as handle:
             handle.write(line(11))
         await driver.shows("step 11/40", "reward 1.375")
@@ -74,12 +74,12 @@ async def test_a_quiet_log_says_so_and_promises_no_end(log: Path, runs: Path) ->
     past = time.time() - 301
     os.utime(log, (past, past))
     async with running(runs, watched=open_external(log)) as driver:
-        screen = await driver.shows("foreign: quiet for 5 min", "step 10/40")
+        screen = await driver.shows("external: quiet for 5 min", "step 10/40")
         assert "ETA" not in screen
         assert "running" not in screen
 
 
-async def test_nothing_of_a_foreign_run_can_be_stopped_or_judged(log: Path, runs: Path) -> None:
+async def test_nothing_of_an_external_run_can_be_stopped_or_judged(log: Path, runs: Path) -> None:
     async with running(runs, watched=open_external(log)) as driver:
         screen = await driver.shows("step 10/40")
         for word in ("s stop", "v summary", "e entry"):

@@ -110,10 +110,10 @@ async def test_nothing_wrong_is_said(run: SampleRun, runs: Path) -> None:
 
 async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> None:
     run = SampleRun.create(runs, "gone")
-    foreign = tmp_path / "night.log"
-    foreign.write_text("step:1 - critic/score/mean:0.5\n")
-    opened = open_external(foreign)
-    foreign.unlink()
+    log = tmp_path / "night.log"
+    log.write_text("step:1 - critic/score/mean:0.5\n")
+    opened = open_external(log)
+    log.unlink()
     async with running(runs) as driver:
         await findings(driver, opened, "Diagnosis failed", "night.log")
         assert run.run.path.exists()
@@ -125,7 +125,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
     log = tmp_path / "night.log"
     log.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM + b"\n")
     async with running(runs, watched=open_external(log)) as driver:
-        await driver.shows("foreign")
+        await driver.shows("external")
         await driver.press("f")
         screen = await driver.shows(TITLE, "night.log line 2", "l log line")
         assert "a fix" not in screen and "t reproduce" not in screen

@@ -61,7 +61,7 @@ async def test_it_opens_from_the_run_at_the_newest_step(answered: SampleRun, run
         await driver.shows("grpo-night")
         await driver.press("o")
         screen = await driver.shows("step 2 of 2", "group 1 of 2", "prompt of spread")
-        assert "3 answers" in screen
+        assert "3 rollouts" in screen
         assert "1 failed" in screen
 
 
@@ -110,7 +110,7 @@ async def test_a_filter_leaves_only_what_it_keeps(answered: SampleRun, runs: Pat
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
         await driver.press("f", *"error", "enter")
-        screen = await driver.shows("filter error", "group 1 of 1", "1 of 3 answers")
+        screen = await driver.shows("filter error", "group 1 of 1", "1 of 3 rollouts")
         assert "0.800" not in screen.split("rollout 2")[1]
 
 
@@ -327,7 +327,7 @@ async def test_a_step_that_goes_on_is_shown_from_its_records(run: SampleRun, run
         await driver.press("o")
         await driver.shows("has not dumped this step yet", "answer 0 of g")
         write_dump(attempt, 1, [row("g", 0, 0.5), row("g", 1, 0.1)])
-        await driver.shows("2 answers", "prompt of g")
+        await driver.shows("2 rollouts", "prompt of g")
 
 
 async def test_a_run_without_rollouts_says_so(run: SampleRun, runs: Path) -> None:
