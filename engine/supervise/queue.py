@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from engine.base import jsonl
 from engine.host import gpus
 from engine.host.gpus import Device
+from engine.host.programs import own_module
 from engine.host.system import open_gpus
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
@@ -27,6 +31,7 @@ from engine.runs.state import RunState, settled_state, this_host
 from engine.supervise.queue_log import QueueLog, join
 
 _SHOWN = 3
+_EXAMINATION_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,65 @@ class Place:
             phrases = [_phrase(*item) for item in sorted(busy.items())]
             return Wait(f"its turn: {_join_names(phrases)}")
         return Start()
+
+
+DoctorCommand = Callable[[RunDir], Sequence[str]]
+
+
+def doctor_command(run: RunDir) -> Sequence[str]:
+    """The command that prints ``unhealthy: ...`` for a run that finished with alerts.
+
+    The doctor needs numpy, which the supervisor never imports.
+    """
+    return own_module("engine.doctor.health", str(run.path))
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The process that examines a run."""
+
+    run: RunDir
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    errors: IO[bytes]
+    deadline: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None or time.monotonic() > self.deadline
+
+    def complaint(self) -> str | None:
+        """``run 'a' finished, but is unhealthy: ...``; None for a healthy run."""
+        if self.process.poll() is None:
+            return f"the doctor did not examine run '{self.run.id}' within {_EXAMINATION_S:.0f} s"
+        if self.process.returncode != 0:
+            lines = _read_text(self.errors).splitlines()
+            cause = lines[-1] if lines else f"exit code {self.process.returncode}"
+            return f"the doctor could not examine run '{self.run.id}': {jsonl.line(cause)}"
+        health = jsonl.line(_read_text(self.output))
+        if not health:
+            return None
+        return f"run '{self.run.id}' finished, but is {health}; this run follows it"
+
+
+@contextlib.contextmanager
+def examine(run: RunDir, command: DoctorCommand = doctor_command) -> Iterator[Examination]:
+    """Start an examination; leaving the context ends it. OSError if it cannot be started."""
+    # Files, not pipes: the process would block on a full pipe that nothing reads.
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command(run), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
+        try:
+            yield Examination(run, process, output, errors, time.monotonic() + _EXAMINATION_S)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _read_text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace").strip()
 
 
 def _is_local(state: RunState) -> bool:

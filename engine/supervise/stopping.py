@@ -15,8 +15,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, settled_state, this_host
 from engine.runs.trust import require
 from engine.supervise import private_ray, ray_jobs
-from engine.supervise.settings import Supervision
 from engine.supervise.settle_lost import settle_if_lost
+from engine.supervise.stall import Supervision
 
 
 class Escalation:

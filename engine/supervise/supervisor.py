@@ -41,12 +41,19 @@ from engine.runs.state import (
 )
 from engine.supervise import private_ray
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
-from engine.supervise.predecessor import Command, doctor_command, examine
-from engine.supervise.queue import Never, Place, Start, Ticket, Wait
+from engine.supervise.queue import (
+    DoctorCommand,
+    Never,
+    Place,
+    Start,
+    Ticket,
+    Wait,
+    doctor_command,
+    examine,
+)
 from engine.supervise.queue_log import end_record
 from engine.supervise.run_writer import RunWriter
-from engine.supervise.settings import Supervision
-from engine.supervise.stall import StallWatch
+from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation
 from engine.supervise.trainer import Trainer, waiting_for
 from engine.supervise.verdict import Evidence, Exit, judge
@@ -67,7 +74,7 @@ T = TypeVar("T")
 class Supervisor:
     """Runs one attempt from start to end."""
 
-    def __init__(self, run: RunDir, ask_doctor: Command = doctor_command) -> None:
+    def __init__(self, run: RunDir, ask_doctor: DoctorCommand = doctor_command) -> None:
         """``ask_doctor`` returns the command that examines the run before this one."""
         manifest = run.read_manifest()
         current = manifest["attempts"][-1]

@@ -23,7 +23,7 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
-from engine.supervise.settings import Supervision
+from engine.supervise.stall import Supervision
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.supervise.settings import Supervision
-from engine.supervise.stall import StallWatch
+from engine.supervise.stall import StallWatch, Supervision
 
 
 class Clock:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from engine.supervise.settings import Supervision
+from engine.supervise.stall import Supervision
 from engine.supervise.stopping import Escalation
 from tests.engine.supervise.test_stall import Clock
 
