@@ -1,4 +1,4 @@
-"""Putting runs away: kept in the archive, or deleted for good.
+"""Archive runs, or delete them for good.
 
 Only a run that has ended and has no process left is touched, and a symbolic link is never followed.
 """
@@ -94,7 +94,10 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
     trash = run.path.with_name(f"{_TRASH}{run.id}-{time.time_ns()}")
     with _settled(run):
         if checkpoints:
-            _require_unchanged(deletion)
+            if own_checkpoints(run, _other_runs(run, deletion.root)) != deletion.checkpoints:
+                raise UsageError(
+                    f"the checkpoints of run '{run.id}' have changed; nothing was deleted"
+                )
             remove_checkpoints(deletion.checkpoints)
             freed += deletion.checkpoints.freed
         private_ray.remove_all(run)
@@ -108,8 +111,12 @@ def finish_deletions(root: Path) -> None:
     """Remove the remains of interrupted deletions and launches."""
     remove_abandoned(root)
     for folder in (root, archive_root(root)):
-        for trash in list(_trash(folder)):
-            shutil.rmtree(trash, ignore_errors=True)
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in list(entries):
+                is_own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                is_trash = entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False)
+                if is_own and is_trash:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def require_settled(run: RunDir) -> None:
@@ -155,13 +162,6 @@ def _require_apart(deletion: Deletion, checkpoints: bool) -> None:
         raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {saved.folder}: {hint}")
 
 
-def _require_unchanged(deletion: Deletion) -> None:
-    """UsageError if another run has come to need the checkpoints since the question was shown."""
-    run = deletion.run
-    if own_checkpoints(run, _other_runs(run, deletion.root)) != deletion.checkpoints:
-        raise UsageError(f"the checkpoints of run '{run.id}' have changed; nothing was deleted")
-
-
 def _silent_elsewhere(run: RunDir) -> float | None:
     """Seconds since the last heartbeat of a lost run that may still be active on its machine."""
     state = recorded_state(run)
@@ -192,15 +192,3 @@ def _other_runs(run: RunDir, root: Path) -> Iterator[RunDir]:
     for folder in (root, archive_root(root)):
         runs = (RunDir(folder / name) for name in run_ids(folder))
         yield from (candidate for candidate in runs if candidate.path != run.path)
-
-
-def _trash(folder: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                is_own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-                is_trash = entry.name.startswith(_TRASH) and entry.is_dir(follow_symlinks=False)
-                if is_trash and is_own:
-                    yield Path(entry.path)
-    except FileNotFoundError:
-        return

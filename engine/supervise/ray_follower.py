@@ -19,7 +19,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from engine.base import files
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
@@ -127,7 +126,7 @@ class Follower:
     def follow(self) -> int:
         """Return the exit code: the job's own, 128 + n after signal n, otherwise 1."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
+            signal.signal(number, lambda number, _frame: self._signals.append(number))
         write_job(self.attempt, self.job)
         try:
             self._submit()
@@ -135,9 +134,6 @@ class Follower:
             say(f"RayJobError: {self.job.address}: {error}")
             return 1
         return self._conclude(self._until_end())
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.append(number)
 
     def _submit(self) -> None:
         """Submit once: a lost answer must not start the job twice."""
@@ -183,7 +179,9 @@ class Follower:
         if job is None:
             say(f"RayJobError: {self.job.address} does not answer; the job may still run there")
             return 1
-        self._close(job.status)
+        # A failure does no harm: later commands ask the cluster.
+        with contextlib.suppress(OSError):
+            write_job(self.attempt, replace(self.job, ended=job.status))
         self._log.copy()
         if self._log.offset == 0 and job.status == "FAILED":
             say(self._own_log() or job.message)
@@ -201,11 +199,6 @@ class Follower:
             return self.cluster.logs(self.job.submission_id).rstrip()
         except (UnreachableError, RefusedError):
             return ""
-
-    def _close(self, status: str) -> None:
-        # A failure does no harm: later commands ask the cluster.
-        with contextlib.suppress(OSError):
-            write_job(self.attempt, replace(self.job, ended=status))
 
 
 def exit_code(job: Job) -> int:

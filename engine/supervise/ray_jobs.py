@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,9 @@ class Cluster:
         if status == 404:
             raise FileNotFoundError(path)
         if status in (401, 403):
-            raise RefusedError(_token_advice(status))
+            problem = "it asks for a token" if status == 401 else "the token is not this cluster's"
+            advice = "put the head's into ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
+            raise RefusedError(f"{problem}: {advice}")
         if status != 200:
             reason = _last_line(text)
             if _NO_AGENT_YET in reason:
@@ -206,11 +208,6 @@ def _read(path: str | None) -> str:
         return ""
 
 
-def _token_advice(status: int) -> str:
-    problem = "it asks for a token" if status == 401 else "the token is not this cluster's"
-    return f"{problem}: put the head's into ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
-
-
 def _node(row: Mapping[str, Any]) -> Node:
     offered = row["resources_total"]
     return Node(str(row["node_ip"]), float(offered.get("CPU", 0)), float(offered.get("GPU", 0)))
@@ -271,10 +268,6 @@ def write_job(attempt: Path, job: RayJob) -> None:
 def read_job(attempt: Path) -> RayJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
     raw = jsonl.read_json(job_file(attempt)) or {}
-    return _from_json(raw)
-
-
-def _from_json(raw: Mapping[str, Any]) -> RayJob | None:
     try:
         return RayJob(
             address=str(raw["address"]),
@@ -298,7 +291,7 @@ def left_on_cluster(run: RunDir) -> str | None:
             return f"{name} may still run: {error}"
         if present is not None and not present.has_ended:
             return f"{name} is {present.status}"
-        _close(attempt, job, present.status if present else "GONE")
+        write_job(attempt.path, replace(job, ended=present.status if present else "GONE"))
     return None
 
 
@@ -332,7 +325,3 @@ def _open_jobs(run: RunDir) -> list[tuple[Attempt, RayJob]]:
         require(run, executes=True)
     cluster = run.read_manifest().get("ray")
     return [(attempt, job) for attempt, job in open_jobs if job.address == cluster]
-
-
-def _close(attempt: Attempt, job: RayJob, status: str) -> None:
-    write_job(attempt.path, RayJob(**{**vars(job), "ended": status}))

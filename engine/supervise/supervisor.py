@@ -47,7 +47,6 @@ from engine.supervise.queue import (
     Place,
     Start,
     Ticket,
-    Wait,
     doctor_command,
     examine,
 )
@@ -132,7 +131,10 @@ class Supervisor:
             watch_code()
             beat()
             if self._guard.is_gone():
-                return self._abandon()
+                # No command could find, watch or stop this run any more.
+                processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+                self.trainer.reap()
+                return 1
             self.writer.flush()
         self._warn_of_edited_code()
         self._end_remaining()
@@ -167,7 +169,8 @@ class Supervisor:
             if isinstance(decision, Never):
                 self._never_start("failed", decision.reason)
                 return None
-            self._note_wait(decision)
+            if (decision.waiting_for, decision.held) != (self.state.waiting_for, self.state.reason):
+                self._set(waiting_for=decision.waiting_for, reason=decision.held)
             # In a directory of very many runs a look takes longer; it must stay cheap on average.
             due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
         return None
@@ -193,10 +196,6 @@ class Supervisor:
                         self.writer.event("warning", message=message)
                     return True
         return False
-
-    def _note_wait(self, wait: Wait) -> None:
-        if (wait.waiting_for, wait.held) != (self.state.waiting_for, self.state.reason):
-            self._set(waiting_for=wait.waiting_for, reason=wait.held)
 
     def _never_start(self, state: StateName, reason: str) -> None:
         self.writer.event("end", state=state, reason=reason, exit_code=None)
@@ -247,19 +246,17 @@ class Supervisor:
             self._stall.rollout()
         for step in steps:
             self.writer.step(replace(step, redone=step.step <= self._last_before))
-            if step.step >= 1:
-                self._stall.step()
-                self._note_step(step.step)
+            if step.step < 1:
+                continue
+            self._stall.step()
+            if self.state.state in ("starting", "stalled"):
+                self._set(state="running", reason=None, waiting_for=None, step=step.step)
+            else:
+                self._set(step=step.step)
         if self.state.waiting_for is not None:
             now = waiting_for(self._console.lines(), self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
-
-    def _note_step(self, step: int) -> None:
-        if self.state.state in ("starting", "stalled"):
-            self._set(state="running", reason=None, waiting_for=None, step=step)
-        else:
-            self._set(step=step)
 
     def _obey(self) -> None:
         if self._stopping is None and self._should_stop():
@@ -270,10 +267,21 @@ class Supervisor:
             self._stopping.tick()
 
     def _should_stop(self) -> bool:
+        """Whether a stop was requested, and the checkpoint that it waits for is complete.
+
+        verl writes its tracker file last, so a change of it means a complete checkpoint.
+        """
         if self._got_sigterm:
             return True
         request = pending_stop(self.run)
-        return request is not None and (not request.after_checkpoint or self._new_checkpoint())
+        if request is None or not request.after_checkpoint:
+            return request is not None
+        newest = tracked_step(self.checkpoints)
+        if not self._waits_for_checkpoint:
+            self._waits_for_checkpoint = True
+            self._checkpoint_at_request = newest
+            self._set(reason="stops after the next checkpoint")
+        return newest != self._checkpoint_at_request
 
     def _stopper(self) -> str:
         if self._got_sigterm:
@@ -285,24 +293,15 @@ class Supervisor:
         """Stop the run in order: a machine sends SIGTERM before it shuts down."""
         self._got_sigterm = True
 
-    def _new_checkpoint(self) -> bool:
-        """Whether a checkpoint was completed since the stop request.
-
-        verl writes its tracker file last, so a change of it means a complete checkpoint.
-        """
-        now = tracked_step(self.checkpoints)
-        if not self._waits_for_checkpoint:
-            self._waits_for_checkpoint = True
-            self._checkpoint_at_request = now
-            self._set(reason="stops after the next checkpoint")
-        return now != self._checkpoint_at_request
-
     def _signal(self, number: signal.Signals) -> None:
         self.writer.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
     def _check_stall(self) -> None:
         if self.state.state == "stalled" and self._is_stopped_stall and not self._stall.is_stopped:
-            self._note_continued()
+            # The stopped process runs again.
+            self._stall.continued()
+            self.writer.event("continued", step=self.state.step)
+            self._set(state=self._before_stall, reason=None)
         if self.state.state not in ("starting", "running"):
             return
         if (complaint := self._stall.complaint()) is None:
@@ -315,12 +314,6 @@ class Supervisor:
         self._before_stall = self.state.state
         self.writer.event("stall", step=self.state.step, reason=reason, **details)
         self._set(state="stalled", reason=reason)
-
-    def _note_continued(self) -> None:
-        """Restore the state before a stall: the stopped process runs again."""
-        self._stall.continued()
-        self.writer.event("continued", step=self.state.step)
-        self._set(state=self._before_stall, reason=None)
 
     def _find_hang(self, target: Path) -> Hang | None:
         driver = self.trainer.identity.pid if self.trainer.identity else None
@@ -364,7 +357,9 @@ class Supervisor:
             reason = f"{reason}; cannot write {self.writer.trouble}"
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
-            self._record_end_in_queue(state)
+            ran_s, has_stepped = time.monotonic() - self._began, self.state.step is not None
+            fast_s = self.supervision.queue_fast_failure_s
+            self.writer.queue(end_record(self.run.id, state, ran_s, fast_s, has_stepped))
         self._set(
             state=state,
             reason=reason,
@@ -373,11 +368,6 @@ class Supervisor:
             exit_code=exit_.code,
             signal=exit_.signal,
         )
-
-    def _record_end_in_queue(self, state: StateName) -> None:
-        ran_s, limit_s = time.monotonic() - self._began, self.supervision.queue_fast_failure_s
-        stepped = self.state.step is not None
-        self.writer.queue(end_record(self.run.id, state, ran_s, limit_s, stepped))
 
     def _warn_of_edited_code(self) -> None:
         for path in self._code.changes():
@@ -401,12 +391,6 @@ class Supervisor:
                 self._troubles.add(trouble)
                 self.writer.event("warning", message=trouble)
             return None
-
-    def _abandon(self) -> int:
-        """End a run whose directory is gone: no command could find, watch or stop it any more."""
-        processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
-        self.trainer.reap()
-        return 1
 
     def _set(self, **changes: object) -> None:
         now, beat = time.time(), time.monotonic()
