@@ -1,4 +1,4 @@
-"""Two to eight runs side by side: how they did, and what differs between them."""
+"""Compare two to eight runs: results, and differences of config and environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.reports.differences import (
     config_differences,
     environment_differences,
 )
-from engine.reports.measures import Found, Measure, findings, measures
+from engine.reports.measures import Cell, Measure, measure_run, measures
 from engine.reports.run_record import RunRecord, common_step, trained_values
 from engine.reports.same_rewards import different_kinds, reward_differences, shared_metrics
 from engine.runs.rundir import RunDir
@@ -107,7 +107,7 @@ class Comparer:
 
     def __init__(self, records: Sequence[RunRecord]) -> None:
         self._records = records
-        self._found: dict[str, tuple[object, tuple[Found, ...]]] = {}
+        self._cells: dict[str, tuple[object, tuple[Cell, ...]]] = {}
         self._manifests: list[Mapping[str, Any]] = []
         self._config: tuple[Difference, ...] = ()
         self._environment: tuple[Difference, ...] = ()
@@ -117,7 +117,13 @@ class Comparer:
 
     def compare(self, baseline: int = 0, *, equal_steps: bool = False) -> Comparison:
         """Compare the runs; with ``equal_steps`` up to the last step that all of them have."""
-        self._compare_manifests()
+        manifests = [record.manifest for record in self._records]
+        if manifests != self._manifests:
+            self._manifests = manifests
+            self._config = tuple(config_differences(manifests))
+            self._environment = tuple(environment_differences(manifests))
+            self._reward_keys = reward_differences(manifests)
+            self._kinds = different_kinds(manifests)
         common = common_step(self._records)
         until = common if equal_steps else None
         return Comparison(
@@ -125,7 +131,7 @@ class Comparer:
             baseline,
             common,
             until,
-            tuple(measures([self._findings(record, until) for record in self._records])),
+            tuple(measures([self._measure(record, until) for record in self._records])),
             self._config,
             self._environment,
             self._without_effect(baseline),
@@ -135,11 +141,11 @@ class Comparer:
             tuple(record.health for record in self._records),
         )
 
-    def _findings(self, record: RunRecord, until: int | None) -> tuple[Found, ...]:
+    def _measure(self, record: RunRecord, until: int | None) -> tuple[Cell, ...]:
         version = (record.version, until)
-        cached = self._found.get(record.run.id)
+        cached = self._cells.get(record.run.id)
         if cached is None or cached[0] != version:
-            cached = self._found[record.run.id] = (version, findings(record, until))
+            cached = self._cells[record.run.id] = (version, measure_run(record, until))
         return cached[1]
 
     def _without_effect(self, baseline: int) -> tuple[NoEffect, ...]:
@@ -156,15 +162,6 @@ class Comparer:
             )
             self._no_effect = (version, no_effect)
         return self._no_effect[1]
-
-    def _compare_manifests(self) -> None:
-        manifests = [record.manifest for record in self._records]
-        if manifests != self._manifests:
-            self._manifests = manifests
-            self._config = tuple(config_differences(manifests))
-            self._environment = tuple(environment_differences(manifests))
-            self._reward_keys = reward_differences(manifests)
-            self._kinds = different_kinds(manifests)
 
 
 def metric_names(records: Sequence[RunRecord]) -> list[str]:

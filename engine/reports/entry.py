@@ -1,4 +1,4 @@
-"""An experiment-log entry filled in from a run's files. A number the files lack is left out."""
+"""Draft an experiment-log entry from a run's files. Numbers that the files lack are left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
 from engine.runs.manifest import changed_values, parent_phrase
-from engine.runs.notes import Notes, read_notes
+from engine.runs.notes import read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, with_first_start
 
@@ -35,25 +35,20 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
     """The entry of a run whose health is known."""
     manifest = run.read_manifest()
     state = with_first_start(observed_state(run), manifest)
+    start = state.first_start or manifest.get("created")
+    notes = read_notes(run)
+    tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
     return LogEntry(
-        title=_title(run, manifest),
+        title=manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})",
         run=run.id,
-        date=_date(state.first_start or manifest.get("created")),
+        date=time.strftime("%Y-%m-%d", time.localtime(start)) if start else "",
         config=_config(manifest),
         duration=_duration(state),
         result=_listed(_result(state, history(read_steps(run.train_log)), health)),
-        observations=_observations(read_notes(run)),
+        observations="\n".join(filter(None, (notes.text, tags))),
         directory=str(run.path),
         checkpoint=jsonl.line(check_checkpoint(run).message) or "",
     )
-
-
-def _title(run: RunDir, manifest: Mapping[str, Any]) -> str:
-    return manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})"
-
-
-def _date(moment: float | None) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(moment)) if moment else ""
 
 
 def _config(manifest: Mapping[str, Any]) -> str:
@@ -65,11 +60,6 @@ def _config(manifest: Mapping[str, Any]) -> str:
     return _listed(
         [parent_phrase(manifest), jsonl.line(manifest.get("config_path")) or "", *changes]
     )
-
-
-def _observations(notes: Notes) -> str:
-    tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
-    return "\n".join(filter(None, (notes.text, tags)))
 
 
 def _duration(state: RunState) -> str:
@@ -135,18 +125,18 @@ def _recent(
 
 def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:
     """``(step, value)`` where the metric has a value."""
-    points = ((step.step, _number(step.metrics.get(name))) for step in steps)
-    return [(step, value) for step, value in points if value is not None]
+    values = ((step.step, step.metrics.get(name)) for step in steps)
+    return [
+        (step, float(value))
+        for step, value in values
+        if isinstance(value, int | float) and math.isfinite(value)
+    ]
 
 
 def _listed(lines: Sequence[str]) -> str:
-    """One line as it is, several as a Markdown list."""
+    """Format one line unchanged, and several as a Markdown list."""
     present = [line for line in lines if line]
     return present[0] if len(present) == 1 else "\n".join(f"- {line}" for line in present)
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -157,7 +147,7 @@ NO_ID = "EXP-?"
 """The ID of an entry that is not in the log yet."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# What would open a heading, a fence, a rule or a comment if a person's line began with it.
+# At the start of a line these open a heading, a fence, a rule or a comment.
 _STRUCTURE = re.compile(r"^(\s*)(#|```|~~~|<|(?:=+|-+|\*{3,}|_{3,})\s*$)")
 
 

@@ -1,4 +1,4 @@
-"""How runs did, side by side: the rows of a comparison. Only numbers that the files hold."""
+"""The results of runs side by side: rows of a comparison, from numbers in the files of the runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from engine.reports.run_record import RunRecord
 Better = Literal["high", "low"]
 Unit = Literal["number", "seconds", "duration", "count", "text"]
 Value = float | str | None
-Found = tuple[Value, int | None]
-"""A value, and the step it is from where that says something."""
+Cell = tuple[Value, int | None]
+"""A value, and the step that it belongs to, if it belongs to one step."""
 
-_NOTHING: Found = (None, None)
+_NO_VALUE: Cell = (None, None)
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Measure:
         }
 
 
-def findings(record: RunRecord, until: int | None = None) -> tuple[Found, ...]:
+def measure_run(record: RunRecord, until: int | None = None) -> tuple[Cell, ...]:
     """All measures of one run; with ``until`` up to that step."""
     return tuple(spec.read(record, until) for spec in _SPECS)
 
 
-def measures(by_run: Sequence[tuple[Found, ...]]) -> list[Measure]:
+def measures(by_run: Sequence[tuple[Cell, ...]]) -> list[Measure]:
     """The measures of several runs as rows, without rows that have no value at all."""
     rows = []
     for spec, cells in zip(_SPECS, zip(*by_run, strict=True), strict=True):
@@ -82,80 +82,69 @@ class _Spec:
     name: str
     unit: Unit
     better: Better | None
-    read: Callable[[RunRecord, int | None], Found]
+    read: Callable[[RunRecord, int | None], Cell]
 
 
-def _last(metric: str) -> Callable[[RunRecord, int | None], Found]:
-    def read(record: RunRecord, until: int | None) -> Found:
+def _last(metric: str) -> Callable[[RunRecord, int | None], Cell]:
+    def read(record: RunRecord, until: int | None) -> Cell:
         steps, values = record.values(metric, until)
-        return (float(values[-1]), int(steps[-1])) if values.size else _NOTHING
+        return (float(values[-1]), int(steps[-1])) if values.size else _NO_VALUE
 
     return read
 
 
-def _best(metric: str, better: Better) -> Callable[[RunRecord, int | None], Found]:
-    def read(record: RunRecord, until: int | None) -> Found:
+def _best(metric: str, better: Better) -> Callable[[RunRecord, int | None], Cell]:
+    def read(record: RunRecord, until: int | None) -> Cell:
         steps, values = record.values(metric, until)
         if not values.size:
-            return _NOTHING
+            return _NO_VALUE
         index = int(np.argmax(values) if better == "high" else np.argmin(values))
         return float(values[index]), int(steps[index])
 
     return read
 
 
-def _recent(metric: str) -> Callable[[RunRecord, int | None], Found]:
-    def read(record: RunRecord, until: int | None) -> Found:
+def _recent(metric: str) -> Callable[[RunRecord, int | None], Cell]:
+    def read(record: RunRecord, until: int | None) -> Cell:
         values = record.values(metric, until)[1][-WINDOW:]
         return (float(values.mean()) if values.size else None), None
 
     return read
 
 
-def _sum(metric: str) -> Callable[[RunRecord, int | None], Found]:
-    def read(record: RunRecord, until: int | None) -> Found:
-        values = record.values(metric, until)[1]
-        return (float(values.sum()) if values.size else None), None
-
-    return read
+def _judge_calls(record: RunRecord, until: int | None) -> Cell:
+    values = record.values(metrics.JUDGE_CALLS, until)[1]
+    return (float(values.sum()) if values.size else None), None
 
 
-def _steps_done(record: RunRecord, until: int | None) -> Found:
+def _steps_done(record: RunRecord, until: int | None) -> Cell:
     steps = record.steps()
     if until is not None:
         steps = steps[steps <= until]
     return (float(steps[-1]) if steps.size else None), None
 
 
-def _step_time(record: RunRecord, until: int | None) -> Found:
+def _step_time(record: RunRecord, until: int | None) -> Cell:
     """The median, without the first step, which includes the warm-up."""
     times = record.step_times(until)
     times = times[1:] if times.size > 1 else times
     return (float(np.median(times)) if times.size else None), None
 
 
-def _state(record: RunRecord, until: int | None) -> Found:
-    return record.state.word, None
-
-
-def _health(record: RunRecord, until: int | None) -> Found:
+def _health(record: RunRecord, until: int | None) -> Cell:
     """The health of a finished run; other runs are described by their state."""
     return (record.health.phrase or "healthy") if record.health else None, None
 
 
-def _checkpoint(record: RunRecord, until: int | None) -> Found:
+def _checkpoint(record: RunRecord, until: int | None) -> Cell:
     report = record.checkpoint
     if report is None or not report.complete:
         return (None if report is None else "moved aside" if report.moved else "none"), None
     return (f"step {report.step}" if report.step is not None else "final model"), None
 
 
-def _wall(record: RunRecord, until: int | None) -> Found:
-    return record.seconds(until), None
-
-
 _SPECS = (
-    _Spec("state", "text", None, _state),
+    _Spec("state", "text", None, lambda record, until: (record.state.word, None)),
     _Spec("health", "text", None, _health),
     _Spec("steps done", "count", None, _steps_done),
     _Spec("reward, last", "number", "high", _last(metrics.REWARD_MEAN)),
@@ -170,7 +159,7 @@ _SPECS = (
     _Spec("validation loss, last", "number", "low", _last("val/loss")),
     _Spec("validation loss, best", "number", "low", _best("val/loss", "low")),
     _Spec("step time, median", "seconds", "low", _step_time),
-    _Spec("wall time", "duration", None, _wall),
-    _Spec("judge calls", "count", None, _sum(metrics.JUDGE_CALLS)),
+    _Spec("wall time", "duration", None, lambda record, until: (record.seconds(until), None)),
+    _Spec("judge calls", "count", None, _judge_calls),
     _Spec("checkpoint", "text", None, _checkpoint),
 )
