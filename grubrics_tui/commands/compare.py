@@ -57,8 +57,7 @@ def compare(
         print_json({**comparison.to_json(), "series": curves})
         return
     parts = (
-        _scale(comparison),
-        _kinds(comparison),
+        _notes(comparison),
         _summary(comparison),
         _no_effect(comparison),
         _differences(comparison),
@@ -74,55 +73,41 @@ def _index_of(baseline: RunDir, chosen: Sequence[RunDir]) -> int:
     return ids.index(baseline.id)
 
 
-def _scale(found: Comparison) -> Iterable[str]:
-    from engine.reports.same_rewards import format_reward_differences
+def _notes(comparison: Comparison) -> Iterable[str]:
+    """Yield why rewards or kinds of the runs cannot be compared, if so."""
+    from engine.reports.same_rewards import format_kinds, format_reward_differences
 
-    if found.reward_keys:
-        yield f"WARNING: {format_reward_differences(found.reward_keys)}\n"
-
-
-def _kinds(found: Comparison) -> Iterable[str]:
-    from engine.reports.same_rewards import format_kinds
-
-    if found.kinds:
-        yield f"note: {format_kinds(found.kinds, found.shared)}\n"
+    if comparison.reward_keys:
+        yield f"WARNING: {format_reward_differences(comparison.reward_keys)}\n"
+    if comparison.kinds:
+        yield f"note: {format_kinds(comparison.kinds, comparison.shared)}\n"
 
 
 def _summary(comparison: Comparison) -> Iterable[str]:
     from grubrics_tui.drawing.comparison import format_delta, format_value
 
-    ends = (
-        "each run at its last step"
-        if comparison.until is None
-        else f"up to step {comparison.until}"
-    )
+    until = comparison.until
+    ends = "each run at its last step" if until is None else f"up to step {until}"
+    yield f"Results ({ends}; * best; deltas to {comparison.ids[comparison.baseline]})"
     rows = [["", *comparison.ids]]
     for row in comparison.summary:
         best, cells = row.best(), []
         for index, delta in enumerate(row.deltas(comparison.baseline)):
-            step = row.steps[index]
-            parts = [
-                format_value(row.values[index], row.unit) + (" *" if index in best else ""),
-                ""
-                if delta is None or index == comparison.baseline
-                else format_delta(delta, row.unit),
-                "" if step is None else f"at {step}",
-            ]
-            cells.append("  ".join(filter(None, parts)))
+            parts = [format_value(row.values[index], row.unit) + (" *" if index in best else "")]
+            if delta is not None and index != comparison.baseline:
+                parts.append(format_delta(delta, row.unit))
+            if (step := row.steps[index]) is not None:
+                parts.append(f"at {step}")
+            cells.append("  ".join(parts))
         rows.append([row.name, *cells])
-    return [
-        f"Results ({ends}; * best; deltas to {comparison.ids[comparison.baseline]})",
-        *_aligned(rows),
-    ]
+    yield from _aligned(rows)
 
 
 def _no_effect(comparison: Comparison) -> Iterable[str]:
     """Yield the findings of runs that differ in config and not in their metrics."""
+    baseline = comparison.ids[comparison.baseline]
     for identical in comparison.no_effect:
-        ids, finding = (
-            f"{comparison.ids[comparison.baseline]} and {identical.run}",
-            identical.finding,
-        )
+        ids, finding = f"{baseline} and {identical.run}", identical.finding
         yield f"\n{str(finding.severity).upper()}: {ids}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (f"  advice: {remedy.title}" for remedy in finding.remedies)
@@ -131,21 +116,16 @@ def _no_effect(comparison: Comparison) -> Iterable[str]:
 def _differences(comparison: Comparison) -> Iterable[str]:
     from engine.reports.differences import SHELL
 
-    relevant = [each for each in comparison.environment if each.section != SHELL]
+    relevant = [row for row in comparison.environment if row.section != SHELL]
     for title, group in (("config", comparison.config), ("environment", relevant)):
         if not group:
             yield f"\n{title}: no differences"
             continue
         yield f"\n{title}"
-        names = [difference.name for difference in group]
-        yield from _aligned(
-            [
-                ["", *comparison.ids],
-                *([n, *_cells(each)] for n, each in zip(names, group, strict=True)),
-            ]
-        )
-    if folded := len(comparison.environment) - len(relevant):
-        count = f"{folded} difference{'' if folded == 1 else 's'}"
+        rows = [[difference.name, *_cells(difference)] for difference in group]
+        yield from _aligned([["", *comparison.ids], *rows])
+    if hidden := len(comparison.environment) - len(relevant):
+        count = f"{hidden} difference{'' if hidden == 1 else 's'}"
         yield f"\nshell: {count} without effect on training (see --json)"
 
 

@@ -52,14 +52,14 @@ def estimate(
     """
     from engine.estimate.report import estimate as estimated
 
-    card, root, changed = _bytes(gpu_memory), runs_root(runs), list(overrides or [])
+    gpu_bytes, root, changed = _parse_gib(gpu_memory), runs_root(runs), list(overrides or [])
     recipe, run = recipe_of_source(source, changed, root)
     if gpus is not None:
         key = recipe.kind.gpus_key
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: must be at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
-    result = estimated(recipe, os.environ, root, card)
+    result = estimated(recipe, os.environ, root, gpu_bytes)
     _refuse_targets(result, recipe)
     value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
     answer(value, "\n".join(_lines(result, recipe)), as_json)
@@ -75,8 +75,8 @@ def _refuse_targets(estimate: Estimate, recipe: Recipe) -> None:
         raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
 
 
-def _bytes(gib: str | None) -> int | None:
-    """Parse GiB; UsageError for a size that no GPU has."""
+def _parse_gib(gib: str | None) -> int | None:
+    """Parse GiB to bytes; UsageError for a size that no GPU has."""
     from engine.estimate.breakdown import GIB
 
     if gib is None:
@@ -91,23 +91,28 @@ def _bytes(gib: str | None) -> int | None:
 
 
 def _lines(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+    from engine.estimate.breakdown import size
+
     if estimate.sizes is None:
         yield "memory: unknown; the model's directory has no config.json with dimensions"
     else:
-        yield from _memory(estimate, estimate.sizes, recipe)
-        yield from _disk(estimate.sizes)
+        sizes = estimate.sizes
+        yield from _memory(estimate, sizes, recipe)
+        yield ""
+        yield from _parts("checkpoint", sizes.checkpoint)
+        yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
     yield from _judge(estimate, recipe)
     yield from _duration(estimate)
 
 
 def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
-    yield from _incomplete(estimate, sizes)
     training = sizes.training
+    yield from _incomplete(estimate, sizes)
     yield from _weights(sizes)
+    device = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
+    device = "the CPU" if estimate.device == "cpu" else device
     for phase in sizes.memory.phases:
         yield ""
-        device = f"each of {training.gpus} GPUs" if training.gpus > 1 else "one GPU"
-        device = "the CPU" if estimate.device == "cpu" else device
         yield from _parts(f"{phase.name}, on {device}", phase)
     yield ""
     yield from _parts("host memory per node, without that of Python and Ray", sizes.memory.host)
@@ -151,9 +156,9 @@ def _incomplete(estimate: Estimate, sizes: Sizes) -> Iterator[str]:
     if rollout.name == "vllm":
         names = [phase.name for phase in sizes.memory.phases]
         stays = rollout.graphs or not rollout.sleeps
-        lacking = ", ".join(names[:-1] if stays else names[:1])
+        incomplete = ", ".join(names[:-1] if stays else names[:1])
         reason = "no GPU found and --gpu-memory not set"
-        yield f"{reason}: vLLM's memory is not included in {lacking}"
+        yield f"{reason}: vLLM's memory is not included in {incomplete}"
 
 
 def _verdict(estimate: Estimate, sizes: Sizes) -> str:
@@ -186,14 +191,6 @@ def _parts(title: str, parts: Breakdown) -> Iterator[str]:
         yield f"  {part.name:<24} {size(part.bytes):>10}   {part.how}"
 
 
-def _disk(sizes: Sizes) -> Iterator[str]:
-    from engine.estimate.breakdown import size
-
-    yield ""
-    yield from _parts("checkpoint", sizes.checkpoint)
-    yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
-
-
 def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     from engine.recipe.scoring import asks_judge, scorer
     from engine.recipe.steps import step_plan
@@ -203,8 +200,10 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         yield f"\njudge: not used; {scorer(recipe)}"
         return
     if use is None and recipe.kind.has_rollouts:
-        lacks = "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
-        yield f"\njudge: unknown, because {recipe.get('data.train_files')} {lacks}"
+        reason = (
+            "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
+        )
+        yield f"\njudge: unknown, because {recipe.get('data.train_files')} {reason}"
         return
     if use is None:
         yield "\njudge: not used (SFT)"
@@ -235,22 +234,11 @@ def _duration(estimate: Estimate) -> Iterator[str]:
 
 
 _ACTOR = "actor_rollout_ref.actor"
-
-
 _FSDP = f"{_ACTOR}.fsdp_config"
-
-
 _ROLLOUT = "actor_rollout_ref.rollout"
-
-
 _MODEL = "actor_rollout_ref.model"
-
-
 _LENGTHS = ("data.max_prompt_length", "data.max_response_length")
-
-
 _STATES = (f"{_FSDP}.model_dtype", f"{_FSDP}.optimizer_offload", f"{_MODEL}.lora_rank")
-
 
 _GRPO = {
     "rollout": (
@@ -267,7 +255,6 @@ _GRPO = {
     "weights to the rollout": (*_STATES[:2], f"{_ROLLOUT}.dtype"),
 }  # fmt: skip
 
-
 _SFT = {
     "update": (
         "training.per_device_train_batch_size", "data.max_seq_length",
@@ -276,13 +263,11 @@ _SFT = {
     "optimiser step": ("lora.r", "training.n_gpus"),
 }  # fmt: skip
 
-
 MORE_CACHE = (
     f"a higher {_ROLLOUT}.gpu_memory_utilization", f"a lower {_ROLLOUT}.max_model_len",
     f"{_ROLLOUT}.tensor_model_parallel_size",
 )  # fmt: skip
 """Changes that enlarge vLLM's KV cache, or the share of it that one sample needs."""
-
 
 _DYNAMIC = {
     f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu": (
@@ -300,15 +285,14 @@ _LOWERING = ByKind("estimate", grpo=_GRPO, sft=_SFT)
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
     names = _LOWERING[recipe.kind][phase]
-    keys = [key for name in names for key in _micro_batch(name, recipe)]
+    keys: list[str] = []
+    for name in names:
+        if name in _DYNAMIC:
+            switch, token_limit = _DYNAMIC[name]
+            keys += [token_limit] if recipe.get(switch) else [name, switch]
+        else:
+            keys.append(name)
     return [key for key in keys if recipe.get(key) is not True]
-
-
-def _micro_batch(key: str, recipe: Recipe) -> list[str]:
-    if key not in _DYNAMIC:
-        return [key]
-    switch, tokens = _DYNAMIC[key]
-    return [tokens] if recipe.get(switch) else [key, switch]
 
 
 COMMAND = Command(estimate, Task.PREPARE)
