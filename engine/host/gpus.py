@@ -124,7 +124,7 @@ def _claimed(variable: str, devices: Sequence[Device]) -> list[Device]:
 def _holder(users: Sequence[GpuUser]) -> str:
     largest = max(users, key=lambda user: user.held)
     if largest.run is None:
-        return f"{_size(largest.held)} of pid {largest.pid} which is no run of ours"
+        return f"{_size(largest.held)} of pid {largest.pid}, which belongs to no run"
     return f"{_size(largest.held)} of pid {largest.pid}, a process of run {largest.run}"
 
 

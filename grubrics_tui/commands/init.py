@@ -34,7 +34,7 @@ def init(
     """Write a first config for a data file to configs/.
 
     A parquet file without gold scores also gets a reward function in rewards/, which compares the
-    last line of a response with the ground truth: change it to your task.
+    last line of a response with the ground truth: adapt it to your task.
     """
     from engine.launch.new_config import write_config
 

@@ -46,7 +46,7 @@ def watch(
 ) -> None:
     """Open the live view of a run or an external log.
 
-    Opening changes no file. An external log is one of another trainer or an offline W&B run.
+    An external log is the log of another trainer, or an offline W&B run. No file is changed.
     Without a terminal or with --json: prints one JSON object per step until the run ends, and exits
     with 1 if it does not finish.
     """

@@ -49,6 +49,6 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Show what others may have written in a run or in a config's code, then act on it",
+        help="Show which files of a run or config other users could have written, then continue",
     ),
 ]

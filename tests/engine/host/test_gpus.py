@@ -40,7 +40,7 @@ def test_a_run_that_sees_every_device_has_them_all() -> None:
 def test_a_device_that_a_strange_process_fills_is_not_free() -> None:
     devices = busy(1, GpuUser(123, int(40.1 * GIB)))[:2]
     assert shortage(2, devices, {"x": "0"}) == (
-        "2 free GPUs: 0 is used by run x, 1 holds 40.1 GiB of pid 123 which is no run of ours"
+        "2 free GPUs: 0 is used by run x, 1 holds 40.1 GiB of pid 123, which belongs to no run"
     )
 
 
