@@ -17,9 +17,9 @@ XAxis = Literal["step", "elapsed", "clock"]
 X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")
 
 _UNITS = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e3, "k", 1e4))
-"""What a unit is worth, its sign, and the least value that is written in it."""
+"""The factor of a unit, its sign, and the least value that is written with it."""
 _PLAIN = 1e12
-"""From here on powers of ten say more."""
+"""From here on, powers of ten are shorter."""
 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -36,7 +36,7 @@ class Range:
         return self.high - self.low
 
     def place(self, value: float, size: int) -> int:
-        """Where ``value`` falls among ``size`` places, clamped to 0 ... size - 1."""
+        """The position of ``value`` among ``size`` cells, clamped to 0 ... size - 1."""
         return round(min(1.0, max(0.0, self.share(value))) * (size - 1))
 
     def share(self, value: float) -> float:
@@ -45,10 +45,10 @@ class Range:
 
 
 def around(values: Iterable[float], pad: float = 0.06) -> Range:
-    """The range of ``values`` with a little air; a flat or empty one still has height: what is
-    0 throughout lies at the foot of 0 to 1."""
-    found = list(values)
-    low, high = min(found, default=0.0), max(found, default=1.0)
+    """The range of ``values`` with a small margin. A constant or no value gets a range too; the
+    constant 0 gets 0 to 1."""
+    known = list(values)
+    low, high = min(known, default=0.0), max(known, default=1.0)
     if low == high == 0:
         high = 1.0
     air = (high - low) * pad or max(abs(high) * pad, 1e-6)
@@ -56,10 +56,9 @@ def around(values: Iterable[float], pad: float = 0.06) -> Range:
 
 
 def steady(span: Range) -> Range:
-    """``span`` with a little room at its ends, the same while the data grow into it.
+    """Extend ``span`` to round ends, which stay the same while the data grow into it.
 
-    A line that gains a point a second is then drawn on as it stands, instead of being squeezed
-    anew each time.
+    A line that gains a point per second is then extended instead of compressed each time.
     """
     if span.size <= 32:
         return span
@@ -115,10 +114,10 @@ def elapsed(moments: Floats, clock: Column) -> Floats:
 
 
 def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
-    """Where ``steps`` stand on an x axis: as they are, seconds of training, unix seconds.
+    """The positions of ``steps`` on an x axis: steps, seconds of training, or unix seconds.
 
-    A clock that was set back stands still meanwhile; a step that was not timed stands between its
-    neighbors.
+    A clock that was set back counts as stopped meanwhile; a step without a time is placed between
+    its neighbors.
     """
     if axis == "step" or clock is None or not has_times(clock):
         return steps
@@ -131,7 +130,7 @@ def places(steps: Floats, clock: Column | None, axis: XAxis) -> Floats:
 
 
 def steps_at(places: Floats, clock: Column | None, axis: XAxis) -> Floats:
-    """The steps, fractions of them included, at places on an x axis."""
+    """The steps, with fractions, at positions on an x axis."""
     if axis == "step" or clock is None or not has_times(clock):
         return places
     moments = np.maximum.accumulate(clock.values)
@@ -142,7 +141,7 @@ def steps_at(places: Floats, clock: Column | None, axis: XAxis) -> Floats:
 
 
 def moments(seconds: Floats, clock: Column | None, axis: XAxis) -> Floats:
-    """Unix ``seconds`` as places on a time axis; of the axis of steps, the elapsed ones."""
+    """Convert unix ``seconds`` to positions on a time axis; elapsed seconds for the step axis."""
     if axis == "clock":
         return seconds
     begun = isinstance(clock, Clock) and clock.begins is not None
@@ -153,7 +152,7 @@ def moments(seconds: Floats, clock: Column | None, axis: XAxis) -> Floats:
 
 
 def format_place(place: float, axis: XAxis, span: float) -> str:
-    """A place in words, as exact as a range of ``span`` asks for."""
+    """Format a position on an x axis, as exactly as a range of ``span`` needs."""
     if axis == "step":
         return f"{place:.6g}" if abs(place) < 1e6 else f"{place:.0f}"
     if axis == "elapsed":
@@ -231,8 +230,8 @@ def _axis(span: Range, at_most: int, log: bool) -> Axis:
 
 def _decades(span: Range, at_most: int) -> list[float]:
     first, last = math.ceil(span.low), math.floor(span.high)
-    every = max(1, math.ceil((last - first + 1) / at_most))
-    return [float(power) for power in range(first, last + 1, every)]
+    interval = max(1, math.ceil((last - first + 1) / at_most))
+    return [float(power) for power in range(first, last + 1, interval)]
 
 
 def _power(exponent: float) -> str:
@@ -241,14 +240,15 @@ def _power(exponent: float) -> str:
 
 
 def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:
-    """``(column, text)`` of the round places below ``width`` cells, left to right, apart."""
+    """``(column, text)`` of the labels below ``width`` cells, left to right, without overlap."""
     labels: list[tuple[int, str]] = []
     free = 0
-    found = _x_ticks(x, axis, max(2, width // 9))
-    exactness = max(x.size, _MINUTES) if all(place % 60 == 0 for place in found) else x.size
-    for place in found:
-        text = format_place(place, axis, exactness)
-        column = min(x.place(place, width) - len(text) // 2, width - len(text))
+    tick_values = _x_ticks(x, axis, max(2, width // 9))
+    whole_minutes = all(value % 60 == 0 for value in tick_values)
+    span = max(x.size, _MINUTES) if whole_minutes else x.size
+    for value in tick_values:
+        text = format_place(value, axis, span)
+        column = min(x.place(value, width) - len(text) // 2, width - len(text))
         if column >= free or not labels:
             labels.append((max(0, column), text))
             free = max(0, column) + len(text) + 2
@@ -256,7 +256,7 @@ def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:
 
 
 def step_between(x: Range, at_most: int) -> float:
-    """The smallest round number of whole steps that gives no more than ``at_most`` places."""
+    """The smallest round number of whole steps that gives at most ``at_most`` labels."""
     rough = tick_step(x, at_most)
     return max(1.0, rough if rough.is_integer() else rough * 2)
 
@@ -267,7 +267,7 @@ def _x_ticks(x: Range, axis: XAxis, at_most: int) -> list[float]:
     rough = x.size / at_most
     days = math.ceil(rough / _DAY) * _DAY
     step = next((float(seconds) for seconds in _SECONDS if seconds >= rough), float(days))
-    # Round in the clock that the person reads.
+    # Round in local time.
     offset = time.localtime(x.low).tm_gmtoff if axis == "clock" else 0
     return _multiples(x, step, -float(offset))
 

@@ -1,6 +1,6 @@
-"""Raw console bytes as colored text that a terminal cannot be made to obey.
+"""Convert raw console bytes to colored text that cannot control the terminal.
 
-Of all escape sequences only colors and bold are kept, as roles of the theme: so text is readable
+Only the escape sequences for colors and bold are used, as roles of the theme: the text is readable
 in every theme, and nothing can be written in the color of the background.
 """
 
@@ -24,7 +24,7 @@ _HUES = (0, 120, 60, 240, 300, 180)
 
 @dataclass(frozen=True)
 class Pen:
-    """What color sequences have asked for so far."""
+    """The color and weight that escape sequences have set."""
 
     ink: str = ""
     bold: bool = False
@@ -32,7 +32,7 @@ class Pen:
 
 @dataclass(frozen=True)
 class ConsoleText:
-    """One line as it is shown: who wrote it, and its text in runs of one color."""
+    """One line as it is shown: its source, and its text in spans of one color."""
 
     source: str
     spans: tuple[Span, ...]
@@ -43,10 +43,13 @@ class ConsoleText:
 
 
 def console_text(raw: bytes) -> ConsoleText:
-    """What a terminal would show of one line; a progress bar as it was drawn last."""
-    source, rest = split_source(raw.rstrip(b"\r\n"))
-    text = rest.decode("utf-8", errors="replace")
-    parts = [list(_spans(part)) for part in text.split("\r")] if _is_odd(text) else [_plain(text)]
+    """Return what a terminal would show of one line; of a progress bar, its last state."""
+    source, content = split_source(raw.rstrip(b"\r\n"))
+    text = content.decode("utf-8", errors="replace")
+    if text.isprintable():
+        parts = [[Span(text.rstrip())]]
+    else:
+        parts = [list(_spans(part)) for part in text.split("\r")]
     spans = tuple(span for span in _overwritten(text, parts) if span.text)
     tone = _tone("".join(span.text for span in spans))
     toned = tuple(replace(span, ink=tone) if not span.ink else span for span in spans)
@@ -54,48 +57,39 @@ def console_text(raw: bytes) -> ConsoleText:
 
 
 def less_indented(line: ConsoleText, cells: int) -> ConsoleText:
-    """The line with at most so many blanks before its first word."""
+    """Return the line with at most ``cells`` blanks before its first word."""
     extra = len(line.text) - len(line.text.lstrip()) - cells
     return replace(line, spans=tuple(_from(list(line.spans), extra))) if extra > 0 else line
 
 
 def plain_line(raw: bytes) -> str:
-    """The line without colors, its source in front: what a person copies."""
+    """Return the line without colors, after its source, for copying."""
     line = console_text(raw)
     return f"({line.source}) {line.text}" if line.source else line.text
 
 
-def _is_odd(text: str) -> bool:
-    return not text.isprintable()
-
-
-def _plain(text: str) -> list[Span]:
-    return [Span(text.rstrip())]
-
-
 def _spans(part: str) -> Iterator[Span]:
-    """The text between escape sequences in the colors that they ask for."""
-    pen, place = Pen(), 0
+    """Yield the text between escape sequences in the colors that they set."""
+    pen, end = Pen(), 0
     for match in ESCAPES.finditer(part):
-        yield Span(_visible(part[place : match.start()]), pen.ink, bold=pen.bold)
+        yield Span(_visible(part[end : match.start()]), pen.ink, bold=pen.bold)
         if colors := _SGR.fullmatch(match.group()):
-            pen = _after(pen, colors[1])
-        place = match.end()
-    yield Span(_visible(part[place:]), pen.ink, bold=pen.bold)
+            pen = _apply(pen, colors[1])
+        end = match.end()
+    yield Span(_visible(part[end:]), pen.ink, bold=pen.bold)
 
 
 def _visible(text: str) -> str:
-    """Without control characters, and those that turn text around or take no room."""
+    """Remove control characters, and characters that reverse text or have no width."""
     text = text.expandtabs(8)
     if text.isprintable():
         return text
-    # Every other kind of blank is a blank: U+2028 and U+00A0 are not printable either.
-    kept = (char if char.isprintable() else " " if char.isspace() else "" for char in text)
-    return "".join(kept)
+    # U+2028 and U+00A0 are not printable either, and become blanks.
+    return "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
 
 
 def _overwritten(text: str, parts: list[list[Span]]) -> list[Span]:
-    """What is left when each part is written over the one before, from its start."""
+    """Write each part over the one before, from its start."""
     shown = parts[0]
     for raw, part in zip(text.split("\r")[1:], parts[1:], strict=True):
         if ERASE_LINE.search(raw):
@@ -105,7 +99,7 @@ def _overwritten(text: str, parts: list[list[Span]]) -> list[Span]:
 
 
 def _from(spans: list[Span], start: int) -> Iterator[Span]:
-    """What of ``spans`` stands at or after a place."""
+    """Yield the text of ``spans`` from index ``start`` on."""
     for span in spans:
         if start < len(span.text):
             yield replace(span, text=span.text[start:])
@@ -118,7 +112,8 @@ def _tone(text: str) -> str:
     return "warning" if "WARN" in text[:80] or "Warning:" in text[:200] else "foreground"
 
 
-def _after(pen: Pen, codes: str) -> Pen:
+def _apply(pen: Pen, codes: str) -> Pen:
+    """The pen after a color sequence, e.g. ``1;31``."""
     numbers = [int(code or 0) if len(code) < 4 else 0 for code in re.split("[;:]", codes)]
     while numbers:
         code = numbers.pop(0)
@@ -135,12 +130,12 @@ def _after(pen: Pen, codes: str) -> Pen:
 
 
 def _named(color: int) -> str:
-    """Black, white and the default are all the theme's own: one of them would be invisible."""
+    """Black, white and the default have no role: one of them would be invisible in a theme."""
     return _INKS[color - 1] if 1 <= color <= 6 else ""
 
 
 def _extended(numbers: list[int]) -> str:
-    """The role nearest to a color of 256 or of millions; takes its numbers off the list."""
+    """The role nearest to a 256-color or RGB code; removes its numbers from the list."""
     kind = numbers.pop(0) if numbers else 0
     if kind == 2:
         rgb, numbers[:3] = numbers[:3], []
@@ -160,30 +155,29 @@ def _nearest(red: int, green: int, blue: int) -> str:
     hue, light, saturation = colorsys.rgb_to_hls(*(min(c, 255) / 255 for c in (red, green, blue)))
     if saturation < 0.2 or not 0.08 < light < 0.95:
         return ""
-    apart = [abs((hue * 360 - named + 180) % 360 - 180) for named in _HUES]
-    return _INKS[apart.index(min(apart))]
+    distances = [abs((hue * 360 - named + 180) % 360 - 180) for named in _HUES]
+    return _INKS[distances.index(min(distances))]
 
 
 def highlighted(spans: tuple[Span, ...], pattern: re.Pattern[str] | None) -> tuple[Span, ...]:
-    """The same text with every match on the color of a mark."""
+    """Mark every match of the pattern."""
     text = "".join(span.text for span in spans)
-    found = [match.span() for match in pattern.finditer(text)] if pattern else []
-    if not any(start < end for start, end in found):
+    matches = [match.span() for match in pattern.finditer(text)] if pattern else []
+    if not any(start < end for start, end in matches):
         return spans
     marked = [False] * len(text)
-    for start, end in found:
+    for start, end in matches:
         marked[start:end] = [True] * (end - start)
     return tuple(_marked(spans, marked))
 
 
 def _marked(spans: tuple[Span, ...], marked: list[bool]) -> Iterator[Span]:
-    place = 0
+    offset = 0
     for span in spans:
-        marks = marked[place : place + len(span.text)]
-        at = place
-        for is_marked, run in groupby(marks):
-            length = len(list(run))
-            text = span.text[at - place : at - place + length]
+        start = 0
+        for is_marked, flags in groupby(marked[offset : offset + len(span.text)]):
+            end = start + len(list(flags))
+            text = span.text[start:end]
             yield Span(text, "background", "mark", True) if is_marked else replace(span, text=text)
-            at += length
-        place += len(span.text)
+            start = end
+        offset += len(span.text)

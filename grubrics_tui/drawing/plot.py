@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
-"""The dot that stands at [row from the top][column] of a braille character."""
+"""The bit of the dot at [row from the top][column] of a braille character."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Points gathered by column: ``first`` and ``last`` may be NaN, which is a gap there.
+    """Points gathered by column. NaN in ``first`` or ``last`` is a gap.
 
     ``at`` are the columns that hold points, ascending; the others are arrays of the same length.
     """
@@ -38,45 +38,45 @@ class Columns:
     high: Floats
 
     def with_value(self, column: int, value: float) -> Columns:
-        """With one more column, left or right of all others."""
-        at = 0 if column == 0 else self.at.size
+        """Add one column, left or right of all others."""
+        index = 0 if column == 0 else self.at.size
         parts = (
-            np.insert(part, at, value) for part in (self.first, self.last, self.low, self.high)
+            np.insert(part, index, value) for part in (self.first, self.last, self.low, self.high)
         )
-        return Columns(np.insert(self.at, at, column), *parts)
+        return Columns(np.insert(self.at, index, column), *parts)
 
 
 def gather(x: Floats, y: Floats, span: Range, width: int) -> Columns:
-    """Every column's first, last, lowest and highest value. ``x`` is ascending.
+    """Return the first, last, lowest and highest value of every column. ``x`` is ascending.
 
     Costs one pass over the shown part of ``y`` in C: a spike among a million points keeps its dot.
-    A line that goes on beyond ``span`` has a value at its edge as well.
+    A line that continues beyond ``span`` also has a value at its edge.
     """
     filled, starts, ends = _cut(x, span, width)
-    inside = y[: ends[-1]] if filled.size else np.empty(0)
-    # An empty reduceat asks for values all the same.
-    low = np.fmin.reduceat(inside, starts) if filled.size else inside
-    high = np.fmax.reduceat(inside, starts) if filled.size else inside
+    shown = y[: ends[-1]] if filled.size else np.empty(0)
+    # Without points in the span there is nothing to reduce.
+    low = np.fmin.reduceat(shown, starts) if filled.size else shown
+    high = np.fmax.reduceat(shown, starts) if filled.size else shown
     columns = Columns(filled, y[starts], y[ends - 1], low, high)
     return _to_edges(columns, x, y, span, width)
 
 
 def _to_edges(columns: Columns, x: Floats, y: Floats, span: Range, width: int) -> Columns:
-    """With the first and the last column too, where the line crosses the edge of ``span``."""
-    for place, column in ((span.low, 0), (span.high, width - 1)):
-        value = _crossing(x, y, place)
+    """Add the first and the last column where the line crosses the edge of ``span``."""
+    for edge, column in ((span.low, 0), (span.high, width - 1)):
+        value = _crossing(x, y, edge)
         if value is not None and column not in columns.at:
             columns = columns.with_value(column, value)
     return columns
 
 
-def _crossing(x: Floats, y: Floats, place: float) -> float | None:
+def _crossing(x: Floats, y: Floats, edge: float) -> float | None:
     """The value of the line between two points; None outside, at a gap and on a point."""
-    after = int(np.searchsorted(x, place))
-    if not 0 < after < x.size or x[after] == place:
+    right = int(np.searchsorted(x, edge))
+    if not 0 < right < x.size or x[right] == edge:
         return None
-    share = (place - x[after - 1]) / (x[after] - x[after - 1])
-    value = float(y[after - 1] + share * (y[after] - y[after - 1]))
+    share = (edge - x[right - 1]) / (x[right] - x[right - 1])
+    value = float(y[right - 1] + share * (y[right] - y[right - 1]))
     return None if np.isnan(value) else value
 
 
@@ -96,10 +96,10 @@ def dots(columns: Columns, y: Range, width: int, height: int) -> tuple[Ints, Int
     """Lowest and highest dot of every column, ``low > high`` where there is none; 0 is below."""
     low = np.full(width, height, np.int64)
     high = np.full(width, -1, np.int64)
-    solid = ~np.isnan(columns.low)
-    at = columns.at[solid]
-    low[at] = _places(columns.low[solid], y, height)
-    high[at] = _places(columns.high[solid], y, height)
+    has_value = ~np.isnan(columns.low)
+    filled = columns.at[has_value]
+    low[filled] = _levels(columns.low[has_value], y, height)
+    high[filled] = _levels(columns.high[has_value], y, height)
     _join(columns, y, low, high, height)
     return low, high
 
@@ -113,7 +113,8 @@ def braille(low: Ints, high: Ints, height: int) -> NDArray[np.uint8]:
     return bits
 
 
-def _places(values: Floats, y: Range, size: int) -> Ints:
+def _levels(values: Floats, y: Range, size: int) -> Ints:
+    """The row of each value among ``size`` rows; 0 is the lowest."""
     shares = (values - y.low) / (y.high - y.low)
     return np.rint(np.clip(shares, 0.0, 1.0) * (size - 1)).astype(np.int64)
 
@@ -121,34 +122,34 @@ def _places(values: Floats, y: Range, size: int) -> Ints:
 def _join(columns: Columns, y: Range, low: Ints, high: Ints, height: int) -> None:
     """Connect neighboring columns by straight lines without holes, but never across a gap."""
     start, end = columns.last[:-1], columns.first[1:]
-    whole = ~(np.isnan(start) | np.isnan(end))
-    left, right = columns.at[:-1][whole], columns.at[1:][whole]
+    is_connected = ~(np.isnan(start) | np.isnan(end))
+    left, right = columns.at[:-1][is_connected], columns.at[1:][is_connected]
     if not left.size:
         return
     run = right - left
     begins = np.repeat(np.cumsum(run) - run, run)
     offset = np.arange(run.sum()) - begins
     share = offset / np.repeat(run, run)
-    after = (offset + 1) / np.repeat(run, run)
-    bottom = _places(start[whole], y, height).repeat(run)
-    rise = _places(end[whole], y, height).repeat(run) - bottom
-    here = bottom + np.rint(rise * share).astype(np.int64)
-    there = bottom + np.rint(rise * after).astype(np.int64)
+    next_share = (offset + 1) / np.repeat(run, run)
+    bottom = _levels(start[is_connected], y, height).repeat(run)
+    rise = _levels(end[is_connected], y, height).repeat(run) - bottom
+    level = bottom + np.rint(rise * share).astype(np.int64)
+    next_level = bottom + np.rint(rise * next_share).astype(np.int64)
     column = left.repeat(run) + offset
-    middle = (here + there) // 2
-    rising = there >= here
-    _widen(low, high, column, np.where(rising, here, middle + 1), np.where(rising, middle, here))
-    _widen(
-        low, high, column + 1, np.where(rising, middle + 1, there), np.where(rising, there, middle)
-    )
+    middle = (level + next_level) // 2
+    rising = next_level >= level
+    below, above = np.where(rising, level, middle + 1), np.where(rising, middle, level)
+    _widen(low, high, column, below, above)
+    below, above = np.where(rising, middle + 1, next_level), np.where(rising, next_level, middle)
+    _widen(low, high, column + 1, below, above)
 
 
-def _widen(low: Ints, high: Ints, at: Ints, bottom: Ints, top: Ints) -> None:
-    """Let columns reach from ``bottom`` to ``top`` as well, where there is anything between."""
-    some = bottom <= top
-    at, bottom, top = at[some], bottom[some], top[some]
-    low[at] = np.minimum(low[at], bottom)
-    high[at] = np.maximum(high[at], top)
+def _widen(low: Ints, high: Ints, columns: Ints, bottom: Ints, top: Ints) -> None:
+    """Extend columns to ``bottom`` and ``top`` where ``bottom <= top``."""
+    is_filled = bottom <= top
+    columns, bottom, top = columns[is_filled], bottom[is_filled], top[is_filled]
+    low[columns] = np.minimum(low[columns], bottom)
+    high[columns] = np.maximum(high[columns], top)
 
 
 def means(x: Floats, y: Floats, span: Range, width: int) -> Floats:
@@ -158,50 +159,50 @@ def means(x: Floats, y: Floats, span: Range, width: int) -> Floats:
     """
     filled, starts, ends = _cut(x, span, width)
     mean = mean_of(y, starts, ends)
-    found = _to_edges(Columns(filled, mean, mean, mean, mean), x, y, span, width)
-    return _between(found.at, found.first, width)
+    columns = _to_edges(Columns(filled, mean, mean, mean, mean), x, y, span, width)
+    return _interpolated(columns.at, columns.first, width)
 
 
 def mean_of(y: Floats, starts: Ints, ends: Ints) -> Floats:
-    """The mean of each stretch, NaN where it is empty; they follow one another without a hole."""
-    inside = y[starts[0] : ends[-1]] if starts.size else np.empty(0)
-    if not inside.size:
+    """The mean of each stretch, NaN where it is empty; the stretches are adjacent."""
+    shown = y[starts[0] : ends[-1]] if starts.size else np.empty(0)
+    if not shown.size:
         return np.full(starts.size, np.nan)
-    known = ~np.isnan(inside)
-    counts = np.add.reduceat(known.astype(np.int64), starts - starts[0])
-    sums = np.add.reduceat(np.where(known, inside, 0.0), starts - starts[0])
+    has_value = ~np.isnan(shown)
+    counts = np.add.reduceat(has_value.astype(np.int64), starts - starts[0])
+    sums = np.add.reduceat(np.where(has_value, shown, 0.0), starts - starts[0])
     mean: Floats = np.divide(sums, counts, out=np.full(counts.size, np.nan), where=counts > 0)
     return mean
 
 
-def _between(at: Ints, values: Floats, width: int) -> Floats:
-    """``values`` at columns ``at``, and on the lines between two that both have one."""
-    known = ~np.isnan(values)
-    if not known.any():
+def _interpolated(filled: Ints, values: Floats, width: int) -> Floats:
+    """``values`` at the ``filled`` columns, and on the lines between two that both have one."""
+    has_value = ~np.isnan(values)
+    if not has_value.any():
         return np.full(width, np.nan)
     columns = np.arange(width)
-    drawn = np.interp(columns, at[known], values[known])
-    left = np.searchsorted(at, columns, side="right") - 1
-    right = np.searchsorted(at, columns, side="left")
-    outside = (left < 0) | (right >= at.size)
-    left, right = np.clip(left, 0, None), np.clip(right, None, at.size - 1)
-    drawn[outside | ~known[left] | ~known[right]] = np.nan
+    drawn = np.interp(columns, filled[has_value], values[has_value])
+    left = np.searchsorted(filled, columns, side="right") - 1
+    right = np.searchsorted(filled, columns, side="left")
+    outside = (left < 0) | (right >= filled.size)
+    left, right = np.clip(left, 0, None), np.clip(right, None, filled.size - 1)
+    drawn[outside | ~has_value[left] | ~has_value[right]] = np.nan
     return drawn
 
 
 LINE_GLYPHS = "*+xo#@%&"
-"""What tells lines apart where there is no color, or no braille."""
+"""The characters of the lines where there is no color, or no braille."""
 
 _EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
 _BRAILLE = 0x2800
 _ROOM_FOR_EVENTS = 6
 BAND_COLUMNS = 100
-"""About as many as a chart has: what the y range of a band is worked out from."""
+"""Columns for the y range of a band: about as many as a chart has."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The area of a chart that data are drawn in: what it spans, and its size in cells."""
+    """The data area of a chart: its ranges, and its size in cells."""
 
     x: Range
     y: Range
@@ -215,7 +216,7 @@ class Frame:
         return (self.width, self.height) if self.ascii_only else (self.width * 2, self.height * 4)
 
     def eighths(self, values: Floats) -> Ints:
-        """Rows in eighths of a cell from below; -1, which covers nothing, where no value is."""
+        """Rows in eighths of a cell from below; -1, which covers nothing, for NaN."""
         shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
         return np.where(np.isnan(values), -1, np.rint(shares * self.height * 8)).astype(np.int64)
 
@@ -229,10 +230,10 @@ def render(
     y: Range | None = None,
     ascii_only: bool = False,
 ) -> list[Row]:
-    """The chart in ``height`` rows of ``width`` cells. Empty rows when there is no room or data.
+    """Draw the chart in ``height`` rows of ``width`` cells; empty rows without room or data.
 
-    Every x of the plot is in units of the view's axis. ``y`` is a range to keep, of logarithms on
-    a logarithmic axis; without one it follows what is shown.
+    Every x of the plot is in units of the view's axis. ``y`` is a fixed range, of logarithms on
+    a logarithmic axis; without one it follows the shown data.
     """
     return framed(plot, view, width, height, y=y, ascii_only=ascii_only)[0]
 
@@ -246,7 +247,7 @@ def framed(
     y: Range | None = None,
     ascii_only: bool = False,
 ) -> tuple[list[Row], Frame | None]:
-    """What ``render`` gives, and the frame that the data are in; None where nothing is drawn."""
+    """Return the rows of ``render`` and the frame of the data; None if nothing is drawn."""
     shown = logarithmic(plot) if view.log_y else plot
     x = x_range(plot, view)
     if width < 12 or height < 3 or x is None or shown.is_empty:
@@ -268,7 +269,7 @@ def framed(
 
 
 def x_range(plot: Plot, view: View) -> Range | None:
-    """The places shown; None without data."""
+    """The shown range of x; None without data."""
     extent = plot.extent()
     if extent is None:
         return None
@@ -276,7 +277,7 @@ def x_range(plot: Plot, view: View) -> Range | None:
 
 
 def y_range(plot: Plot, view: View) -> Range | None:
-    """What ``render`` takes for the y axis on its own; None when nothing is drawn."""
+    """The y range that ``render`` chooses by default; None if nothing is drawn."""
     shown = logarithmic(plot) if view.log_y else plot
     x = x_range(plot, view)
     return None if x is None or shown.is_empty else _y_range(shown, view, x)
@@ -293,24 +294,24 @@ class _Body:
         self.ink = picture.ink[: frame.height, gutter:]
         self.paper = picture.paper[: frame.height, gutter:]
 
-    def column(self, place: float) -> int:
-        """The column of the dot that stands at a place."""
-        return int(self.columns(np.array([place]))[0])
+    def column(self, x: float) -> int:
+        return int(self.columns(np.array([x]))[0])
 
-    def columns(self, places: Floats) -> Ints:
+    def columns(self, x: Floats) -> Ints:
+        """The columns of the cells at ``x``."""
         dots = self.frame.dots[0]
-        shares = np.clip((places - self.x.low) / self.x.size, 0, 1)
+        shares = np.clip((x - self.x.low) / self.x.size, 0, 1)
         return np.rint(shares * (dots - 1)).astype(np.int64) // (dots // self.width)
 
     def row(self, value: float) -> int:
-        """The row of the dot that stands for a value."""
         return int(self.rows(np.array([value]))[0])
 
     def rows(self, values: Floats) -> Ints:
+        """The rows of the cells for ``values``; 0 is at the top."""
         dots = self.frame.dots[1]
         shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
-        places = np.rint(shares * (dots - 1)).astype(np.int64)
-        return self.height - 1 - places // (dots // self.height)
+        levels = np.rint(shares * (dots - 1)).astype(np.int64)
+        return self.height - 1 - levels // (dots // self.height)
 
 
 def _y_range(plot: Plot, view: View, x: Range) -> Range:
@@ -319,8 +320,8 @@ def _y_range(plot: Plot, view: View, x: Range) -> Range:
 
 def extremes(plot: Plot, view: View, x: Range) -> list[float]:
     """The lowest and the highest value of everything that is drawn inside ``x``."""
-    seen = [part for values in _shown(plot, view, x) if (part := _extent(values)) is not None]
-    return [edge for part in seen for edge in part]
+    extents = (_extent(values) for values in _shown(plot, view, x))
+    return [edge for extent in extents if extent is not None for edge in extent]
 
 
 def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
@@ -330,7 +331,7 @@ def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
         if line.raw is not None:
             yield line.raw[part]
         if band is not None:
-            # As they are drawn: a single wide one among thousands must not flatten the line.
+            # Means, as drawn: one wide value among thousands must not flatten the line.
             yield means(line.x, band.low, x, BAND_COLUMNS)
             yield means(line.x, band.high, x, BAND_COLUMNS)
     for marks in plot.marks:
@@ -360,7 +361,7 @@ def _draw_data(body: _Body, plot: Plot, view: View) -> None:
             _draw_line(body, line.x, line.raw, line.ink.replace("series", "faint"), ".")
     if view.cursor is not None:
         _draw_cursor(body, view.cursor)
-    # The first is the most important one: it lies on top.
+    # The first line is the most important, and is drawn on top.
     for number, line in reversed(list(enumerate(plot.lines))):
         _draw_line(body, line.x, line.y, line.ink, glyph_of(number))
     for marks in plot.marks:
@@ -411,7 +412,7 @@ def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None
 
 
 def _behind(body: _Body) -> NDArray[np.uint8]:
-    """The color that most of each cell has, kept as paper under a line."""
+    """The color of most of each cell, which stays as background under a line."""
     filled = np.searchsorted(_EIGHTHS[1:], body.char, side="right")
     is_block = (body.char >= _EIGHTHS[1]) & (body.char <= _EIGHTHS[8])
     lower = is_block & (body.paper == 0) & (filled >= 4)
@@ -420,47 +421,47 @@ def _behind(body: _Body) -> NDArray[np.uint8]:
 
 
 def _draw_marks(body: _Body, marks: Marks) -> None:
-    """Each once per cell, however many stand there."""
+    """Draw marks, at most one per cell."""
     part = inside(marks.x, body.x)
     x, y = marks.x[part], marks.y[part]
-    known = np.isfinite(y)
-    columns = body.columns(x[known])
-    rows = body.rows(y[known])
+    is_finite = np.isfinite(y)
+    columns = body.columns(x[is_finite])
+    rows = body.rows(y[is_finite])
     body.paper[rows, columns] = _behind(body)[rows, columns]
     body.char[rows, columns] = ord(marks.ascii_glyph if body.ascii_only else marks.glyph)
     body.ink[rows, columns] = body.picture.color(marks.ink)
 
 
-def _draw_cursor(body: _Body, place: float) -> None:
-    """A line from top to bottom, behind the data."""
-    if not body.x.low <= place <= body.x.high:
+def _draw_cursor(body: _Body, cursor: float) -> None:
+    """Draw a line from top to bottom, behind the data."""
+    if not body.x.low <= cursor <= body.x.high:
         return
-    column = body.column(place)
+    column = body.column(cursor)
     behind = _behind(body)[:, column]
     body.char[:, column] = ord("|" if body.ascii_only else "│")
     body.ink[:, column], body.paper[:, column] = body.picture.color("cursor"), behind
 
 
-def _draw_points(body: _Body, lines: tuple[Line, ...], place: float) -> None:
-    """Where the cursor meets each line."""
-    if not body.x.low <= place <= body.x.high:
+def _draw_points(body: _Body, lines: tuple[Line, ...], cursor: float) -> None:
+    """Draw a point where the cursor meets each line."""
+    if not body.x.low <= cursor <= body.x.high:
         return
-    column = body.column(place)
+    column = body.column(cursor)
     for number, line in reversed(list(enumerate(lines))):
-        at, value = line.at(place)
-        if value is not None and at is not None and body.column(at) == column:
+        x, value = line.at(cursor)
+        if value is not None and x is not None and body.column(x) == column:
             glyph = glyph_of(number) if body.ascii_only else "●"
             body.char[body.row(value), column] = ord(glyph)
             body.ink[body.row(value), column] = body.picture.color(line.ink)
 
 
 def _has_events(plot: Plot, x: Range) -> bool:
-    flags = any(flags.x[inside(flags.x, x)].size for flags in plot.flags)
-    return flags or any(np.isnan(within(values, x)).any() for values in plot.drawn)
+    has_flags = any(flags.x[inside(flags.x, x)].size for flags in plot.flags)
+    return has_flags or any(np.isnan(within(values, x)).any() for values in plot.drawn)
 
 
 def _draw_events(body: _Body, plot: Plot) -> None:
-    """A line below the body with a flag where something happened, a cross where a value is NaN."""
+    """Draw a line below the body, with a flag for each event and a cross for each NaN."""
     picture, row = body.picture, body.height
     picture.write(row, body.gutter, ("-" if body.ascii_only else "─") * body.width, "rule")
     for flags in plot.flags:
@@ -468,12 +469,12 @@ def _draw_events(body: _Body, plot: Plot) -> None:
         _stamp(body, flags.x[inside(flags.x, body.x)], glyph, flags.kind.ink)
     for values in plot.drawn:
         part = inside(values.x, body.x)
-        lost = values.x[part][np.isnan(values.y[part])]
-        _stamp(body, lost, "x" if body.ascii_only else "×", "error")
+        without_value = values.x[part][np.isnan(values.y[part])]
+        _stamp(body, without_value, "x" if body.ascii_only else "×", "error")
 
 
-def _stamp(body: _Body, places: Floats, glyph: str, role: str) -> None:
-    columns = body.columns(places)
+def _stamp(body: _Body, x: Floats, glyph: str, role: str) -> None:
+    columns = body.columns(x)
     body.picture.char[body.height, body.gutter + columns] = ord(glyph)
     body.picture.ink[body.height, body.gutter + columns] = body.picture.color(role)
 

@@ -21,7 +21,7 @@ _AIR = 1.04
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of share: its name, color and the letter that stands for it without color."""
+    """One kind of share: its name, its color, and its letter for screens without color."""
 
     name: str
     ink: str
@@ -53,10 +53,10 @@ class Stacks:
 
 
 class KeptStacks:
-    """What must hold of columns that were added for a picture to stay as it is.
+    """Checks whether a picture is still valid after columns were added.
 
-    Of a long run each column of the picture is the mean of hundreds: a new step moves the last one
-    by less than an eighth of a cell.
+    In a long run each column of the picture is the mean of hundreds of steps: a new step moves the
+    last one by less than an eighth of a cell.
     """
 
     def __init__(self, stacks: Stacks, room: int, rows: int) -> None:
@@ -67,7 +67,7 @@ class KeptStacks:
         self._ends = self._ends_of(stacks)
 
     def hold(self, stacks: Stacks) -> bool:
-        """Whether the picture of ``stacks`` is that of the columns before."""
+        """Whether ``stacks`` have the same picture as the columns before."""
         fresh = stacks.sizes[self._size - 1 :]  # The last one may have gained a part.
         return (
             stacks.x.size >= self._size
@@ -77,9 +77,9 @@ class KeptStacks:
         )
 
     def _last(self, stacks: Stacks) -> tuple[int, int]:
-        """How many stand together in a column of the picture, and where the last group begins."""
-        each = -(-stacks.x.size // max(1, self._room))
-        return each, (stacks.x.size - 1) // each * each
+        """How many stacks share a column of the picture, and where the last group begins."""
+        per_column = -(-stacks.x.size // max(1, self._room))
+        return per_column, (stacks.x.size - 1) // per_column * per_column
 
     def _ends_of(self, stacks: Stacks) -> Ints:
         last = stacks.sizes[self._start :]
@@ -96,9 +96,9 @@ def render(
     cursor: float | None = None,
     letters: bool = False,
 ) -> list[Row]:
-    """The columns in ``height`` rows, each part above the one before it.
+    """Draw the columns in ``height`` rows, each part above the one before it.
 
-    With ``letters`` a part is told by its letter instead of its color.
+    With ``letters`` a part is drawn as its letter instead of in its color.
     """
     return drawn(stacks, width, height, axis=axis, cursor=cursor, letters=letters)[0]
 
@@ -112,7 +112,7 @@ def drawn(
     cursor: float | None = None,
     letters: bool = False,
 ) -> tuple[list[Row], KeptStacks | None]:
-    """What ``render`` gives, and how long it is right; None where nothing is drawn."""
+    """Return the rows of ``render``, and what keeps them valid; None if nothing is drawn."""
     if not stacks.x.size or width < 12 or height < 3:
         return [[] for _ in range(height)], None
     top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
@@ -135,18 +135,18 @@ def drawn(
 
 def layout(count: int, room: int) -> Ints:
     """Which stack each cell of the x axis shows, -1 for none: bars with gaps while they fit."""
-    each = min(_WIDEST, room // count)
-    if each < 3:
+    width = min(_WIDEST, room // count)
+    if width < 3:
         return np.arange(room) * count // room
-    places = np.repeat(np.arange(count), each)
-    places[each - 1 :: each] = -1
-    return places[:-1]
+    stacks = np.repeat(np.arange(count), width)
+    stacks[width - 1 :: width] = -1
+    return stacks[:-1]
 
 
 def _draw_columns(
     picture: Picture, gutter: int, stacks: Stacks, column: Ints, top: float, letters: bool
 ) -> None:
-    """Paint every cell: what its lowest part is, what its highest, and where one ends."""
+    """Draw every cell from its two largest parts, with a block character at their border."""
     rows = picture.height - 1
     ends = _ends(stacks.sizes, top, rows)
     starts = np.concatenate([np.zeros((ends.shape[0], 1), np.int64), ends[:, :-1]], axis=1)
@@ -155,9 +155,9 @@ def _draw_columns(
     share = np.clip(np.minimum(ends, base + 8) - np.maximum(starts, base), 0, 8)
     filled = share.sum(axis=2)
     first = share.argmax(axis=2)
-    others = share.copy()
-    np.put_along_axis(others, first[:, :, None], 0, axis=2)
-    second = np.where(others.max(axis=2) > 0, others.argmax(axis=2), first)
+    without_first = share.copy()
+    np.put_along_axis(without_first, first[:, :, None], 0, axis=2)
+    second = np.where(without_first.max(axis=2) > 0, without_first.argmax(axis=2), first)
     lower, upper = np.minimum(first, second), np.maximum(first, second)
     inks = np.array([picture.color(part.ink) for part in stacks.parts], np.uint8)
     chars, papers = _blocks(share, filled, lower, upper)
@@ -186,36 +186,36 @@ def _blocks(
     low = np.take_along_axis(share, lower[:, :, None], axis=2)[:, :, 0]
     high = np.take_along_axis(share, upper[:, :, None], axis=2)[:, :, 0]
     cut = np.clip(np.rint(low * 8 / np.maximum(1, low + high)), 1, 7).astype(np.int64)
-    both = (filled == 8) & (lower != upper)
-    return _EIGHTHS[np.where(both, cut, filled)], both
+    has_two = (filled == 8) & (lower != upper)
+    return _EIGHTHS[np.where(has_two, cut, filled)], has_two
 
 
 def _draw_cursor(
     picture: Picture, gutter: int, stacks: Stacks, column: Ints, cursor: float, letters: bool
 ) -> None:
-    """A line in the free cells above the column that the cursor stands at."""
-    here = max(0, int(np.searchsorted(stacks.x, cursor, side="right")) - 1)
-    cells = np.flatnonzero(column == here)
+    """Draw a line in the free cells above the column at the cursor."""
+    index = max(0, int(np.searchsorted(stacks.x, cursor, side="right")) - 1)
+    cells = np.flatnonzero(column == index)
     if not cells.size:
         return
-    place = gutter + int(cells[cells.size // 2])
-    free = np.isin(picture.char[:-1, place], [ord(" "), ord("┈")])
-    picture.char[:-1, place][free] = ord("|" if letters else "│")
-    picture.ink[:-1, place][free] = picture.color("cursor")
-    picture.write(picture.height - 1, place, "^" if letters else "▲", "cursor")
+    middle = gutter + int(cells[cells.size // 2])
+    free = np.isin(picture.char[:-1, middle], [ord(" "), ord("┈")])
+    picture.char[:-1, middle][free] = ord("|" if letters else "│")
+    picture.ink[:-1, middle][free] = picture.color("cursor")
+    picture.write(picture.height - 1, middle, "^" if letters else "▲", "cursor")
 
 
 def _draw_x_axis(
     picture: Picture, gutter: int, stacks: Stacks, column: Ints, axis: XAxis, *, folded: bool
 ) -> None:
-    """Round places below the columns they belong to; ``folded`` ones stand for several steps."""
+    """Label the columns with round values of x; a ``folded`` column contains several steps."""
     row, free = picture.height - 1, 0
     picture.write(row, 0, UNITS[axis].rjust(gutter - 1), "axis")
     span = float(np.ptp(stacks.x)) + 1
-    for place in _labeled(stacks.x, axis, max(2, column.size // 9), folded=folded):
-        index = int(np.searchsorted(stacks.x, place, side="right")) - 1
+    for x in _labeled(stacks.x, axis, max(2, column.size // 9), folded=folded):
+        index = int(np.searchsorted(stacks.x, x, side="right")) - 1
         cells = np.flatnonzero(column == index)
-        text = format_place(place, axis, span)
+        text = format_place(x, axis, span)
         start = max(gutter, gutter + round(cells.mean()) - len(text) // 2)
         if start >= free and start + len(text) <= picture.width:
             picture.write(row, start, text, "axis")
@@ -223,16 +223,16 @@ def _draw_x_axis(
 
 
 def _labeled(x: Floats, axis: XAxis, at_most: int, *, folded: bool) -> list[float]:
-    """Which places are written below: round steps, or evenly spread ones."""
+    """The labeled values of x: round steps, or evenly spread ones."""
     if axis == "step" and x.size > at_most:
-        every = step_between(Range(float(x[0]), float(x[-1])), at_most)
-        if folded:  # The column that begins at or before a round step has it among its own.
-            inside = np.arange(np.ceil(x[0] / every), x[-1] // every + 1).tolist()
-            return [number * every for number in inside]
-        # Where steps were left out a round one may be missing: the first beyond it stands for it.
-        beyond = np.floor(x / every)
-        before = np.concatenate([[np.ceil(x[0] / every) - 1], beyond[:-1]])
-        round_ones: list[float] = x[beyond > before].tolist()
-        return round_ones
+        interval = step_between(Range(float(x[0]), float(x[-1])), at_most)
+        if folded:  # The column that begins at or before a round step contains it.
+            multiples = np.arange(np.ceil(x[0] / interval), x[-1] // interval + 1).tolist()
+            return [number * interval for number in multiples]
+        # A round step may not be logged: the first step after it is labeled instead.
+        multiple = np.floor(x / interval)
+        before = np.concatenate([[np.ceil(x[0] / interval) - 1], multiple[:-1]])
+        labeled: list[float] = x[multiple > before].tolist()
+        return labeled
     spread: list[float] = x[:: max(1, x.size // at_most)].tolist()
     return spread
