@@ -158,9 +158,9 @@ def truth_row(truth: str, width: int) -> Row:
 
 
 def _components(parts: Mapping[str, float]) -> Row:
-    row = [Span("parts  ", "quiet")]
+    row = [Span("components  ", "quiet")]
     for name, value in parts.items():
-        row += [Span(f"{clean_text(name)} ", "quiet"), Span(f"{fixed(value, 2)}   ")]
+        row += [Span(f"{clean_text(name)} ", "quiet"), Span(f"{fixed(value, 2)}  ")]
     return row
 
 
