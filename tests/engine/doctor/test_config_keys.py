@@ -1,0 +1,67 @@
+"""Every config key that a rule reads or changes exists: a misspelled one would never apply."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.recipe.recipe import load_recipe
+from tests.paths import CONFIGS, ROOT
+
+SECTIONS = "actor_rollout_ref|algorithm|trainer|reward|judge|grubrics|training|lora|data|model"
+KEY = re.compile(rf"(?:{SECTIONS}|reward_config|logging|guard)(?:\.[a-z][a-z_0-9]*)+")
+NOT_CONFIG = re.compile(r"grubrics\.(?:metric|reward|text)_rules|reward\.jsonl")
+"""Groups of entry points, and a file."""
+OPEN = ("reward.reward_kwargs.", "training.run_name")
+"""Keys that verl reads and lists nowhere, and one of earlier versions."""
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every key of both kinds of run, and every section."""
+    recipes = [
+        load_recipe(str(CONFIGS / f"{name}.yaml"), (), env={}) for name in ("verl_grpo", "sft_tiny")
+    ]
+    keys = {key for recipe in recipes for key in recipe.values}
+    parts = (key.split(".") for key in keys)
+    return keys | {".".join(names[:n]) for names in parts for n in range(1, len(names))}
+
+
+def keys_in(path: Path) -> Iterator[str]:
+    if path.suffix == ".yaml":
+        yield from keys_of_fixes(yaml.safe_load(path.read_text()))
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if KEY.fullmatch(node.value) and not NOT_CONFIG.fullmatch(node.value):
+                yield node.value
+
+
+def keys_of_fixes(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        changes = node.get("config")
+        yield from changes if isinstance(changes, dict) else ()
+    if isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from keys_of_fixes(child)
+
+
+def sources() -> list[Path]:
+    folders = (ROOT / "engine/doctor", ROOT / "engine/findings")
+    return sorted(path for folder in folders for path in folder.rglob("*.[py]*[yl]"))
+
+
+def test_rules_name_config_keys() -> None:
+    assert len({key for path in sources() for key in keys_in(path)}) > 40
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_config_key_of_a_rule_exists(path: Path, known: set[str]) -> None:
+    """A rule may name the beginning of several keys, too."""
+    named = {key for key in keys_in(path) if not key.startswith(OPEN)}
+    assert {key for key in named if not any(real.startswith(key) for real in known)} == set()
