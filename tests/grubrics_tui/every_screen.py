@@ -9,19 +9,21 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from textual.screen import Screen
 
 import grubrics_tui
+from engine.base import jsonl
+from engine.checkpoints.ownership import STAMP, Stamp
 from engine.findings.finding import Change, Remedy
 from engine.launch.launcher import plan
 from engine.preflight.check import ok
 from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
-from engine.runs.trust import Case
+from engine.runs.trust import Case, vouch
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
@@ -59,6 +61,7 @@ from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
+from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.world import RUNS, World
 
@@ -175,9 +178,26 @@ async def confirm(driver: Driver, world: World) -> None:
 
 
 async def confirm_resume(driver: Driver, world: World) -> None:
+    save_checkpoint(world.day, 6)
+    await runs(driver, world)
+    await driver.press("j", "u")
+    await arrive(driver, Confirm, "at step 6 of 40")
+
+
+async def confirm_resume_refused(driver: Driver, world: World) -> None:
     await runs(driver, world)
     await driver.press("j", "u")
     await arrive(driver, Confirm, "cannot be resumed")
+
+
+def save_checkpoint(run: RunDir, step: int) -> None:
+    """A complete checkpoint of the run, in a folder of its own."""
+    folder = run.path.parent / "saved"
+    manifest = {**run.read_manifest(), "checkpoint_dir": folder.name}
+    jsonl.write_json(run.manifest, manifest)
+    vouch(run)
+    save(folder, step)
+    jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, manifest)))
 
 
 async def confirm_removal(driver: Driver, world: World) -> None:
@@ -339,6 +359,7 @@ WAYS: dict[str, Way] = {
     "notes": Way(NotesScreen, notes),
     "confirm": Way(Confirm, confirm),
     "confirm-resume": Way(Confirm, confirm_resume),
+    "confirm-resume-refused": Way(Confirm, confirm_resume_refused),
     "confirm-trust": Way(Confirm, confirm_trust),
     "confirm-removal": Way(Confirm, confirm_removal),
     "leftovers": Way(LeftoversScreen, leftovers),

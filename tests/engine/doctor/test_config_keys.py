@@ -37,9 +37,9 @@ def keys_in(path: Path) -> Iterator[str]:
         yield from keys_of_fixes(yaml.safe_load(path.read_text()))
         return
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if KEY.fullmatch(node.value) and not NOT_CONFIG.fullmatch(node.value):
-                yield node.value
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and KEY.fullmatch(text) and not NOT_CONFIG.fullmatch(text):
+            yield text
 
 
 def keys_of_fixes(node: object) -> Iterator[str]:
