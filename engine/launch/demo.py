@@ -34,7 +34,7 @@ def require_trainer() -> None:
 
 
 def make_demo_data() -> None:
-    """Make data and model below ``data/tiny`` unless they are up to date: about 20 s.
+    """Make data and model below ``data/tiny`` unless they are up to date.
 
     UsageError with the last line of the program if it fails.
     """

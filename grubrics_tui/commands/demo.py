@@ -23,7 +23,7 @@ def demo(
 ) -> None:
     """Train the tiny demo in this folder: data, SFT, GRPO.
 
-    Needs no GPU, network or API key; takes five to ten minutes on two cores. Reuses
+    Needs no GPU, network or API key; takes about three minutes on two idle cores. Reuses
     existing data and an existing SFT model. With --wait, exits with 1 if a run does not finish.
     """
     from engine.launch.demo import launch_demo, make_demo_data, require_trainer
