@@ -24,6 +24,7 @@ from grubrics_tui.commands.shared.command import Command, Task, commands, find_c
 from grubrics_tui.commands.shared.options import RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, say
 from grubrics_tui.commands.shared.trust import require_config_trust
+from grubrics_tui.commands.shared.usage_errors import parse_checked
 
 _DEMO_CONFIG = "grpo_tiny"
 _ABOUT = """Launch, monitor, diagnose and compare LLM post-training runs (SFT, GRPO).
@@ -40,6 +41,12 @@ _PLAIN: dict[str, Any] = {
 
 class PlainHelp(TyperCommand):
     """A command whose help has defaults in parentheses and arguments without braces."""
+
+    allow_extra_args = True
+    """``parse_checked`` refuses them, in one line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return parse_checked(super().parse_args, ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
@@ -70,12 +77,15 @@ def _parenthesized(text: str) -> str:
 class CommandGroup(TyperGroup):
     """The program: finds its commands by name, and lists them by task."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return parse_checked(super().parse_args, ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         command = find_command(cmd_name)
-        return None if command is None else _with_options(cmd_name, command)
+        return None if command is None else build_command(cmd_name, command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         command = self.get_command(ctx, args[0])
@@ -94,14 +104,14 @@ class CommandGroup(TyperGroup):
                 if command.task is not task:
                     continue
                 width = formatter.width - longest - 6
-                summary = _with_options(name, command).get_short_help_str(width)
+                summary = build_command(name, command).get_short_help_str(width)
                 # Padded, so that the summaries of all tasks begin in one column.
                 rows.append((name.ljust(longest), summary))
             with formatter.section(task):
                 formatter.write_dl(rows)
 
 
-def _with_options(name: str, command: Command) -> TyperCommand:
+def build_command(name: str, command: Command) -> TyperCommand:
     """Build the command from the signature of its function."""
     single = typer.Typer(**_PLAIN)
     single.command(name, cls=PlainHelp)(command.function)
@@ -156,7 +166,11 @@ def open_tui(
     ] = False,
 ) -> None:
     """Open the TUI; without a terminal, launch the config and print its progress."""
-    if context.invoked_subcommand is not None:
+    if (command := context.invoked_subcommand) is not None:
+        if runs is not None:
+            raise UsageError(f"write --runs after the command: grubrics-tui {command} --runs DIR")
+        if config is not None or read_only:
+            raise UsageError("--config and --read-only apply only without a command")
         return
     require_config_trust(config or _DEMO_CONFIG, trust=False)
     if on_terminal():

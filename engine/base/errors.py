@@ -12,6 +12,11 @@ from pathlib import Path
 
 from engine.base.masking import mask_text
 
+_LONGEST_NAME = 200
+"""Characters of a name that the user typed, in an error; likewise of a path and of the line."""
+_LONGEST_PATH = 500
+_LONGEST_LINE = 4000
+
 
 class UsageError(Exception):
     """Unusable input. The message is one line that names the file, key and value at fault.
@@ -29,14 +34,22 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
+def shorten(text: str, limit: int = 80) -> str:
+    """Cut the middle out of a text longer than ``limit`` characters."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 3
+    return f"{text[: limit - tail - 1]}…{text[-tail:]}"
+
+
 def unknown_name(kind: str, name: str, options: Iterable[str]) -> UsageError:
     """An error for a name that is not among ``options``, with the nearest one that is."""
     names = list(options)
-    close = nearest(name, names)
-    if close is not None:
-        return UsageError(f"{kind} '{name}' does not exist; did you mean '{close}'?")
+    problem = f"{kind} '{shorten(name, _LONGEST_NAME)}' does not exist"
+    if (close := nearest(name, names)) is not None:
+        return UsageError(f"{problem}; did you mean '{close}'?")
     shown = ", ".join(sorted(names)[:8]) or "none"
-    return UsageError(f"{kind} '{name}' does not exist; known: {shown}")
+    return UsageError(f"{problem}; known: {shown}")
 
 
 def guarded(main: Callable[[], int]) -> int:
@@ -63,7 +76,7 @@ def guarded(main: Callable[[], int]) -> int:
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:
-        file = f"{error.filename}: " if error.filename else ""
+        file = f"{shorten(str(error.filename), _LONGEST_PATH)}: " if error.filename else ""
         # The system's text for a link that is not followed on purpose is "too many levels".
         is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
         reason = "is a symbolic link; name the file it leads to" if is_link else error.strerror
@@ -76,5 +89,5 @@ def _refuse(line: str) -> int:
     text = " ".join(mask_text(line).split())
     # Errors quote what the user typed: escape sequences in it must not act on the terminal.
     inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(f"error: {inert}", file=sys.stderr)
+    print(f"error: {shorten(inert, _LONGEST_LINE)}", file=sys.stderr)
     return 2

@@ -123,9 +123,13 @@ def test_a_command_prints_text(command: str, world: None, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[WORDS], ["--config", WORDS], [f"--{WORDS}"], ["show", f"-{WORDS}"]]
+    "words",
+    [[WORDS], ["--config", WORDS], [f"--{WORDS}"], ["show", f"-{WORDS}"], ["show", "x", WORDS]],
 )
-def test_what_is_no_command_is_told_as_text(words: list[str], world: None, shell: Shell) -> None:
+def test_a_wrong_command_line_is_printed_as_text(
+    words: list[str], world: None, shell: Shell
+) -> None:
+    """``test_usage_errors`` has one of each kind for every command."""
     shell.run(*words)
 
 

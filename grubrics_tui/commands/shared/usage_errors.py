@@ -1,0 +1,100 @@
+"""Errors of a command line: one line that names the argument and the nearest right one.
+
+Click's own errors take several lines, print what was typed unescaped, and accept ``--runs --json``
+as a directory named ``--json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import typer
+
+from engine.base.errors import UsageError, nearest, shorten, unknown_name
+
+_LONGEST_PROBLEM = 200
+
+
+def parse_checked(
+    parse: Callable[[Any, list[str]], list[str]], context: Any, args: list[str]
+) -> list[str]:
+    """Parse the arguments of a command; return those left over. UsageError if one is wrong."""
+    options = {
+        name: param
+        for param in context.command.get_params(context)
+        if param.param_type_name == "option"
+        for name in (*param.opts, *param.secondary_opts)
+    }
+    command = "" if context.parent is None else f"{context.info_name}: "
+    _check_options(options, args, command, interspersed=context.allow_interspersed_args)
+    try:
+        rest = parse(context, args)
+    except typer.BadParameter as error:
+        name = _shown_name(error.param)
+        if not error.message:
+            raise UsageError(f"{command}{name} is missing. {context.get_usage()}") from None
+        problem = shorten(error.message.rstrip("."), _LONGEST_PROBLEM)
+        raise UsageError(f"{command}{name}: {problem}") from None
+    # A group leaves the name of the command and its arguments.
+    if rest and context.parent is not None:
+        word = shorten(rest[0])
+        close = nearest(f"--{word}", options)
+        hint = f"; did you mean '{close}'?" if close else f". {context.get_usage()}"
+        raise UsageError(f"{command}unexpected argument '{word}'{hint}")
+    return rest
+
+
+def _check_options(
+    options: dict[str, Any], args: Sequence[str], command: str, *, interspersed: bool
+) -> None:
+    """Check that every option exists and has a value exactly if it takes one.
+
+    The value of an option begins with ``--`` only if it is written after an equals sign. Without
+    ``interspersed``, the words after the first argument belong to a command.
+    """
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            return
+        if not word.startswith("-") or word == "-":
+            if interspersed:
+                continue
+            return
+        name, equals, _ = word.partition("=")
+        if (option := options.get(name)) is None:
+            raise _unknown_option(name, options, command)
+        takes_value = not (option.is_flag or option.count)
+        if equals and not takes_value:
+            raise UsageError(f"{command}option {name} takes no value")
+        if takes_value and not equals:
+            values = [next(words, None) for _ in range(option.nargs)]
+            if any(value is None or value.startswith("--") for value in values):
+                raise UsageError(f"{command}{_missing_value(name, option, values[-1], options)}")
+
+
+def _unknown_option(name: str, options: Collection[str], command: str) -> UsageError:
+    """Return the error with the option that begins with ``name``, or is spelled most like it."""
+    shown = [option for option in options if not option.startswith("--no-")]
+    begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
+    if len(begun) == 1:
+        return UsageError(
+            f"{command}option '{shorten(name)}' does not exist; did you mean '{begun[0]}'?"
+        )
+    return unknown_name(f"{command}option", name, shown)
+
+
+def _missing_value(name: str, option: Any, next_word: str | None, options: Collection[str]) -> str:
+    problem = f"{name} needs a value: {name} {option.metavar or option.type.name.upper()}"
+    if next_word is None:
+        return problem
+    if next_word in options:
+        return f"{problem}, not the option {next_word}"
+    return f"{problem}. A value that begins with -- needs an equals sign: {name}=--..."
+
+
+def _shown_name(param: Any) -> str:
+    """Return the name of a parameter as help shows it: ``--runs`` or ``RUN``."""
+    if param.param_type_name == "option":
+        return str(param.opts[0])
+    return f"argument {param.metavar or param.name.upper()}"

@@ -1,0 +1,133 @@
+"""A wrong command line is one line on stderr, exit code 2, and does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+from grubrics_tui.cli import build_command, main
+from grubrics_tui.commands.shared.command import Command, Task, commands
+from tests.hostile_text import ALL, harmful
+
+COMMANDS = commands()
+LONG = "x" * 10_000
+HOSTILE = ALL.replace("\0", "").replace("=", "") + " \udcff"
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Refused:
+    """Return a function that runs the program and returns the line of its usage error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["grubrics-tui", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, ""), words
+        assert err.startswith("error: ") and err.count("\n") == 1 and len(err) < 1000, err
+        assert not harmful(err, allowed="\n"), err
+        return err
+
+    return run
+
+
+def _params(command: str, kind: str) -> list[Any]:
+    built = build_command(command, COMMANDS[command])
+    return [param for param in built.params if param.param_type_name == kind]
+
+
+def _arguments(command: str) -> list[str]:
+    """As many arguments as the command can take without a list."""
+    return ["a"] * len(_params(command, "argument"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_option_of_any_command(command: str, refused: Refused) -> None:
+    for name in ("--bogus", "-x", f"--{HOSTILE}", f"-{HOSTILE}", f"--{LONG}", "--bogus=1"):
+        assert refused(command, name).startswith(f"error: {command}: option '{name[:2]}")
+    for param in _params(command, "option"):
+        error = refused(command, param.opts[0][:-1], "1")
+        assert f"did you mean '{param.opts[0]}'?" in error or param.opts[0] == "--as", error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_without_its_value(command: str, refused: Refused) -> None:
+    for param in _params(command, "option"):
+        name = param.opts[0]
+        if param.is_flag:
+            assert f"{name} takes no value" in refused(command, f"{name}={HOSTILE}")
+            continue
+        needs = f"error: {command}: {name} needs a value: {name} {param.metavar}"
+        assert refused(command, name) == f"{needs}\n"
+        for word in ("--help", "--json", f"--{HOSTILE}", f"--{LONG}", "--"):
+            assert refused(command, name, word).startswith(needs)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_value_of_the_wrong_type(command: str, refused: Refused) -> None:
+    for param in _params(command, "option"):
+        if param.type.name in ("int", "integer", "float"):
+            for value in ("abc", HOSTILE, LONG):
+                error = refused(command, *_arguments(command), param.opts[0], value)
+                assert error.startswith(f"error: {command}: {param.opts[0]}: '{value[0]}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
+    arguments = _params(command, "argument")
+    if all(argument.nargs == 1 for argument in arguments):
+        for word in ("zzz", HOSTILE, LONG):
+            error = refused(command, *_arguments(command), word)
+            assert f"{command}: unexpected argument '{word[0]}" in error
+        assert "did you mean '--json'?" in refused(command, *_arguments(command), "json")
+    if any(argument.required for argument in arguments):
+        assert f"{command}: argument {arguments[0].metavar} is missing" in refused(command)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["shw"], "did you mean 'show'?"),
+        ([HOSTILE], "command '"),
+        ([LONG], "command 'xxx"),
+        (["--rusn", "x"], "did you mean '--runs'?"),
+        (["-h"], "did you mean '--help'?"),
+        (["--runs"], "--runs needs a value"),
+        (["--runs", "--help"], "--runs needs a value: --runs DIR, not the option --help"),
+        (["--config", "--read-only"], "--config needs a value"),
+        (["--runs", "x", "runs"], "grubrics-tui runs --runs DIR"),
+        (["--config", "x", "queue"], "--config"),
+        (["--read-only", "queue"], "--read-only"),
+        (["--read-only=1"], "--read-only takes no value"),
+        (["--config", LONG], "File name too long"),
+    ],
+)
+def test_the_program_itself(words: list[str], expected: str, refused: Refused) -> None:
+    assert expected in refused(*words)
+
+
+def test_a_value_after_an_equals_sign_and_words_after_two_dashes(refused: Refused) -> None:
+    assert "run '--json' does not exist" in refused("show", "--", "--json")
+    assert "run 'x' does not exist" in refused("show", "x", "--runs=--json")
+
+
+def test_a_word_after_an_option_of_another_package_is_parsed_as_click_does() -> None:
+    """An option may take two values or be counted."""
+
+    def paint(
+        size: Annotated[tuple[int, int], typer.Option("--size")],
+        loud: Annotated[int, typer.Option("--loud", count=True)] = 0,
+    ) -> None:
+        assert (size, loud) == ((2, 3), 2)
+
+    build_command("paint", Command(paint, Task.KEEP)).main(
+        ["--loud", "--size", "2", "3", "--loud"], standalone_mode=False
+    )
