@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -26,6 +27,16 @@ class UsageError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(mask_text(message))
+
+
+class PackageError(ImportError):
+    """A package cannot be imported. ``fix`` is the command that installs a working one."""
+
+    def __init__(self, package: str, error: Exception) -> None:
+        text = mask_text(" ".join(str(error).split()))[:300]
+        reason = text if isinstance(error, ImportError) else f"{type(error).__name__}: {text}"
+        super().__init__(f"{package} cannot be imported: {reason}", name=package)
+        self.fix = f"pip install --upgrade --force-reinstall {package}"
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
@@ -69,10 +80,13 @@ def guarded(main: Callable[[], int]) -> int:
         return 0
     except UsageError as error:
         return _refuse(str(error))
+    except PackageError as error:
+        return _refuse(f"{error} [fix: {error.fix}]")
     except ImportError as error:
         if (error.name or "").partition(".")[0] in ("engine", "grubrics_tui"):
             raise
-        return _refuse(f"an installed package cannot be imported: {error}")
+        package = error.name or _failing_package(error) or "an installed package"
+        return _refuse(f"{package} cannot be imported: {error}")
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:
@@ -83,6 +97,13 @@ def guarded(main: Callable[[], int]) -> int:
         return _refuse(f"{file}{reason or error}")
     except UnicodeError as error:
         return _refuse(f"text that cannot be read or written here: {error}")
+
+
+def _failing_package(error: ImportError) -> str | None:
+    """The package whose code raised the error; None for this project's own."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return None if package in ("engine", "grubrics_tui", "importlib") else package
 
 
 def _refuse(line: str) -> int:

@@ -1,8 +1,8 @@
 """The GRPO parquet file: its columns, what its metadata records, and what makes it unusable.
 
 Columns: ``data_source`` string; ``prompt`` list<struct<role, content>> (messages, never text);
-``reward_model`` struct<ground_truth, style>; ``extra_info`` struct, see ``EXTRA_INFO``. All
-datasets share one schema, so files of mixed sources stay typed.
+``reward_model`` struct<ground_truth, style>; ``extra_info`` struct, see ``grpo_schema``.
+All datasets share one schema, so files of mixed sources stay typed.
 """
 
 from __future__ import annotations
@@ -10,38 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from engine.base.errors import UsageError
+from engine.base.parquet import pa, pq
 from engine.rubrics.gold import gold_problem
 
-MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
-EXTRA_INFO = pa.struct(
-    [
-        ("index", pa.int64()),
-        ("split", pa.string()),
-        ("domain_type", pa.string()),
-        ("question_id", pa.string()),
-        ("question", pa.string()),
-        ("golden_rubric", pa.string()),
-        ("answers", pa.list_(pa.string())),
-        ("gold_scores", pa.list_(pa.float64())),
-        ("category", pa.string()),
-        ("subject", pa.string()),
-    ]
-)
-SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),
-        ("prompt", pa.list_(MESSAGE)),
-        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-        ("extra_info", EXTRA_INFO),
-    ]
-)
 METADATA_KEY = b"grubrics"
 
 Row = dict[str, Any]
@@ -63,6 +39,34 @@ class FileFacts:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
+@cache
+def grpo_schema() -> pa.Schema:
+    """Return the columns of a training or validation file."""
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    extra_info = pa.struct(
+        [
+            ("index", pa.int64()),
+            ("split", pa.string()),
+            ("domain_type", pa.string()),
+            ("question_id", pa.string()),
+            ("question", pa.string()),
+            ("golden_rubric", pa.string()),
+            ("answers", pa.list_(pa.string())),
+            ("gold_scores", pa.list_(pa.float64())),
+            ("category", pa.string()),
+            ("subject", pa.string()),
+        ]
+    )
+    return pa.schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", pa.list_(message)),
+            ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+            ("extra_info", extra_info),
+        ]
+    )
+
+
 def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
     """Write ``rows`` atomically, with ``index`` counting from 0 in file order."""
     numbered = [
@@ -70,7 +74,7 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
         for index, row in enumerate(rows)
     ]
     metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
-    table = pa.Table.from_pylist(numbered, schema=SCHEMA.with_metadata(metadata))
+    table = pa.Table.from_pylist(numbered, schema=grpo_schema().with_metadata(metadata))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:

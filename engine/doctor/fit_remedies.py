@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.base.errors import PackageError
+from engine.base.parquet import pa, pq
+from engine.data.contract import row_problem
 from engine.findings.finding import Change, Finding, Remedy
 from engine.own_reward.function import KEY
 from engine.recipe.keys import is_open
@@ -80,22 +83,19 @@ def _is_known(change: Change, recipe: Mapping[str, Any]) -> bool:
 
 def has_gold(run: RunDir) -> bool:
     """Return whether the rubric reward can score the data: the first row has gold scores."""
-    from engine.data.contract import row_problem  # pyarrow: 60 ms
-
     manifest = run.read_manifest()
     row = _first_row(Path(manifest.get("cwd") or ""), manifest)
     return row is not None and {"prompt", "extra_info"} <= row.keys() and not row_problem(row)
 
 
 def _first_row(cwd: Path, manifest: dict[str, Any]) -> dict[str, Any] | None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     files = (manifest.get("config") or {}).get("data.train_files", {}).get("value")
     first = files[0] if isinstance(files, list) and files else files
     try:
         batches = pq.ParquetFile(cwd / Path(str(first)).expanduser()).iter_batches(1)
         rows: list[dict[str, Any]] = next(batches).to_pylist()
+    except PackageError:
+        return None
     except (OSError, pa.ArrowException, StopIteration):
         return None
     return rows[0] if rows else None

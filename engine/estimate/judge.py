@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.base.parquet import pa, pq
 from engine.estimate.earlier_runs import JudgeTimes
 from engine.judge.providers import asks_server
 from engine.recipe.recipe import Recipe
@@ -135,9 +136,6 @@ def _validations(recipe: Recipe, total: int) -> int:
 
 def _validation_rollouts(recipe: Recipe) -> int:
     """0 while the validation file cannot be read: another preflight check reports it."""
-    import pyarrow as pa  # 60 ms that commands without data save
-    import pyarrow.parquet as pq
-
     files = recipe.get("data.val_files")
     names = files if isinstance(files, list) else [files]
     try:

@@ -13,9 +13,10 @@ from typing import Any
 import psutil
 import pynvml
 
-from engine.base.errors import UsageError
+from engine.base.errors import PackageError, UsageError
 from engine.base.files import content_hash, sampled_hash
 from engine.base.masking import shown
+from engine.base.parquet import pa, pq
 from engine.judge.providers import variable_prefixes
 
 PACKAGES = (
@@ -165,11 +166,10 @@ def _rows(path: Path) -> int | None:
             return sum(1 for line in handle if line.strip())
     if path.suffix != ".parquet":
         return None
-    import pyarrow as pa  # 60 ms that commands without data save
-    import pyarrow.parquet as pq
-
     try:
         return int(pq.read_metadata(path).num_rows)
+    except PackageError:
+        return None
     except pa.ArrowException:
         return None
 

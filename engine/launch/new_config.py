@@ -14,6 +14,8 @@ from pathlib import Path
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.parquet import pa, pq
+from engine.data.contract import read_facts
 from engine.host.environment import gpus
 from engine.recipe.config_files import CONFIG_DIR
 
@@ -205,9 +207,6 @@ def _check_messages(data: Path) -> None:
 
 def _read_has_gold(data: Path) -> bool:
     """Whether the rows have gold scores. UsageError if columns of verl's format are missing."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq  # 50 ms, which JSONL does not need.
-
     try:
         schema = pq.read_schema(data)
     except (pa.ArrowException, OSError) as error:
@@ -223,8 +222,6 @@ def _read_has_gold(data: Path) -> bool:
 
 
 def _read_contrastive(data: Path) -> str:
-    from engine.data.contract import read_facts  # Imports pyarrow too.
-
     facts = read_facts(data)
     return "true" if facts is None or facts.use_contrastive else "false"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import PackageError, UsageError
 from engine.base.masking import mask_text
 from engine.preflight import (
     batch_and_steps,
@@ -138,6 +138,8 @@ def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
             if lacking
             else item.answer(subject)
         )
+    except PackageError as error:
+        answer = fail(item.id, f"not checked: {error}", error.fix)
     except Exception as error:
         answer = _crash(item.id, error)
     # It may quote what a reward function raised, or a file's name with a login in it.

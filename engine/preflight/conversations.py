@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from engine.base.parquet import pa, pq
 from engine.rubrics.rubric import parse_rubric
 
 WANTED = '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}'

@@ -10,12 +10,10 @@ from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from engine.base.errors import UsageError, nearest
+from engine.base.parquet import pa, pq
 from engine.data.adapters.adapter import id_text
-from engine.data.contract import SCHEMA, Row, read_facts, row_problem
+from engine.data.contract import Row, grpo_schema, read_facts, row_problem
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
 from engine.preflight.samples import SPLITS, Split, split_files
@@ -106,8 +104,8 @@ def _parquet(recipe: Recipe, path: Path) -> Check:
 
 
 def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
-    for name in SCHEMA.names:
-        wanted = SCHEMA.field(name).type
+    for field in grpo_schema():
+        name, wanted = field.name, field.type
         if name not in schema.names:
             close = nearest(name, schema.names)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(schema.names)}"

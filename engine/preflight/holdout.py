@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from engine.base import jsonl
+from engine.base.parquet import pq
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout

@@ -11,10 +11,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from engine.base.errors import UsageError, nearest
+from engine.base.parquet import pa, pq
 from engine.own_reward.files import code_files, hidden_libraries
 from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
 from engine.own_reward.loading import Source

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from engine.base.parquet import pa, pc, pq
 from engine.recipe.recipe import Recipe
 
 BUDGET_BYTES = 32 << 20

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.base.errors import PackageError
+from engine.base.parquet import pq
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import ByKind
 
@@ -56,13 +58,11 @@ def step_plan(recipe: Recipe) -> StepPlan | None:
     """The plan, or None while the training file is missing or unreadable."""
     try:
         return _PLANS[recipe.kind](recipe)
-    except (OSError, ValueError, TypeError, ZeroDivisionError):
+    except (PackageError, OSError, ValueError, TypeError, ZeroDivisionError):
         return None
 
 
 def _grpo_plan(recipe: Recipe) -> StepPlan:
-    import pyarrow.parquet as pq  # 60 ms that commands without data save
-
     files = recipe.get("data.train_files")
     names = files if isinstance(files, list) else [files]
 

@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared import read_report
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared.output import print_json, say, warn_of_unread_parquet
 
 if TYPE_CHECKING:
     from engine.findings.finding import Finding, Remedy
@@ -40,6 +40,7 @@ def diagnose(
     diagnoses = [_diagnose(name, runs) for name in source]
     if len(source) == 1 and diagnoses[0].unusable:
         raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
+    warn_of_unread_parquet()
     findings = [
         (finding, diagnosis.choices) for diagnosis in diagnoses for finding in diagnosis.findings
     ]

@@ -20,7 +20,7 @@ from grubrics_tui.commands.shared.options import (
     RunsOption,
     SourceArgument,
 )
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.output import answer, warn_of_unread_parquet
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
@@ -61,6 +61,7 @@ def estimate(
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
     result = estimated(recipe, os.environ, root, gpu_bytes)
     _refuse_targets(result, recipe)
+    warn_of_unread_parquet()
     value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
     answer(value, "\n".join(_lines(result, recipe)), as_json)
     raise typer.Exit(1 if result.fits is False else 0)
@@ -192,6 +193,7 @@ def _parts(title: str, parts: Breakdown) -> Iterator[str]:
 
 
 def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+    from engine.base.parquet import import_failure
     from engine.recipe.scoring import asks_judge, scorer
     from engine.recipe.steps import step_plan
 
@@ -200,9 +202,12 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         yield f"\njudge: not used; {scorer(recipe)}"
         return
     if use is None and recipe.kind.has_rollouts:
-        reason = (
-            "cannot be read yet" if step_plan(recipe) is None else "has too few rows for a step"
-        )
+        if (error := import_failure()) is not None:
+            reason = f"was not read: {error}"
+        elif step_plan(recipe) is None:
+            reason = "cannot be read yet"
+        else:
+            reason = "has too few rows for a step"
         yield f"\njudge: unknown, because {recipe.get('data.train_files')} {reason}"
         return
     if use is None:

@@ -50,6 +50,14 @@ def warn(warnings: Iterable[str]) -> None:
         say(f"warning: {warning}", to=sys.stderr, flush=True)
 
 
+def warn_of_unread_parquet() -> None:
+    """Warn on stderr if parquet files were needed, but pyarrow cannot be imported."""
+    from engine.base.parquet import import_failure
+
+    if (error := import_failure()) is not None:
+        warn([f"parquet files were not read: {error} [fix: {error.fix}]"])
+
+
 def print_json(value: dict[str, Any]) -> None:
     """Print one line of JSON with secrets masked.
 

@@ -57,7 +57,7 @@ def test_a_broken_package_of_the_environment_is_one_line(
         return 0
 
     assert guarded(main) == 2
-    expected = "error: an installed package cannot be imported: requires NumPy 2.0 or newer\n"
+    expected = "error: broken_package cannot be imported: requires NumPy 2.0 or newer\n"
     assert capsys.readouterr().err == expected
 
 
