@@ -31,18 +31,31 @@ class Field(Generic[T]):
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     """All values that the text can have; without them it can have any."""
+    former_choices: tuple[str, ...] = ()
+    """Former names of choices: accepted, but not offered."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that a filter accepts."""
+        return (self.name, *self.aliases)
 
 
 def field_table(fields: Iterable[Field[T]]) -> dict[str, Field[T]]:
-    """Fields by name and alias."""
-    return {name: field for field in fields for name in (field.name, *field.aliases)}
+    """Return the fields by every name that a filter accepts."""
+    return {name: field for field in fields for name in field.names}
 
 
-def check_condition(test: Condition, kind: Kind, choices: tuple[str, ...] = ()) -> None:
+def check_condition(
+    test: Condition,
+    kind: Kind,
+    choices: tuple[str, ...] = (),
+    former_choices: tuple[str, ...] = (),
+) -> None:
     """UsageError, naming the character, for a comparison that a field of this kind cannot take."""
     if kind == "text" and test.operator in _ORDERED:
         raise syntax_error(test.at, f"'{test.name}' is text and takes ':', '=' or '!='")
-    if choices and not any(test.value.lower() in choice for choice in choices):
+    accepted = (*choices, *former_choices)
+    if choices and not any(test.value.lower() in choice for choice in accepted):
         close = nearest(test.value.lower(), choices) or ", ".join(choices)
         raise syntax_error(test.value_at, f"unknown {test.name} '{test.value}'; try {close}")
     if kind != "text" and not _IS_VALUE[kind](test.value):

@@ -131,11 +131,12 @@ class RunFilter:
             return
         field = self._fields.get(test.name.lower())
         if field is not None:
-            check_condition(test, field.kind, field.choices)
+            check_condition(test, field.kind, field.choices, field.former_choices)
             return
         if "/" not in test.name and test.name not in _METRICS and test.name not in metrics.ALIASES:
             names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
-            summary = f"{', '.join(self._fields)}, config.KEY and metrics such as reward/mean"
+            known = ", ".join(column.name for column in columns.COLUMNS)
+            summary = f"{known}, config.KEY and metrics such as reward/mean"
             raise unknown_field(test, names, summary)
         check_condition(test, "number")
 

@@ -13,9 +13,10 @@ from typing import Any, get_args
 from engine.base.query_fields import Field
 from engine.base.times import MISSING, clock, day_and_time, duration
 from engine.runs.notes import Notes
-from engine.runs.state import STOPPED, RunState, StateName
+from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
 
 _NO_NOTES = Notes()
+_STATES = (*(name for name in get_args(StateName) if name != FOREIGN), STOPPED, EXTERNAL)
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,17 @@ class Cell:
 class Column(Field[RunInfo]):
     """Something known about every run: a field of filters, and its place in JSON and lists."""
 
-    key: str | None = None
-    """Its key in ``runs --json`` and ``show --json``; None: it is in neither."""
+    key: str | None
+    """Its key in ``runs --json`` and ``show --json``, and a name in filters; None: it has none."""
     to_json: Callable[[RunInfo], Any] | None = None
     """The JSON value where it is not ``value``."""
     cell: Cell | None = None
     """Its cell between the id of a run and its tags; None: lists have no such cell."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        key = () if self.key in (None, self.name) else (self.key,)
+        return (*super().names, *key)
 
     def text(self, run: RunInfo) -> str:
         if self.cell is not None and self.cell.text is not None:
@@ -90,6 +96,10 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return (text,) if text else ()
 
 
+def _state_words(run: RunInfo) -> tuple[str, ...]:
+    return (EXTERNAL, FOREIGN) if run.state.state == FOREIGN else (run.state.word,)
+
+
 def _step(run: RunInfo) -> str:
     return format_step(run.state.step, run.state.total_steps)
 
@@ -104,7 +114,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="id", about="run ID", kind="text", value=lambda run: (run.id,),
            key="id", to_json=lambda run: run.id),
     Column(name="state", about="running, failed, stopped, ...", kind="text",
-           value=lambda run: (run.state.word,), choices=(*get_args(StateName), STOPPED),
+           value=_state_words, choices=_STATES, former_choices=(FOREIGN,),
            key="state", to_json=lambda run: run.state.state),
     Column(name="reason", about="why it is in that state", kind="text",
            value=lambda run: _texts(run.state.reason),
@@ -130,10 +140,12 @@ COLUMNS: tuple[Column, ...] = (
            key="tags", to_json=lambda run: list(run.notes.tags)),
     Column(name="note", about="its note", kind="text", value=lambda run: _texts(run.notes.text),
            key="note", to_json=lambda run: run.notes.text),
-    Column(name="ended", about="when it ended", kind="time", value=lambda run: run.state.ended),
+    Column(name="ended", about="when it ended", kind="time", value=lambda run: run.state.ended,
+           key=None),
     Column(name="age", about="e.g. <2d: started in the last two days", kind="age",
-           value=lambda run: run.started),
+           value=lambda run: run.started, key=None),
     Column(name="attempt", about="above 1: it was resumed", kind="number",
-           value=lambda run: run.state.attempt),
-    Column(name="exit", about="exit code", kind="number", value=lambda run: run.state.exit_code),
+           value=lambda run: run.state.attempt, key=None),
+    Column(name="exit", about="exit code", kind="number", value=lambda run: run.state.exit_code,
+           key=None),
 )  # fmt: skip

@@ -33,7 +33,7 @@ _REWRITE_S = 3.0
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
 _NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"foreign"}
-"""States that a supervisor writes; ``foreign`` is the state of an external run."""
+"""States that a supervisor writes."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RunState:
     @property
     def word(self) -> str:
         """The displayed state: ``stopped`` for a run that was ended early."""
-        if self.state == "foreign":
+        if self.state == FOREIGN:
             return EXTERNAL
         return STOPPED if self.state == "finished" and not self.went_well else self.state
 
@@ -124,6 +124,9 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
 
 STOPPED = "stopped"
 """What lists and filters call a run that is ``finished`` because it was stopped."""
+
+FOREIGN: StateName = "foreign"
+"""The state of an external run, in JSON."""
 
 EXTERNAL = "external"
 """The displayed word for the state ``foreign``."""

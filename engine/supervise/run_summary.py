@@ -20,7 +20,10 @@ from engine.supervise.ray_jobs import read_job
 
 
 def read_summary(run: RunDir) -> dict[str, Any]:
-    """State, processes and files of a run."""
+    """Return state, processes and files of a run.
+
+    The keys below are not those of columns, except ``recipe`` and ``kind``, here None if unknown.
+    """
     manifest = run.read_manifest()
     state = with_first_start(observed_state(run), manifest)
     info = RunInfo(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.run_filter import RunFiles, RunFilter
+from engine.runs.columns import RunInfo
 from engine.runs.notes import add_tags, write_note
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
@@ -108,6 +109,19 @@ def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> No
     make_run(root, "halted", "finished", reason="stopped by user at step 7 of 9")
     assert chosen(root, "state:stopped") == {"halted"}
     assert chosen(root, "state:finished") == {"good", "old"}
+
+
+@pytest.mark.parametrize("word", ["external", "foreign", "EXTERN"])
+def test_an_external_run_is_found_by_its_state_and_the_former_name_of_it(word: str) -> None:
+    external = RunInfo("log", RunState("foreign"), "?", "?", None)
+    assert RunFilter(f"state:{word}").by_list(external, 0.0)
+    assert not RunFilter(f"-state:{word}").by_list(external, 0.0)
+
+
+def test_only_the_present_name_of_a_state_is_offered() -> None:
+    with pytest.raises(UsageError, match="external") as error:
+        RunFilter("state:zzz")
+    assert "foreign" not in str(error.value)
 
 
 def test_less_than_two_minutes_ago_is_within_the_last_two_minutes(root: Path) -> None:

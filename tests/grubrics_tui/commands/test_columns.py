@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
+from engine.history.run_filter import RunFilter
 from engine.runs import columns
 from engine.runs.columns import Cell, Column
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from engine.supervise.run_summary import read_summary
 from grubrics_tui.commands.runs import list_runs as print_runs
 from grubrics_tui.screens.runs.run_list import Widths, _row
 
@@ -61,9 +63,37 @@ def test_one_declaration_adds_a_column_to_the_screen(root: Path) -> None:
 
 def test_the_json_of_a_run_has_every_key_once() -> None:
     keys = [column.key for column in columns.COLUMNS if column.key is not None]
-    names = [name for column in columns.COLUMNS for name in (column.name, *column.aliases)]
+    names = [name for column in columns.COLUMNS for name in column.names]
     assert len(set(keys)) == len(keys)
     assert len(set(names)) == len(names)
+
+
+def test_a_filter_accepts_the_json_key_of_a_column() -> None:
+    for column in columns.COLUMNS:
+        if column.key is not None:
+            value = {"text": "failed", "number": "1", "time": "2d", "duration": "2h"}[column.kind]
+            RunFilter(f"{column.key}:{value}")
+
+
+def test_a_column_declares_whether_it_is_in_json() -> None:
+    with pytest.raises(TypeError, match="'key'"):
+        Column(name="x", about="x", kind="number", value=len)  # type: ignore[call-arg]
+    assert [column.name for column in columns.COLUMNS if column.key is None] == [
+        "ended", "age", "attempt", "exit"
+    ], "a column without a JSON key: give it one, or name it here"  # fmt: skip
+
+
+def test_no_column_has_a_key_that_show_uses_for_something_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``attempts`` in ``show --json`` is the number of attempts; a column cannot be called so."""
+    keys = {column.key for column in columns.COLUMNS}
+    needed = tuple(column for column in columns.COLUMNS if column.key == "duration_s")
+    monkeypatch.setattr(columns, "COLUMNS", needed)
+    of_show = read_summary(RunDir(root / "one")).keys() - {"duration_s"}
+    assert "attempts" in of_show
+    taken = keys & of_show - {"recipe", "kind", GPUS.key}
+    assert not taken, f"show --json has {taken} already, with another meaning"
 
 
 def test_a_list_has_the_duration_of_its_runs_as_json(
