@@ -1,5 +1,5 @@
-# `make run` and `make test` do all their set-up themselves and are quick the second time.
-# The first interpreter that runs and is of a version the tests passed with.
+# `make run` and `make test` install what they need; the second call is quick.
+# Default: the first interpreter of a tested version.
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null \
 	&& echo $$p && break; done)
@@ -13,12 +13,12 @@ WORLD  := data/tiny/processed/train.parquet
 .PHONY: help run test quick training thorough check short static lint types contracts generated clean
 
 help:
-	@echo "make run       open the cockpit on the tiny recipe (headless without a terminal)"
-	@echo "make check     lint, types, import contracts, and the tests that take no time: none that"
-	@echo "               trains, imports the trainer, drives a screen or a process, or computes long"
-	@echo "make test      the same with every test but the thorough ones"
-	@echo "make generated renew docs/symptoms.md, the list of finding ids, and the table of judges in docs/data.md"
-	@echo "make thorough  those: Ray's own services are killed, runs are made sick in many ways"
+	@echo "make run       open the TUI on the tiny demo (without a terminal: launch it)"
+	@echo "make check     lint, types, import contracts, and the quick tests: none that trains,"
+	@echo "               imports the trainer, drives a screen or a process, or computes long"
+	@echo "make test      the same, with all tests except the thorough ones"
+	@echo "make thorough  the thorough tests: they kill Ray's services and break runs in many ways"
+	@echo "make generated update docs/symptoms.md, the list of finding IDs and the table of judges in docs/data.md"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
@@ -71,7 +71,7 @@ $(SFT): | $(STAMP) $(WORLD)
 
 $(STAMP): pyproject.toml constraints-cpu.txt
 	@test -n "$(PYTHON)" || { echo "grubrics-tui needs Python 3.11 or 3.12; try: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	@echo "Setting up $(VENV) (once; some minutes, about 2 GB) ..."
+	@echo "Setting up $(VENV) (once; takes a few minutes and about 2 GB) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[train,dev]'
 	@touch $@
