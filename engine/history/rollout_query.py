@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from engine.base.errors import unknown_name
 from engine.base.query import AllOf, Condition, Tree, Word, conditions, holds, parse, words
 from engine.base.query_fields import Field, check_condition, compare, field_table, unknown_field
-from engine.history.rollouts import Answer, Group
+from engine.history.rollouts import Group, Rollout
 
 SORTS = ("rollout", "score", "advantage", "length", "error")
 
-FLAGS: Mapping[str, Callable[[Answer, Group], bool]] = {
-    "error": lambda answer, group: answer.failed,
-    "flat": lambda answer, group: group.is_flat,
-    "best": lambda answer, group: answer is group.best,
-    "untrained": lambda answer, group: not answer.trained,
+FLAGS: Mapping[str, Callable[[Rollout, Group], bool]] = {
+    "error": lambda rollout, group: rollout.failed,
+    "flat": lambda rollout, group: group.is_flat,
+    "best": lambda rollout, group: rollout is group.best,
+    "untrained": lambda rollout, group: not rollout.trained,
 }
 
 
-def _component(name: str) -> Callable[[Answer], float | None]:
-    return lambda answer: (answer.parts or {}).get(name)
+def _component(name: str) -> Callable[[Rollout], float | None]:
+    return lambda rollout: (rollout.parts or {}).get(name)
 
 
-FIELDS: tuple[Field[Answer], ...] = (
-    Field(name="score", about="reward", kind="number", value=lambda answer: answer.score),
+FIELDS: tuple[Field[Rollout], ...] = (
+    Field(name="score", about="reward", kind="number", value=lambda rollout: rollout.score),
     Field(name="advantage", about="advantage", kind="number",
-          value=lambda answer: answer.advantage),
+          value=lambda rollout: rollout.advantage),
     Field(name="length", about="characters of the response", kind="number",
-          value=lambda answer: answer.length),
+          value=lambda rollout: rollout.length),
     Field(name="rollout", about="number of the rollout", kind="number",
-          value=lambda answer: answer.rollout),
+          value=lambda rollout: rollout.number),
     Field(name="alignment", about="reward component", kind="number",
           value=_component("alignment")),
     Field(name="info", about="reward component info_value", kind="number",
@@ -66,11 +66,11 @@ class Filter:
                 )
         return cls(" ".join(text.split()), tree)
 
-    def keeps(self, answer: Answer, group: Group) -> bool:
+    def keeps(self, rollout: Rollout, group: Group) -> bool:
         def leaf(part: Word | Condition) -> bool:
             if isinstance(part, Word):
-                return FLAGS[part.text](answer, group)
-            return compare(part, "number", _FIELDS[part.name].value(answer), now=0.0)
+                return FLAGS[part.text](rollout, group)
+            return compare(part, "number", _FIELDS[part.name].value(rollout), now=0.0)
 
         return bool(holds(self.tree, leaf))
 
@@ -78,25 +78,25 @@ class Filter:
 EVERYTHING = Filter()
 
 
-def chosen(group: Group, sort: str, only: Filter) -> tuple[Answer, ...]:
+def chosen(group: Group, sort: str, only: Filter) -> tuple[Rollout, ...]:
     """The rollouts of a group that ``only`` keeps, the best first (shortest, for ``length``)."""
-    return ordered((answer for answer in group.answers if only.keeps(answer, group)), sort)
+    return ordered((rollout for rollout in group.rollouts if only.keeps(rollout, group)), sort)
 
 
-def ordered(answers: Iterable[Answer], sort: str) -> tuple[Answer, ...]:
+def ordered(rollouts: Iterable[Rollout], sort: str) -> tuple[Rollout, ...]:
     """Sort rollouts; those without the number come last. UsageError for an unknown order."""
     if sort not in SORTS:
         raise unknown_name("sort", sort, SORTS)
-    rows = sorted(answers, key=lambda answer: answer.rollout)
+    rows = sorted(rollouts, key=lambda rollout: rollout.number)
     if sort == "error":
-        return tuple(sorted(rows, key=lambda answer: (not answer.failed, answer.error is None)))
+        return tuple(sorted(rows, key=lambda rollout: (not rollout.failed, rollout.error is None)))
     if sort == "length":
-        return tuple(sorted(rows, key=lambda answer: answer.length))
+        return tuple(sorted(rows, key=lambda rollout: rollout.length))
     if sort == "rollout":
         return tuple(rows)
 
-    def falling(answer: Answer) -> tuple[bool, float]:
-        value = _FIELDS[sort].value(answer)
+    def falling(rollout: Rollout) -> tuple[bool, float]:
+        value = _FIELDS[sort].value(rollout)
         return value is None, 0.0 if value is None else -value
 
     return tuple(sorted(rows, key=falling))

@@ -1,4 +1,4 @@
-"""What a run's model answered: verl's dump of each step joined with our reward records.
+"""Rollouts of a run: verl's dump of each step joined with our reward records.
 
 A row of the dump and a record belong together when group and rollout are the same: the group is
 the sample's part of the dump's ``uid``, so joins never cross groups. Texts stay in the files; a
@@ -31,18 +31,18 @@ from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir
 
 _STEPS_BACK = 4
-"""Asynchronous training uses rollouts that were made, and recorded, up to so many steps before."""
+"""Asynchronous training uses rollouts that were recorded up to this many steps before."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One rollout. ``score`` is what verl trained on, or else what was recorded; None: failed.
+class Rollout:
+    """One sampled response. ``score`` is the one verl trained on, or else the recorded one.
 
-    ``advantage`` is None where verl had none to give: the answer failed, was left out of the step
-    (``trained`` is False), or the estimator is not GRPO.
+    ``score`` is None for a failed rollout. ``advantage`` is None where verl computes none: the rollout failed, was
+    left out of the step (``trained`` is False), or the estimator is not GRPO.
     """
 
-    rollout: int
+    number: int
     score: float | None
     length: int
     trained: bool
@@ -58,12 +58,12 @@ class Answer:
         return self.score is None
 
     def text(self) -> str:
-        """Read from the files. The outputs of several turns follow each other."""
+        """Read the response from the files; the outputs of several turns follow each other."""
         texts = [line.read() for line in self.lines]
         return "\n\n".join(str(record.get("output", text_of(record))) for record in texts)
 
     def ground_truth(self) -> str:
-        """Read from the files: the right answer of the row; empty where there is none."""
+        """Read the reference answer of the row from the files; empty where there is none."""
         record = self.lines[-1].read() if self.lines else {}
         truth = record.get("gts", record.get("ground_truth"))
         return "" if truth is None else str(truth)
@@ -71,7 +71,7 @@ class Answer:
     def to_json(self, *, best: bool) -> dict[str, Any]:
         """Return all values with the texts; ``best``: whether it wins its group."""
         return {
-            "rollout": self.rollout, "score": self.score, "advantage": self.advantage,
+            "rollout": self.number, "score": self.score, "advantage": self.advantage,
             "best": best, "length": self.length, "trained": self.trained,
             "parts": dict(self.parts) if self.parts else None,
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
@@ -82,28 +82,28 @@ class Answer:
 
 @dataclass(frozen=True)
 class Group:
-    """The answers to one prompt in one step. ``line`` is None while no dump has the prompt."""
+    """The rollouts of one prompt in one step. ``line`` is None while no dump has the prompt."""
 
     id: str
-    answers: tuple[Answer, ...]
+    rollouts: tuple[Rollout, ...]
     question_id: str = ""
     digest: str = ""
     line: LineRange | None = None
 
     def prompt(self) -> str:
-        """Read from the files; empty where they do not have it."""
+        """Read the prompt from the files; empty where they do not have it."""
         prompt = self.line.read().get("input") if self.line else None
         return prompt if isinstance(prompt, str) else ""
 
     @cached_property
-    def compared(self) -> tuple[Answer, ...]:
-        """The answers whose scores make the group's mean: those of the step, if it has any."""
-        scored = [answer for answer in self.answers if answer.score is not None]
-        return tuple([answer for answer in scored if answer.trained] or scored)
+    def compared(self) -> tuple[Rollout, ...]:
+        """The rollouts whose scores make the group's mean: those of the step, if it has any."""
+        scored = [rollout for rollout in self.rollouts if rollout.score is not None]
+        return tuple([rollout for rollout in scored if rollout.trained] or scored)
 
     @cached_property
     def scores(self) -> tuple[float, ...]:
-        return tuple(answer.score for answer in self.compared if answer.score is not None)
+        return tuple(rollout.score for rollout in self.compared if rollout.score is not None)
 
     @property
     def mean(self) -> float | None:
@@ -116,28 +116,28 @@ class Group:
 
     @property
     def is_flat(self) -> bool:
-        """Whether all answers have one score: no advantage, nothing to learn."""
+        """Whether all rollouts have the same score: no advantage, no learning signal."""
         return is_flat(self.scores)
 
     @cached_property
-    def best(self) -> Answer | None:
+    def best(self) -> Rollout | None:
         """The first with the highest score."""
-        return max(self.compared, key=lambda answer: answer.score or 0.0, default=None)
+        return max(self.compared, key=lambda rollout: rollout.score or 0.0, default=None)
 
-    def wins(self, answer: Answer) -> bool:
-        """Whether no answer of the group scored higher, and some scored less."""
+    def wins(self, rollout: Rollout) -> bool:
+        """Whether no rollout of the group scored higher, and some scored less."""
         best = self.best
-        if best is None or best.score is None or answer.score is None or self.is_flat:
+        if best is None or best.score is None or rollout.score is None or self.is_flat:
             return False
-        return len(self.scores) > 1 and answer.score >= best.score
+        return len(self.scores) > 1 and rollout.score >= best.score
 
-    def to_json(self, number: int, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the group, which is the ``number``-th of its step, with some of its answers."""
+    def to_json(self, number: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
+        """Return the group, which is the ``number``-th of its step, with some of its rollouts."""
         return {
             "number": number, "id": self.id, "question_id": self.question_id,
             "mean": self.mean, "sample_std": self.std, "flat": self.is_flat,
             "prompt": self.prompt(),
-            "answers": [answer.to_json(best=self.wins(answer)) for answer in answers],
+            "answers": [rollout.to_json(best=self.wins(rollout)) for rollout in rollouts],
         }  # fmt: skip
 
 
@@ -211,7 +211,7 @@ class RolloutStore:
         self._lock = threading.Lock()
 
     def steps(self, split: Split, cancelled: Cancelled = bool) -> tuple[int, ...]:
-        """The steps that have rollouts by now, ascending."""
+        """Return the steps that have rollouts so far, ascending."""
         with self._lock:
             self._poll(cancelled)
             steps: set[int] = set()
@@ -220,7 +220,7 @@ class RolloutStore:
             return tuple(sorted(steps))
 
     def load(self, split: Split, step: int, cancelled: Cancelled = bool) -> StepRollouts:
-        """A step's rollouts without their texts; no groups for an unknown step."""
+        """Return a step's rollouts without their texts; no groups for an unknown step."""
         with self._lock:
             self._poll(cancelled)
             source, dump = self._source_of(split, step)
@@ -236,7 +236,7 @@ class RolloutStore:
     def visits(
         self, prompt: str, split: Split, cancelled: Cancelled = bool
     ) -> Iterator[tuple[int, list[Visit]]]:
-        """The visits of this prompt, for every step in order; an empty list where it has none."""
+        """Yield each step with the visits of this prompt in it, which may be none."""
         for step in self.steps(split):
             if cancelled():
                 return
@@ -249,8 +249,8 @@ class RolloutStore:
             yield (
                 step,
                 [
-                    Visit(step, group, tuple(s for s in rollouts.values() if s is not None))
-                    for group, rollouts in scores.items()
+                    Visit(step, group, tuple(s for s in by_number.values() if s is not None))
+                    for group, by_number in scores.items()
                 ],
             )
 
@@ -263,7 +263,7 @@ class RolloutStore:
             source.records.poll(cancelled)
 
     def _source_of(self, split: Split, step: int) -> tuple[_Source | None, Path | None]:
-        """The attempt that a step is taken from, and its dump."""
+        """Return the attempt that a step is taken from, and its dump."""
         for source in reversed(self._sources):
             dump = source.dumps[split] / f"{step}.jsonl"
             if dump.is_file():
@@ -293,11 +293,11 @@ def _sources(path: Path) -> list[_Source]:
 def _records_of(
     index: RewardRecords, split: Split, step: int, rows: list[DumpRow]
 ) -> dict[Key, RewardRecord]:
-    """The records of a step, and those of rows that were generated a few steps earlier."""
+    """Return the records of a step, with those of rows generated a few steps earlier."""
     records = index.at(split, step)
     dumped = {row.group for row in rows}
     if rows:
-        # Groups that the dump does not have belong to another step, or lost all their answers.
+        # Groups that the dump does not have belong to another step, or lost all their rollouts.
         lost = {key[0] for key, record in records.items() if record.reward is None}
         records = {key: record for key, record in records.items() if key[0] in dumped | lost}
     for earlier in range(step - 1, max(-1, step - 1 - _STEPS_BACK), -1):
@@ -323,25 +323,25 @@ def _groups(rows: list[DumpRow], records: Mapping[Key, RewardRecord], dumped: bo
 
 
 def _group(name: str, rows: Mapping[int, list[DumpRow]], records: list[RewardRecord]) -> Group:
-    by_rollout = {record.key[1]: record for record in records}
-    answers = [_answer(outputs, by_rollout.pop(rollout, None)) for rollout, outputs in rows.items()]
-    answers += [_left_out(record, number) for number, record in enumerate(by_rollout.values())]
+    by_number = {record.key[1]: record for record in records}
+    rollouts = [_dumped(outputs, by_number.pop(number, None)) for number, outputs in rows.items()]
+    rollouts += [_not_dumped(record, index) for index, record in enumerate(by_number.values())]
     first = next((outputs[0] for outputs in rows.values()), None)
     question = next((record.question_id for record in records if record.question_id), "")
     return Group(
         name,
-        tuple(sorted(answers, key=lambda answer: answer.rollout)),
+        tuple(sorted(rollouts, key=lambda rollout: rollout.number)),
         question,
         first.prompt if first else "",
         first.line if first else None,
     )
 
 
-def _answer(rows: list[DumpRow], record: RewardRecord | None) -> Answer:
-    """A dumped rollout. verl scores, and takes the advantage of, its last output."""
+def _dumped(rows: list[DumpRow], record: RewardRecord | None) -> Rollout:
+    """Return a dumped rollout. verl scores, and takes the advantage of, its last output."""
     outputs = sorted(rows, key=lambda row: row.output)
     last = outputs[-1]
-    answer = Answer(
+    rollout = Rollout(
         last.rollout,
         last.score,
         sum(row.length for row in outputs),
@@ -349,48 +349,50 @@ def _answer(rows: list[DumpRow], record: RewardRecord | None) -> Answer:
         parts=last.parts,
         lines=tuple(row.line for row in outputs),
     )
-    return answer if record is None else _judged(answer, record)
+    return rollout if record is None else _with_record(rollout, record)
 
 
-def _judged(answer: Answer, record: RewardRecord) -> Answer:
+def _with_record(rollout: Rollout, record: RewardRecord) -> Rollout:
     return replace(
-        answer,
-        parts=record.parts or answer.parts,
+        rollout,
+        parts=record.parts or rollout.parts,
         judge=record.judge,
         gold=record.gold,
         error=record.error,
     )
 
 
-def _left_out(record: RewardRecord, number: int) -> Answer:
-    """A recorded rollout that is not dumped: it has no reward, is alone in its group, or its step
-    is not complete."""
-    rollout = record.key[1]
-    answer = Answer(
-        number if rollout is None else rollout,
+def _not_dumped(record: RewardRecord, index: int) -> Rollout:
+    """Return a rollout that only our record has.
+
+    It has no reward, is the only one of its group, or its step is not complete.
+    """
+    number = record.key[1]
+    rollout = Rollout(
+        index if number is None else number,
         record.reward,
         record.length,
         trained=False,
         lines=(record.line,),
     )
-    return _judged(answer, record)
+    return _with_record(rollout, record)
 
 
 def _with_advantages(group: Group, estimator: Estimator) -> Group:
     scores = {
-        answer.rollout: answer.score
-        for answer in group.answers
-        if answer.trained and answer.score is not None
+        rollout.number: rollout.score
+        for rollout in group.rollouts
+        if rollout.trained and rollout.score is not None
     }
     advantages = estimator.advantages(list(scores.values()))
     if advantages is None:
         return group
-    by_rollout = dict(zip(scores, advantages, strict=True))
-    answers = (
-        replace(answer, advantage=by_rollout.get(answer.rollout)) if answer.trained else answer
-        for answer in group.answers
+    by_number = dict(zip(scores, advantages, strict=True))
+    rollouts = (
+        replace(rollout, advantage=by_number.get(rollout.number)) if rollout.trained else rollout
+        for rollout in group.rollouts
     )
-    return replace(group, answers=tuple(answers))
+    return replace(group, rollouts=tuple(rollouts))
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from grubrics_tui.text.terminal_text import clean_text
 if TYPE_CHECKING:
     from engine.history.reward_records import Split
     from engine.history.rollout_query import Filter
-    from engine.history.rollouts import Answer, Group, RolloutStore, StepRollouts
+    from engine.history.rollouts import Group, Rollout, RolloutStore, StepRollouts
 
     NumberedGroup = tuple[int, Group]
 
@@ -120,7 +120,7 @@ class _Selection:
     filter_text: str
     search: str
 
-    def of(self, group: Group) -> tuple[Answer, ...]:
+    def of(self, group: Group) -> tuple[Rollout, ...]:
         """Return the selected rollouts of a group, in order."""
         from engine.history.rollout_query import chosen
         from grubrics_tui.model.rollout_view import holds
@@ -175,7 +175,7 @@ def _step_lines(
 
 
 def _group_lines(
-    number: int, group: Group, rollouts: Sequence[Answer], with_texts: bool
+    number: int, group: Group, rollouts: Sequence[Rollout], with_texts: bool
 ) -> Iterator[str]:
     yield (
         f"\ngroup {number}  {clean_text(group.question_id or group.id)}  mean {fixed(group.mean)}"
@@ -192,8 +192,8 @@ def _group_lines(
             yield from ("", clean_text(rollout.text()), "")
 
 
-def _format_rollout(rollout: Answer, *, best: bool) -> str:
-    head = f"{'*' if best else ' '} {rollout.rollout:>4}"
+def _format_rollout(rollout: Rollout, *, best: bool) -> str:
+    head = f"{'*' if best else ' '} {rollout.number:>4}"
     if rollout.error is not None:
         return clean_text(f"{head}  failed ({rollout.error.kind}): {rollout.error.message}")
     parts = "".join(f"  {name} {value:.2f}" for name, value in (rollout.parts or {}).items())
@@ -216,10 +216,10 @@ def _print_hits(
             progress_due = time.monotonic() + _PROGRESS_S
         for number, group in enumerate(store.load(split, step).groups, 1):
             for rollout in selection.of(group):
-                hit = {"step": step, "group": number, "id": group.id, "rollout": rollout.rollout}
+                hit = {"step": step, "group": number, "id": group.id, "rollout": rollout.number}
                 hits.append({**hit, "score": rollout.score})
                 if not as_json:
-                    text = f"rollout {rollout.rollout}  score {fixed(rollout.score)}"
+                    text = f"rollout {rollout.number}  score {fixed(rollout.score)}"
                     say(f"step {step:>6}  group {number}  {text}", flush=True)
     if as_json:
         head = {"split": split, "search": selection.search, "steps": list(steps)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.history.rollouts import Answer, Group
+from engine.history.rollouts import Group, Rollout
 from grubrics_tui.drawing.rollouts import (
     diff_spans,
     judge_rows,
@@ -30,7 +30,7 @@ class Shown:
     ``whole`` adds the origin of the numbers, and the prompt.
     """
 
-    answer: Answer
+    answer: Rollout
     group: Group
     text: str | None
     prompt: str = ""

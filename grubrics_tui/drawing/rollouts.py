@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.history.group_scores import Agreement, agreement, out_of_order
 from engine.history.reward_records import OVERLONG
-from engine.history.rollouts import Answer, Group
+from engine.history.rollouts import Group, Rollout
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.text.formats import MISSING, fixed
 from grubrics_tui.text.terminal_text import clean_text
@@ -40,7 +40,7 @@ def signed(value: float | None, decimals: int = 2) -> str:
 
 
 def list_row(
-    answer: Answer,
+    answer: Rollout,
     group: Group,
     width: int,
     *,
@@ -59,7 +59,7 @@ def list_row(
     head = [
         Span(pointer, "primary", paper, chosen),
         Span(mark, ink, paper, True),
-        Span(f"{answer.rollout:>4}", "foreground" if chosen else "quiet", paper, chosen),
+        Span(f"{answer.number:>4}", "foreground" if chosen else "quiet", paper, chosen),
         Span((":" if ascii_only else "•") if hit else " ", "mark", paper, True),
     ]
     if answer.failed:
@@ -83,7 +83,7 @@ def list_head(width: int) -> Row:
     return [Span(text + tail.rjust(max(0, width - len(text))), "axis")]
 
 
-def mark_of(answer: Answer, group: Group, ascii_only: bool) -> tuple[str, str]:
+def mark_of(answer: Rollout, group: Group, ascii_only: bool) -> tuple[str, str]:
     """Return sign and color: the best rollout, a failed one, one that was not trained on."""
     if answer.failed:
         return ("x" if ascii_only else "✗"), "error"
@@ -115,7 +115,7 @@ def diverging(
     ]  # fmt: skip
 
 
-def score_row(answer: Answer, group: Group, width: int) -> Row:
+def score_row(answer: Rollout, group: Group, width: int) -> Row:
     """Draw the reward and the advantage."""
     if answer.failed:
         return [Span("no reward", "error", bold=True)]
@@ -130,7 +130,7 @@ def score_row(answer: Answer, group: Group, width: int) -> Row:
     return row
 
 
-def parts_row(answer: Answer, weights: Mapping[str, float] | None, width: int) -> Row:
+def parts_row(answer: Rollout, weights: Mapping[str, float] | None, width: int) -> Row:
     """Draw the reward as the sum of its weighted components.
 
     If the weights do not yield the score, or are not known, the components are listed instead. If
@@ -174,7 +174,7 @@ def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
     return row
 
 
-def _explains(answer: Answer, weights: Mapping[str, float]) -> bool:
+def _explains(answer: Rollout, weights: Mapping[str, float]) -> bool:
     parts = answer.parts or {}
     if not all(key in parts for key in weights):
         return False
@@ -182,7 +182,7 @@ def _explains(answer: Answer, weights: Mapping[str, float]) -> bool:
     return abs(total - (answer.score or 0.0)) < 1e-3
 
 
-def judge_rows(answer: Answer, width: int, ascii_only: bool = False) -> list[Row]:
+def judge_rows(answer: Rollout, width: int, ascii_only: bool = False) -> list[Row]:
     """Draw gold and judge scores by falling gold: if the judge agrees, both fall to the right."""
     pairs = list(zip(answer.gold, answer.judge, strict=False))
     if not pairs:
@@ -259,9 +259,9 @@ def marked(spans: Iterable[Span], query: str) -> list[Span]:
     return pieces
 
 
-def group_row(group: Group, shown: Sequence[Answer]) -> Row:
+def group_row(group: Group, shown: Sequence[Rollout]) -> Row:
     """Draw the scores of a group: mean, spread, best, and how many count."""
-    total = len(group.answers)
+    total = len(group.rollouts)
     count = str(total) if len(shown) == total else f"{len(shown)} of {total}"
     row = [Span(f"{count} {'rollout' if total == 1 else 'rollouts'}")]
     if group.mean is not None:
@@ -271,16 +271,16 @@ def group_row(group: Group, shown: Sequence[Answer]) -> Row:
             row += [Span(name, "quiet"), Span(fixed(value, 3))]
     if group.is_flat:
         row.append(Span("   all scores are equal: no advantage", "warning"))
-    failed = sum(answer.failed for answer in group.answers)
+    failed = sum(answer.failed for answer in group.rollouts)
     if failed:
         row.append(Span(f"   {failed} failed", "error"))
-    left_out = sum(not answer.trained and not answer.failed for answer in group.answers)
-    if left_out and left_out + failed < len(group.answers):
+    left_out = sum(not answer.trained and not answer.failed for answer in group.rollouts)
+    if left_out and left_out + failed < len(group.rollouts):
         row.append(Span(f"   {left_out} left out of the step", "warning"))
     return row
 
 
-def widest(answers: Iterable[Answer]) -> float:
+def widest(answers: Iterable[Rollout]) -> float:
     """Return the largest absolute advantage; it fills half a bar."""
     return max(
         (abs(answer.advantage) for answer in answers if answer.advantage is not None), default=0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
-from engine.history.rollouts import Answer, Group, StepRollouts, Visit
+from engine.history.rollouts import Group, Rollout, StepRollouts, Visit
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Piece
 
@@ -16,12 +16,12 @@ Hit = tuple[str, int]
 """Group and rollout of a response that contains the searched text."""
 
 
-def holds(answer: Answer, wanted: str) -> bool:
+def holds(answer: Rollout, wanted: str) -> bool:
     """Whether a response, as it is shown, contains ``wanted``, which is casefolded."""
     return wanted in clean_text(answer.text()).casefold()
 
 
-def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Answer]]:
+def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Rollout]]:
     """The rollouts in the order of the screen."""
     for group in groups:
         for answer in chosen(group, sort, only):
@@ -37,7 +37,7 @@ def first_hit(
         if cancelled():
             return None
         if holds(answer, wanted):
-            return group.id, answer.rollout
+            return group.id, answer.number
     return None
 
 
@@ -86,7 +86,7 @@ class RolloutView:
     @property
     def groups(self) -> tuple[Group, ...]:
         groups = self.read.groups if self.read else ()
-        return tuple(g for g in groups if any(self.only.keeps(answer, g) for answer in g.answers))
+        return tuple(g for g in groups if any(self.only.keeps(answer, g) for answer in g.rollouts))
 
     @property
     def group(self) -> Group | None:
@@ -100,26 +100,26 @@ class RolloutView:
         return self.groups.index(group) + 1 if group else 0
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[Rollout, ...]:
         group = self.group
         return chosen(group, self.sort, self.only) if group else ()
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> Rollout | None:
         answers = self.answers
         return next(
-            (a for a in answers if a.rollout == self.rollout), answers[0] if answers else None
+            (a for a in answers if a.number == self.rollout), answers[0] if answers else None
         )
 
     @property
-    def rival(self) -> Answer | None:
+    def rival(self) -> Rollout | None:
         """The best rollout of the group; for the best one, the second best."""
         group, answer = self.group, self.answer
         if group is None or answer is None:
             return None
-        if group.best is not None and group.best.rollout != answer.rollout:
+        if group.best is not None and group.best.number != answer.number:
             return group.best
-        rivals = [a for a in chosen(group, "score", EVERYTHING) if a.rollout != answer.rollout]
+        rivals = [a for a in chosen(group, "score", EVERYTHING) if a.number != answer.number]
         return rivals[0] if rivals else None
 
     def loaded(self, read: StepRollouts) -> RolloutView:
@@ -143,7 +143,7 @@ class RolloutView:
         if answer is None:
             return self
         index = min(max(answers.index(answer) + count, 0), len(answers) - 1)
-        return replace(self, group_id=self._id, rollout=answers[index].rollout)
+        return replace(self, group_id=self._id, rollout=answers[index].number)
 
     def to_group(self, count: int) -> RolloutView:
         groups, group = self.groups, self.group
@@ -155,9 +155,9 @@ class RolloutView:
 
     def hit_beside(self, way: int) -> RolloutView | None:
         """The view at the next hit of the search; None after the last hit of the step."""
-        order = [(group.id, answer.rollout) for group, answer in self._in_order()]
+        order = [(group.id, answer.number) for group, answer in self._in_order()]
         hits = [index for index, hit in enumerate(order) if hit in self.hits]
-        current = order.index((self._id, self.answer.rollout)) if self.answer else 0
+        current = order.index((self._id, self.answer.number)) if self.answer else 0
         beside = [index for index in hits if (index > current if way > 0 else index < current)]
         if not beside:
             return None
@@ -168,13 +168,13 @@ class RolloutView:
         """The view at the next hit of the search; after the last one, at the first."""
         if (beside := self.hit_beside(way)) is not None:
             return beside
-        hits = [(g.id, a.rollout) for g, a in self._in_order() if (g.id, a.rollout) in self.hits]
+        hits = [(g.id, a.number) for g, a in self._in_order() if (g.id, a.number) in self.hits]
         if not hits:
             return self
         group, rollout = hits[0 if way > 0 else -1]
         return replace(self, group_id=group, rollout=rollout)
 
-    def _in_order(self) -> Iterator[tuple[Group, Answer]]:
+    def _in_order(self) -> Iterator[tuple[Group, Rollout]]:
         return in_order(self.groups, self.sort, self.only)
 
     def sorted_next(self) -> RolloutView:

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from engine.history.rollouts import Answer, Visit
+from engine.history.rollouts import Rollout, Visit
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.rollout_layout import Shown, answer_rows
@@ -41,14 +41,14 @@ class Scene:
     weights: Mapping[str, float] | None = None
     formula: str = ""
 
-    def shown(self, answer: Answer | None) -> Shown | None:
+    def shown(self, answer: Rollout | None) -> Shown | None:
         group, texts = self.view.group, self.texts
         if answer is None or group is None:
             return None
         return Shown(
             answer=answer,
             group=group,
-            text=texts.texts.get(answer.rollout, "") if texts else None,
+            text=texts.texts.get(answer.number, "") if texts else None,
             prompt=texts.prompt if texts else "",
             truth=texts.truth if texts else "",
             whole=self.whole,
@@ -186,11 +186,11 @@ class AnswerList(SpanWidget):
         if group is None or answer is None or height < 2:
             return []
         answers, room = view.answers, height - 1
-        index, width_of_scores = answers.index(answer), widest(group.answers)
+        index, width_of_scores = answers.index(answer), widest(group.rollouts)
         self._top = max(min(self._top, index, max(0, len(answers) - room)), index - room + 1)
         return [list_head(width)] + [
             list_row(rollout, group, width, widest=width_of_scores, chosen=rollout is answer,
-                     hit=(group.id, rollout.rollout) in view.hits, ascii_only=self.ascii_only)
+                     hit=(group.id, rollout.number) in view.hits, ascii_only=self.ascii_only)
             for rollout in answers[self._top : self._top + room]
         ]  # fmt: skip
 
@@ -256,7 +256,7 @@ class AnswerBox(ScrollText):
         ascii_only = bool(getattr(self.app, "ascii_only", False))
         drawn = replace(shown, ascii_only=ascii_only, colorless=self.app.no_color)
         mark = mark_of(drawn.answer, drawn.group, ascii_only)[0].strip()
-        self.border_title = f"rollout {drawn.answer.rollout} {mark}".rstrip() + position
+        self.border_title = f"rollout {drawn.answer.number} {mark}".rstrip() + position
         is_diff = drawn.pieces and rival is not None
         self.border_subtitle = f"diff against rollout {rival}" if is_diff else ""
         self.show(lambda width: answer_rows(drawn, width), keep_scroll=keep_scroll)

@@ -235,7 +235,7 @@ class RolloutsScreen(CockpitScreen):
     @property
     def _pair(self) -> Pair | None:
         answer, rival = self.view.answer, self.view.rival
-        return (answer.rollout, rival.rollout) if answer and rival else None
+        return (answer.number, rival.number) if answer and rival else None
 
     @property
     def _body(self) -> RolloutBody:

@@ -7,11 +7,11 @@ import pytest
 from engine.base.errors import UsageError
 from engine.history.reward_records import Failure
 from engine.history.rollout_query import Filter, chosen, ordered
-from engine.history.rollouts import Answer, Group
+from engine.history.rollouts import Group, Rollout
 
-LOW = Answer(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
-HIGH = Answer(1, 0.9, 200, True, 1.0, {"alignment": 0.9, "info_value": 0.5})
-FAILED = Answer(2, None, 100, False, error=Failure("timeout", "no answer"))
+LOW = Rollout(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
+HIGH = Rollout(1, 0.9, 200, True, 1.0, {"alignment": 0.9, "info_value": 0.5})
+FAILED = Rollout(2, None, 100, False, error=Failure("timeout", "no answer"))
 GROUP = Group("g", (LOW, HIGH, FAILED))
 
 
@@ -26,7 +26,7 @@ GROUP = Group("g", (LOW, HIGH, FAILED))
     ],
 )
 def test_answers_are_sorted_with_what_lacks_the_number_last(sort: str, rollouts: list[int]) -> None:
-    assert [answer.rollout for answer in ordered(GROUP.answers, sort)] == rollouts
+    assert [answer.number for answer in ordered(GROUP.rollouts, sort)] == rollouts
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_answers_are_sorted_with_what_lacks_the_number_last(sort: str, rollouts:
 )
 def test_a_filter_keeps_what_meets_all_its_conditions(text: str, rollouts: list[int]) -> None:
     kept = chosen(GROUP, "rollout", Filter.parse(text))
-    assert [answer.rollout for answer in kept] == rollouts
+    assert [answer.number for answer in kept] == rollouts
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.reward_records import RewardRecords
-from engine.history.rollouts import Answer, RolloutStore, StepRollouts, require_step
+from engine.history.rollouts import Rollout, RolloutStore, StepRollouts, require_step
 from tests.engine.history.rollout_files import (
     PARTS,
     record,
@@ -43,9 +43,9 @@ def load(attempt: Path, step: int = 1) -> StepRollouts:
     return RolloutStore(attempt.parent).load("train", step)
 
 
-def answers(read: StepRollouts, group: str) -> dict[int, Answer]:
+def answers(read: StepRollouts, group: str) -> dict[int, Rollout]:
     found = next(one for one in read.groups if one.id == group)
-    return {answer.rollout: answer for answer in found.answers}
+    return {answer.number: answer for answer in found.rollouts}
 
 
 @given(steps_of_groups)
@@ -57,10 +57,10 @@ def test_joins_never_mix_groups_and_lose_no_answer(
     read = load(attempt)
     assert {group.id for group in read.groups} == set(groups)
     for group in read.groups:
-        assert [answer.score for answer in group.answers] == groups[group.id]
+        assert [answer.score for answer in group.rollouts] == groups[group.id]
         assert group.question_id == f"question of {group.id}"
-        for answer in group.answers:
-            assert answer.text() == f"answer {answer.rollout} of {group.id}"
+        for answer in group.rollouts:
+            assert answer.text() == f"answer {answer.number} of {group.id}"
 
 
 @given(steps_of_groups)
@@ -70,7 +70,7 @@ def test_advantages_sum_to_zero_in_every_group_that_was_dumped(
     attempt = tmp_path_factory.mktemp("run") / "attempt_1"
     write_step(attempt, 1, groups)
     for group in load(attempt).groups:
-        given_out = [one.advantage for one in group.answers if one.advantage is not None]
+        given_out = [one.advantage for one in group.rollouts if one.advantage is not None]
         if len(given_out) > 1:
             assert math.fsum(given_out) == pytest.approx(0, abs=1e-6)
             assert group.is_flat == (not any(given_out))
@@ -133,7 +133,7 @@ def test_a_step_that_is_only_recorded_can_be_read_already(attempt: Path) -> None
     read = load(attempt)
     assert not read.dumped
     assert read.groups[0].prompt() == ""
-    assert [answer.advantage for answer in read.groups[0].answers] == [None, None]
+    assert [answer.advantage for answer in read.groups[0].rollouts] == [None, None]
 
 
 def test_a_record_from_a_few_steps_before_is_found(attempt: Path) -> None:
@@ -165,8 +165,8 @@ def test_validation_has_its_own_steps_and_no_advantages(attempt: Path) -> None:
     store = RolloutStore(attempt.parent)
     assert (store.steps("train"), store.steps("val")) == ((), (4,))
     group = store.load("val", 4).groups[0]
-    assert [answer.advantage for answer in group.answers] == [None, None]
-    assert group.answers[0].parts == PARTS
+    assert [answer.advantage for answer in group.rollouts] == [None, None]
+    assert group.rollouts[0].parts == PARTS
 
 
 def test_a_foreign_folder_of_dumps_is_read_by_its_scores(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_foreign_folder_of_dumps_is_read_by_its_scores(tmp_path: Path) -> None
     for folder in (tmp_path, tmp_path / "rollouts"):
         group = RolloutStore(folder).load("train", 1).groups[0]
         assert group.mean == pytest.approx(0.3)
-        assert group.answers[0].judge == ()
+        assert group.rollouts[0].judge == ()
 
 
 def test_rows_without_uid_are_grouped_by_their_prompt(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_torn_and_foreign_lines_cost_only_themselves(attempt: Path) -> None:
     for path in (attempt / "reward.jsonl", attempt / "rollouts" / "1.jsonl"):
         good = path.read_bytes()
         path.write_bytes(b"\xff\xfe\n[1]\n" + good + b'{"input": "torn')
-    assert [answer.score for answer in load(attempt).groups[0].answers] == [0.5, 0.1]
+    assert [answer.score for answer in load(attempt).groups[0].rollouts] == [0.5, 0.1]
 
 
 @given(st.binary(max_size=200))
@@ -228,7 +228,7 @@ def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, noise: byt
 def test_fields_of_a_wrong_kind_are_missing_ones(attempt: Path) -> None:
     write_dump(attempt, 1, [{"input": 3, "output": None, "score": "high", "uid": ["g"]}])
     write_records(attempt, [record("g", 0, 0.5, 1, parts=[1], judge_scores="x", error=3)])
-    assert all(answer.score is None for answer in load(attempt).groups[0].answers)
+    assert all(answer.score is None for answer in load(attempt).groups[0].rollouts)
 
 
 def test_the_index_of_a_growing_file_reads_only_what_is_new(attempt: Path) -> None:

@@ -76,7 +76,7 @@ async def test_every_size_shows_the_answer_and_its_reward(
 
 async def test_advantages_and_terms_are_those_of_the_files(answered: SampleRun, runs: Path) -> None:
     group = RolloutStore(answered.run.path).load("train", 2).groups[0]
-    first, second, failed = group.answers
+    first, second, failed = group.rollouts
     assert (first.advantage, second.advantage) == pytest.approx((0.7071, -0.7071), abs=1e-4)
     assert failed.advantage is None
     async with running(runs) as driver:
