@@ -79,7 +79,7 @@ def follow(project: Path, plan: Plan) -> Result:
               "--name", plan.name, "--json")  # fmt: skip
     follower = RunFollower(run)
     while time.monotonic() - begun < PATIENCE_S:
-        state, findings = follower.look()
+        state, findings = follower.diagnose()
         live.update(dict.fromkeys(_alarms(findings)))
         if state.has_ended:
             break

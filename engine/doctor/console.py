@@ -28,7 +28,7 @@ class ConsoleDiagnosis:
         self._follower = FileFollower(path)
         self._reader = LogReader()
 
-    def look(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
+    def findings(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
         """The findings so far; ``ended`` means that the last line is complete.
 
         A missing file has none.

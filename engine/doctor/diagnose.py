@@ -22,7 +22,7 @@ def diagnose_file(path: Path) -> list[Finding]:
 
     Raises OSError when it cannot be read, UsageError when it is neither.
     """
-    return LogDoctor(source_of(path)).look(ended=True)
+    return LogDoctor(source_of(path)).diagnose(ended=True)
 
 
 def diagnose_run(run: RunDir) -> list[Finding]:

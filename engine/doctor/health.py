@@ -88,7 +88,7 @@ def _examined(run: RunDir, stopped: Stopped) -> Health:
     from engine.doctor.live import RunFollower  # numpy: not needed if all is cached.
 
     with suppress(Exception):  # A directory being deleted, a rule that fails.
-        findings = RunFollower(run).look(stopped)[1]
+        findings = RunFollower(run).diagnose(stopped)[1]
         return UNKNOWN if stopped() else health_from(findings)
     return UNKNOWN
 

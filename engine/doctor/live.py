@@ -28,7 +28,7 @@ class LiveDoctor:
         self._numbers = NumberDiagnosis(run)
         self._console: ConsoleDiagnosis | None = None
 
-    def look(
+    def diagnose(
         self,
         state: RunState,
         columns: Columns,
@@ -42,7 +42,7 @@ class LiveDoctor:
         path = self._run.attempt(max(1, state.attempt)).console
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
-        reported = self._console.look(ended=state.has_ended, stopped=stopped)
+        reported = self._console.findings(ended=state.has_ended, stopped=stopped)
         # After the console was read: a stop is requested first, then the run is interrupted.
         stop_is_asked = pending_stop(self._run) is not None
         text = adjust_to_end(fit_remedies(reported, self._run), state, stop_is_asked=stop_is_asked)
@@ -70,7 +70,7 @@ class RunFollower:
         self._columns = Columns()
         self._data: list[Finding] | None = None
 
-    def look(self, stopped: Stopped = never) -> tuple[RunState, list[Finding]]:
+    def diagnose(self, stopped: Stopped = never) -> tuple[RunState, list[Finding]]:
         """The state, and the findings at that time. OSError where files cannot be read."""
         state = self._read(stopped)
         if self._data is None:
@@ -78,7 +78,7 @@ class RunFollower:
             from engine.doctor.data_findings import data_findings
 
             self._data = data_findings(self._run)
-        return state, self._doctor.look(state, self._columns, stopped, self._data)
+        return state, self._doctor.diagnose(state, self._columns, stopped, self._data)
 
     def _read(self, stopped: Stopped) -> RunState:
         while True:

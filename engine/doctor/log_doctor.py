@@ -90,14 +90,14 @@ class LogDoctor:
 
     @property
     def columns(self) -> Columns | None:
-        """Every metric until the last call of ``look``; None before the first step."""
+        """Every metric until the last call of ``diagnose``; None before the first step."""
         return self._richest.columns
 
     @property
     def _richest(self) -> _Numbers:
         return max(self._numbers, key=_Numbers.count)
 
-    def look(self, stopped: Stopped = never, *, ended: bool = False) -> list[Finding]:
+    def diagnose(self, stopped: Stopped = never, *, ended: bool = False) -> list[Finding]:
         """The findings now, root causes first; OSError when nothing can be read.
 
         ``ended`` means that no more will come. Else a last line without an end is read once
@@ -108,7 +108,7 @@ class LogDoctor:
             return self._findings
         text: list[Finding] = []
         if self._console is not None:
-            text = self._console.look(ended=activity.is_settled, stopped=stopped)
+            text = self._console.findings(ended=activity.is_settled, stopped=stopped)
         for numbers in self._numbers:
             numbers.read(ended=activity.is_settled, stopped=stopped)
         richest = self._richest

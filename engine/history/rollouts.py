@@ -38,8 +38,9 @@ _STEPS_BACK = 4
 class Rollout:
     """One sampled response. ``score`` is the one verl trained on, or else the recorded one.
 
-    ``score`` is None for a failed rollout. ``advantage`` is None where verl computes none: the rollout failed, was
-    left out of the step (``trained`` is False), or the estimator is not GRPO.
+    ``score`` is None for a failed rollout. ``advantage`` is None where verl computes none:
+    the rollout failed, was left out of the step (``trained`` is False), or the estimator is not
+    GRPO.
     """
 
     number: int

@@ -41,7 +41,7 @@ class Shortage:
     message: str
 
 
-def look(gpus: Iterable[Gpu]) -> list[Device]:
+def read_devices(gpus: Iterable[Gpu]) -> list[Device]:
     """The devices now."""
     return [
         Device(

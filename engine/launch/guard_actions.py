@@ -36,7 +36,7 @@ class Guard:
         """Diagnose until the attempt has ended, another one has begun, or the run is gone."""
         while not self._guard.is_gone():
             with contextlib.suppress(OSError):  # A file system may fail for a while.
-                state, findings = self._doctor.look()
+                state, findings = self._doctor.diagnose()
                 if state.attempt > self._attempt:
                     return
                 self._act_on(findings, state)

@@ -49,7 +49,7 @@ class Lineage:
             return ""
         if self._doctor is None or self._parent is None or not self._parent.manifest.is_file():
             return f"{self._phrase}, which no longer exists"
-        parent_state, parent_findings = self._doctor.look(stopped)
+        parent_state, parent_findings = self._doctor.diagnose(stopped)
         if self._relation != "reproduction":
             effect = _effect_of_fix(state, findings, parent_state, parent_findings)
             return f"{self._phrase}: {effect}"

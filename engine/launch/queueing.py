@@ -52,7 +52,7 @@ def ahead(ticket: Ticket, runs: Path) -> list[str]:
         earlier = Ticket.from_manifest(RunDir(runs / run).read_manifest())
         run = earlier.after if earlier else None
     if ticket.turn and not ticket.gpus:
-        names += [name for name in ActiveRuns(runs).look() if name not in names]
+        names += [name for name in ActiveRuns(runs).read() if name not in names]
     return names
 
 
@@ -65,7 +65,7 @@ def _gpu_count(recipe: Recipe, env: Mapping[str, str]) -> int:
             "trains on others; use --after"
         )
     key = recipe.kind.gpus_key
-    wanted, devices = int(recipe.get(key)), gpus.look(open_gpus())
+    wanted, devices = int(recipe.get(key)), gpus.read_devices(open_gpus())
     if not devices:
         raise UsageError("--queue: no NVIDIA driver found on this host")
     allowed = env.get("CUDA_VISIBLE_DEVICES", gpus.ALL)

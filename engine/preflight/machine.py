@@ -32,7 +32,7 @@ def check_machine(subject: Subject) -> Check:
 
 
 def _others(subject: Subject) -> dict[str, RunState]:
-    active = ActiveRuns(subject.runs).look()
+    active = ActiveRuns(subject.runs).read()
     return {
         name: state
         for name, state in active.items()

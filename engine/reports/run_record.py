@@ -24,9 +24,11 @@ _AT_ONCE_S = 0.01
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one look brought; ``checkpoint`` and ``manifest`` are None when they are as before.
-    ``health`` is None until the run has finished and was examined."""
+class RunUpdate:
+    """What one poll read; ``checkpoint`` and ``manifest`` are None while they are unchanged.
+
+    ``health`` is None until the run has finished and was diagnosed.
+    """
 
     update: Update
     checkpoint: CheckpointReport | None = None
@@ -50,7 +52,7 @@ class RunReader:
         self._step: int | None = None
         self._at = 0.0
 
-    def look(self) -> Look:
+    def poll(self) -> RunUpdate:
         update = self._watch.poll()
         now = (update.state.state, update.state.attempt)
         health = None
@@ -59,9 +61,9 @@ class RunReader:
             self._examined, self._step, self._at = now, update.state.step, time.monotonic()
         # A checkpoint has many files: they are checked only after an event.
         if now == self._before and not update.events:
-            return Look(update, health=health)
+            return RunUpdate(update, health=health)
         self._before = now
-        return Look(update, check_checkpoint(self._run), self._run.read_manifest(), health)
+        return RunUpdate(update, check_checkpoint(self._run), self._run.read_manifest(), health)
 
     def _is_due(self, now: tuple[str, int], state: RunState) -> bool:
         """Whether the diagnosis may have changed since the last one."""
@@ -89,21 +91,21 @@ class RunRecord:
         """Read everything that the files contain now."""
         record, reader, share = cls(run), RunReader(run), 0.0
         while share < 1:
-            look = reader.look()
-            record.add(look)
-            share = look.update.read_share
+            news = reader.poll()
+            record.add(news)
+            share = news.update.read_share
         return record
 
-    def add(self, look: Look) -> None:
-        update = look.update
+    def add(self, news: RunUpdate) -> None:
+        update = news.update
         self.version += 1
         self.state = update.state
-        self.checkpoint = look.checkpoint or self.checkpoint
-        self.manifest = look.manifest if look.manifest is not None else self.manifest
+        self.checkpoint = news.checkpoint or self.checkpoint
+        self.manifest = news.manifest if news.manifest is not None else self.manifest
         if update.state.state != "finished":
             self.health = None
-        elif look.health is not None:
-            self.health = look.health
+        elif news.health is not None:
+            self.health = news.health
         self.columns.update(update.batch, update.events, restarted=update.restarted)
 
     @property

@@ -120,7 +120,7 @@ class ActiveRuns:
         self._root = root
         self._states: dict[str, tuple[str, RunState | None]] = {}
 
-    def look(self) -> dict[str, RunState]:
+    def read(self) -> dict[str, RunState]:
         """The active runs by ID, without those of other users (see ``is_neighbor``), whose state
         files nobody here should wait for."""
         self._states = {

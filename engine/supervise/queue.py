@@ -90,7 +90,7 @@ class Never:
     reason: str
 
 
-class Place:
+class QueuePlace:
     """A run's place in the queue of its runs directory. The constructor takes the last place."""
 
     def __init__(
@@ -100,12 +100,12 @@ class Place:
         self._after = ticket.after
         self._log = QueueLog(self._root)
         self._active = ActiveRuns(self._root)
-        self._devices = devices or partial(gpus.look, open_gpus() if ticket.gpus else [])
+        self._devices = devices or partial(gpus.read_devices, open_gpus() if ticket.gpus else [])
         self._joined = False
         with contextlib.suppress(OSError):
             self._join()
 
-    def look(self) -> Start | Wait | Never:
+    def decide(self) -> Start | Wait | Never:
         """Whether the run may start now. It waits for files that cannot be used."""
         try:
             self._join()
@@ -134,7 +134,7 @@ class Place:
         return None
 
     def _check_turn(self) -> Start | Wait:
-        active = {n: s for n, s in self._active.look().items() if n != self._id and _is_local(s)}
+        active = {n: s for n, s in self._active.read().items() if n != self._id and _is_local(s)}
         self._log.refresh()
         if self._id not in self._log.places:
             return Wait("its place in the queue")
@@ -274,7 +274,7 @@ class Line:
 
 def line_up(root: Path) -> Line:
     """Read the queue of this machine in a runs directory."""
-    log, active = QueueLog(root), ActiveRuns(root).look().items()
+    log, active = QueueLog(root), ActiveRuns(root).read().items()
     log.refresh()
     queued = {name: state for name, state in active if state.state == "queued" and _is_local(state)}
     runs = [_waiting(root, name, queued[name]) for name in log.in_order(queued)]

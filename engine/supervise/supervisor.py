@@ -44,7 +44,7 @@ from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_m
 from engine.supervise.queue import (
     DoctorCommand,
     Never,
-    Place,
+    QueuePlace,
     Start,
     Ticket,
     doctor_command,
@@ -157,13 +157,13 @@ class Supervisor:
 
     def _await_turn(self, ticket: Ticket) -> Start | None:
         """Wait in the queue for as long as it takes; None if the run must not start."""
-        queue, due = Place(self.run, ticket), 0.0
+        queue, due = QueuePlace(self.run, ticket), 0.0
         self.writer.event("queued", after=ticket.after, turn=ticket.turn, gpus=ticket.gpus)
         for _ in self._before_start():
             now = time.monotonic()
             if now < due:
                 continue
-            decision = queue.look()
+            decision = queue.decide()
             if isinstance(decision, Start):
                 return decision
             if isinstance(decision, Never):
@@ -171,7 +171,7 @@ class Supervisor:
                 return None
             if (decision.waiting_for, decision.held) != (self.state.waiting_for, self.state.reason):
                 self._set(waiting_for=decision.waiting_for, reason=decision.held)
-            # In a directory of very many runs a look takes longer; it must stay cheap on average.
+            # With very many runs a decision takes longer; it must stay cheap on average.
             due = now + max(QUEUE_LOOK_S, 50 * (time.monotonic() - now))
         return None
 

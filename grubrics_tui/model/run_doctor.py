@@ -77,11 +77,11 @@ def _live_diagnosis(run: Watched) -> Callable[[RunState, Columns, IsStopped], Se
     if isinstance(run, RunDir):
         from engine.doctor.live import LiveDoctor
 
-        return LiveDoctor(run).look
+        return LiveDoctor(run).diagnose
     from engine.doctor.log_doctor import LogDoctor, source_of_external
 
     log = LogDoctor(source_of_external(run))
-    return lambda state, columns, is_stopped: log.look(is_stopped)
+    return lambda state, columns, is_stopped: log.diagnose(is_stopped)
 
 
 def diagnoses(run: Watched, poller: Poller[None]) -> Iterator[Diagnosis]:
@@ -111,11 +111,11 @@ def _full_diagnosis(run: Watched, is_stopped: IsStopped) -> Callable[[], Diagnos
         doctor, lineage = RunFollower(run), Lineage(run)
 
         def diagnose() -> Diagnosis:
-            state, findings = doctor.look(is_stopped)
+            state, findings = doctor.diagnose(is_stopped)
             return Diagnosis(findings, lineage.describe(state, findings, is_stopped))
 
         return diagnose
     from engine.doctor.log_doctor import LogDoctor, source_of_external
 
     log = LogDoctor(source_of_external(run))
-    return lambda: Diagnosis(log.look(is_stopped))
+    return lambda: Diagnosis(log.diagnose(is_stopped))

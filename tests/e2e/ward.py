@@ -70,7 +70,7 @@ class Ward:
         follower, deadline = RunFollower(run), time.monotonic() + _PATIENCE_S
         struck: float | None = None
         while time.monotonic() < deadline:
-            state, found = follower.look()
+            state, found = follower.diagnose()
             if alarms := [one for one in found if one.severity.is_alarm]:
                 return _named(run, state, alarms[0], struck or self.judge.ill_since)
             if strike is not None and struck is None and state.step:

@@ -15,7 +15,7 @@ from textual.widgets import Footer
 
 from engine.history import metrics
 from engine.reports.compare import Comparer, Comparison, metric_names
-from engine.reports.run_record import Look, RunReader, RunRecord
+from engine.reports.run_record import RunReader, RunRecord, RunUpdate
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.model.poller import Poller
@@ -66,7 +66,7 @@ class CompareScreen(ChartScreen):
     class RunRead(Message):
         """The files of the run at ``index`` have new content."""
 
-        def __init__(self, index: int, update: Look) -> None:
+        def __init__(self, index: int, update: RunUpdate) -> None:
             super().__init__()
             self.index, self.update = index, update
 
@@ -107,12 +107,12 @@ class CompareScreen(ChartScreen):
             for index, reader in enumerate(readers):
                 if self._poller.is_closed():
                     return
-                look = reader.look()
-                state = look.update.state.evolve(heartbeat=None, beat=None)
-                if look.is_news or state != states[index]:
-                    self.post_message(self.RunRead(index, look))
+                news = reader.poll()
+                state = news.update.state.evolve(heartbeat=None, beat=None)
+                if news.is_news or state != states[index]:
+                    self.post_message(self.RunRead(index, news))
                     is_new, states[index] = True, state
-                is_behind = is_behind or look.update.read_share < 1
+                is_behind = is_behind or news.update.read_share < 1
             if is_new:
                 self.post_message(self.AllRead())
             self._poller.next_in(_BEHIND_S if is_behind else _POLL_S)

@@ -63,8 +63,8 @@ def recorded(path: Path) -> int:
 
 def looked(path: Path) -> int:
     diagnosis = ConsoleDiagnosis(path)
-    diagnosis.look(ended=False)
-    assert diagnosis.look(ended=True) == []
+    diagnosis.findings(ended=False)
+    assert diagnosis.findings(ended=True) == []
     return 2
 
 

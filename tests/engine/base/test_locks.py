@@ -14,7 +14,7 @@ import pytest
 
 from engine.base import jsonl, locks
 from engine.runs.rundir import RunDir
-from engine.supervise.queue import Place, Start, Ticket, Wait
+from engine.supervise.queue import QueuePlace, Start, Ticket, Wait
 from engine.supervise.queue_log import log_path
 
 HOLD = """
@@ -76,8 +76,8 @@ def test_a_held_queue_is_what_a_run_waits_for_until_it_is_let_go(
     run = RunDir(tmp_path / "mine")
     run.path.mkdir()
     with held(log_path(tmp_path)) as pid:
-        place = Place(run, Ticket(turn=True))
-        waits = place.look()
+        place = QueuePlace(run, Ticket(turn=True))
+        waits = place.decide()
         assert isinstance(waits, Wait)
         assert f"queue.jsonl to be usable: locked by pid {pid}" in (waits.waiting_for or "")
-    assert isinstance(place.look(), Start)
+    assert isinstance(place.decide(), Start)

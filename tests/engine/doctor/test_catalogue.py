@@ -107,7 +107,7 @@ def test_every_rule_on_lines_is_reached_by_the_command_and_by_the_screen(
     for example in rule.examples:
         console.write_text(f"{at_info}{example}\n" * often)
         by_command |= {found.id for found in everything(diagnose_file(console))}
-        by_screen |= {found.id for found in everything(RunFollower(run).look()[1])}
+        by_screen |= {found.id for found in everything(RunFollower(run).diagnose()[1])}
     assert rule.id in by_command
     assert rule.id in by_screen
 

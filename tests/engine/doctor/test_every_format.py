@@ -163,7 +163,7 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
     watched.merge(run.watch().poll().batch)
     printed = read_columns(str(path), tmp_path)
     doctor = LogDoctor(source_of_external(run))
-    doctor.look()
+    doctor.diagnose()
     seen = doctor.columns
     assert seen is not None
     assert watched.names == printed.names == seen.names
@@ -177,7 +177,7 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
 @pytest.mark.parametrize("key", BROKEN)
 def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key: str) -> None:
     path = BROKEN[key](tmp_path / "night.log")
-    live = LogDoctor(source_of_external(open_external(path))).look()
+    live = LogDoctor(source_of_external(open_external(path))).diagnose()
     assert "loss_nan" in alarms(live)
     assert alarms(diagnose_file(path)) == alarms(live)
 

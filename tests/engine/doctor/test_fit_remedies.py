@@ -86,7 +86,7 @@ def test_a_usual_value_never_leads_back(
 def test_the_doctor_of_a_run_offers_what_fits(tmp_path: Path, key: str, offered: bool) -> None:
     run = launched(tmp_path, key)
     run.attempt(1).console.write_bytes(b"in update_actor\n" + OOM)
-    live = LiveDoctor(run).look(RunState("failed", attempt=1, ended=1.0), Columns())
+    live = LiveDoctor(run).diagnose(RunState("failed", attempt=1, ended=1.0), Columns())
     for (one,) in (diagnose_run(run), live):
         assert any(remedy.is_launchable for remedy in one.remedies) is offered
 

@@ -67,50 +67,50 @@ def test_looks_at_a_growing_log_end_where_one_look_at_the_whole_does(
     doctor = ConsoleDiagnosis(path)
     for end in sorted(cuts):
         path.write_bytes(LOG[:end])
-        doctor.look(ended=False)
+        doctor.findings(ended=False)
     path.write_bytes(LOG)
-    assert doctor.look(ended=True) == findings(read_log(path), str(path))
+    assert doctor.findings(ended=True) == findings(read_log(path), str(path))
 
 
 def test_a_torn_last_line_is_read_once_it_is_whole_or_the_run_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     path.write_bytes(STEP % 1 + OOM.rstrip(b"\n"))
     doctor = ConsoleDiagnosis(path)
-    assert doctor.look(ended=False) == []
-    assert ids(doctor.look(ended=True)) == ["cuda_oom_training.oom"]
+    assert doctor.findings(ended=False) == []
+    assert ids(doctor.findings(ended=True)) == ["cuda_oom_training.oom"]
 
 
 def test_a_log_that_was_cut_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     path.write_bytes(STEP % 1 + OOM)
     doctor = ConsoleDiagnosis(path)
-    assert ids(doctor.look(ended=False)) == ["cuda_oom_training.oom"]
+    assert ids(doctor.findings(ended=False)) == ["cuda_oom_training.oom"]
     path.write_bytes(STEP % 1)
-    assert doctor.look(ended=False) == []
+    assert doctor.findings(ended=False) == []
 
 
 def test_a_log_that_another_one_took_the_place_of_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     path.write_bytes(STEP % 1 + OOM)
     doctor = ConsoleDiagnosis(path)
-    doctor.look(ended=False)
+    doctor.findings(ended=False)
     other = tmp_path / "other.log"
     other.write_bytes(STEP % 1 + KEY + STEP % 2 * 20)
     other.replace(path)
-    assert ids(doctor.look(ended=False)) == ["judge_auth"]
+    assert ids(doctor.findings(ended=False)) == ["judge_auth"]
 
 
 def test_a_log_that_is_not_there_or_no_file_tells_nothing(tmp_path: Path) -> None:
-    assert ConsoleDiagnosis(tmp_path / "none.log").look(ended=True) == []
-    assert ConsoleDiagnosis(tmp_path).look(ended=True) == []
+    assert ConsoleDiagnosis(tmp_path / "none.log").findings(ended=True) == []
+    assert ConsoleDiagnosis(tmp_path).findings(ended=True) == []
 
 
 def test_who_no_longer_waits_is_not_read_for_any_further(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     path.write_bytes(OOM)
     doctor = ConsoleDiagnosis(path)
-    assert doctor.look(ended=False, stopped=lambda: True) == []
-    assert ids(doctor.look(ended=False)) == ["cuda_oom_training.oom"]
+    assert doctor.findings(ended=False, stopped=lambda: True) == []
+    assert ids(doctor.findings(ended=False)) == ["cuda_oom_training.oom"]
 
 
 def test_a_new_attempt_is_asked_about_its_own_console(tmp_path: Path) -> None:
@@ -118,8 +118,9 @@ def test_a_new_attempt_is_asked_about_its_own_console(tmp_path: Path) -> None:
     run.attempt(1).console.write_bytes(OOM)
     run.attempt(2).console.write_bytes(STEP % 2)
     doctor = LiveDoctor(run)
-    assert ids(doctor.look(RunState("running", attempt=1), Columns())) == ["cuda_oom_training.oom"]
-    assert doctor.look(RunState("running", attempt=2), Columns()) == []
+    first, second = RunState("running", attempt=1), RunState("running", attempt=2)
+    assert ids(doctor.diagnose(first, Columns())) == ["cuda_oom_training.oom"]
+    assert doctor.diagnose(second, Columns()) == []
 
 
 def test_a_follower_says_what_diagnose_says(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_follower_says_what_diagnose_says(tmp_path: Path) -> None:
     log_steps(run, 40, exploded=20)
     run.attempt(1).console.write_bytes(LOG)
     write_state(run, RunState("failed", step=40, ended=2e9))
-    state, found = RunFollower(run).look()
+    state, found = RunFollower(run).diagnose()
     assert state.state == "failed"
     assert found == diagnose_run(run) != []
 
@@ -136,15 +137,15 @@ def test_what_an_attempt_did_in_vain_is_no_trouble_of_the_next(tmp_path: Path) -
     run = make_run(tmp_path, {"number": 1}, {"number": 2, "from_step": 20})
     log_steps(run, 40, exploded=20)
     write_state(run, RunState("running", attempt=2, step=20, heartbeat=2e9))
-    assert alarms(RunFollower(run).look()[1]) == ["kl_or_grad_blowup.gradient"]
-    assert alarms(RunFollower(run, since_attempt=2).look()[1]) == []
+    assert alarms(RunFollower(run).diagnose()[1]) == ["kl_or_grad_blowup.gradient"]
+    assert alarms(RunFollower(run, since_attempt=2).diagnose()[1]) == []
 
 
 def test_a_run_whose_folder_is_deleted_meanwhile_tells_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     write_state(run, RunState("running", heartbeat=2e9))
     doctor = RunFollower(run)
-    doctor.look()
+    doctor.diagnose()
     (tmp_path / "run").rename(tmp_path / "gone")
-    state, found = doctor.look()
+    state, found = doctor.diagnose()
     assert (state.state, found) == ("lost", [])

@@ -60,9 +60,9 @@ def test_looks_at_a_growing_log_end_where_diagnose_does(
     doctor = following(path)
     for share in sorted(cuts):
         path.write_bytes(content[: round(share * len(content))])
-        doctor.look()
+        doctor.diagnose()
     path.write_bytes(content)
-    assert doctor.look(ended=True) == diagnose_file(path) != []
+    assert doctor.diagnose(ended=True) == diagnose_file(path) != []
 
 
 def test_a_console_tells_by_its_text_and_by_its_numbers(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_a_last_line_without_an_end_is_read_once_nothing_is_added_to_it(tmp_path
     path = tmp_path / "night.log"
     path.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM)
     doctor = following(path)
-    assert doctor.look() == []
-    assert alarms(doctor.look()) == ["cuda_oom_training.oom"]
+    assert doctor.diagnose() == []
+    assert alarms(doctor.diagnose()) == ["cuda_oom_training.oom"]
     with path.open("ab") as log:
         log.write(b" GPU 0 has a total capacity of 39.56 GiB of which 1.20 GiB is free.\nbye\n")
-    [found] = doctor.look()
+    [found] = doctor.diagnose()
     assert found.evidence[0].values["total"] == "39.56 GiB"
 
 
@@ -87,26 +87,26 @@ def test_an_old_file_is_read_to_its_last_byte_at_once(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM)
     os.utime(path, (1e9, 1e9))
-    assert alarms(following(path).look()) == ["cuda_oom_training.oom"]
+    assert alarms(following(path).diagnose()) == ["cuda_oom_training.oom"]
 
 
 def test_few_records_tell_once_nobody_has_written_any_for_long(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_text("{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-06, 'epoch': 0.1}\n")
     doctor = following(path)
-    assert alarms(doctor.look()) == []
+    assert alarms(doctor.diagnose()) == []
     os.utime(path, (1e9, 1e9))
-    assert alarms(doctor.look()) == ["loss_nan"]
+    assert alarms(doctor.diagnose()) == ["loss_nan"]
 
 
 def test_numbers_that_were_written_anew_tell_nothing_of_before(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(RECORDS)
     doctor = following(path)
-    assert alarms(doctor.look()) == ["kl_or_grad_blowup.gradient"]
+    assert alarms(doctor.diagnose()) == ["kl_or_grad_blowup.gradient"]
     path.write_bytes(RECORDS[: len(RECORDS) // 4])
-    assert doctor.look(ended=True) == diagnose_file(path)
-    assert alarms(doctor.look()) == []
+    assert doctor.diagnose(ended=True) == diagnose_file(path)
+    assert alarms(doctor.diagnose()) == []
 
 
 def test_an_output_folder_of_hf_is_diagnosed_by_its_newest_state(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_an_output_folder_of_hf_is_diagnosed_by_its_newest_state(tmp_path: Path)
         {"step": n, "loss": 0.5, "grad_norm": 0.5 if n < 20 else 500.0 * n} for n in range(1, 41)
     ]
     trainer_state(tmp_path / "checkpoint-40" / "trainer_state.json", entries)
-    assert alarms(following(tmp_path).look()) == ["kl_or_grad_blowup.gradient"]
-    assert diagnose_file(tmp_path) == following(tmp_path).look(ended=True)
+    assert alarms(following(tmp_path).diagnose()) == ["kl_or_grad_blowup.gradient"]
+    assert diagnose_file(tmp_path) == following(tmp_path).diagnose(ended=True)
 
 
 def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_pa
     (folder / "run-abc.wandb").write_bytes(wandb_log(records))
     found = diagnose_file(folder)
     assert alarms(found) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
-    assert found == following(folder).look(ended=True)
+    assert found == following(folder).diagnose(ended=True)
 
 
 def test_of_a_log_that_no_trainer_wrote_the_text_is_read(tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_a_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     doctor = following(path)
     path.unlink()
     with pytest.raises(OSError, match="night"):
-        doctor.look()
+        doctor.diagnose()

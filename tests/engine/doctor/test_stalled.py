@@ -80,4 +80,4 @@ def test_it_is_the_first_finding_of_command_and_screen(tmp_path: Path) -> None:
     run = hung(tmp_path)
     write_state(run, RunState("finished", reason="stopped by user at step 4 of 9", step=4))
     assert diagnose_run(run)[0].id == "stalled.stopped"
-    assert RunFollower(run).look()[1][0].id == "stalled.stopped"
+    assert RunFollower(run).diagnose()[1][0].id == "stalled.stopped"

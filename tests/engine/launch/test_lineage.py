@@ -38,7 +38,7 @@ def make(
 
 
 def described(run: RunDir) -> str:
-    return Lineage(run).describe(*RunFollower(run).look())
+    return Lineage(run).describe(*RunFollower(run).diagnose())
 
 
 def child(root: Path, console: str = "", relation: str = "remedy", **more: object) -> RunDir:
@@ -77,7 +77,7 @@ def test_a_repro_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: 
 
 def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = child(tmp_path)
-    lineage, looked = Lineage(run), RunFollower(run).look()
+    lineage, looked = Lineage(run), RunFollower(run).diagnose()
     shutil.rmtree(tmp_path / "sick")
     assert lineage.describe(*looked) == "fix of sick, which no longer exists"
     assert described(run) == "fix of sick, which no longer exists"

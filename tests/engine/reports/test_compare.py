@@ -131,9 +131,9 @@ def test_runs_that_share_no_step_have_no_common_one(tmp_path: Path) -> None:
 def test_what_a_growing_run_gains_is_taken_over(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", [0.1])
     reader, record = RunReader(run), RunRecord(run)
-    record.add(reader.look())
+    record.add(reader.poll())
     log(run, 2, 0.2)
-    record.add(reader.look())
+    record.add(reader.poll())
     assert record.values("reward/mean")[1].tolist() == [0.1, 0.2]
 
 

@@ -24,42 +24,42 @@ def run(tmp_path: Path) -> RunDir:
 
 def test_a_run_is_active_until_its_state_says_that_it_has_ended(run: RunDir) -> None:
     active = ActiveRuns(run.path.parent)
-    assert [state.state for state in active.look().values()] == ["running"]
+    assert [state.state for state in active.read().values()] == ["running"]
     write_state(run, RunState("finished"))
-    assert active.look() == {}
+    assert active.read() == {}
 
 
 def test_a_run_that_is_resumed_is_active_again(run: RunDir) -> None:
     active = ActiveRuns(run.path.parent)
     write_state(run, RunState("failed"))
-    assert active.look() == {}
+    assert active.read() == {}
     write_state(run, RunState("starting", supervisor=identify(os.getpid()), attempt=2))
-    assert list(active.look()) == ["run"]
+    assert list(active.read()) == ["run"]
 
 
 def test_a_run_whose_supervisor_is_gone_is_not_active(run: RunDir) -> None:
     write_state(run, RunState("running", supervisor=Identity(2**22 + 1, 1, "another boot")))
-    assert ActiveRuns(run.path.parent).look() == {}
+    assert ActiveRuns(run.path.parent).read() == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_state_file_that_somebody_broke_does_not_end_a_run(run: RunDir, text: str) -> None:
     active = ActiveRuns(run.path.parent)
-    active.look()
+    active.read()
     run.state.write_text(text)
-    assert list(active.look()) == ["run"]
+    assert list(active.read()) == ["run"]
 
 
 def test_a_state_file_that_somebody_removed_does_not_end_a_run(run: RunDir) -> None:
     active = ActiveRuns(run.path.parent)
-    active.look()
+    active.read()
     run.state.unlink()
-    assert list(active.look()) == ["run"]
+    assert list(active.read()) == ["run"]
 
 
 def test_a_folder_that_was_removed_holds_no_run(run: RunDir) -> None:
     active = ActiveRuns(run.path.parent)
-    active.look()
+    active.read()
     run.state.unlink()
     run.path.rmdir()
-    assert active.look() == {}
+    assert active.read() == {}

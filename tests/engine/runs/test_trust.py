@@ -323,7 +323,7 @@ def test_a_stranger_does_not_hold_up_the_queue(root: Path) -> None:
     for run in (planted, mine):
         write_state(run, state)
     give(planted.path, STRANGER)
-    assert list(ActiveRuns(root).look()) == ["mine"]
+    assert list(ActiveRuns(root).read()) == ["mine"]
 
 
 @needs_root
@@ -383,7 +383,7 @@ def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
     assert observed_state(run).state == "running"
     give(run.path, STRANGER)
     assert observed_state(run).state == "lost"
-    assert ActiveRuns(root).look() == {}
+    assert ActiveRuns(root).read() == {}
 
 
 @needs_root

@@ -23,7 +23,7 @@ from engine.runs.processes import Identity, identify, members, send
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
-from engine.supervise.queue import Line, Place, Start, Ticket, Wait, line_up
+from engine.supervise.queue import Line, QueuePlace, Start, Ticket, Wait, line_up
 from engine.supervise.queue_log import QueueLog, end_record, join, log_path, release
 from engine.supervise.stopping import stop_run
 from tests.waiting import PATIENCE_S, ended, wait_for
@@ -278,11 +278,11 @@ def test_a_waiting_supervisor_is_small(folder: Folder) -> None:
 DEVICES = [Device(0, "GPU-a", 0), Device(1, "GPU-b", 0)]
 
 
-def place_on_gpus(folder: Folder, name: str, count: int) -> Place:
+def place_on_gpus(folder: Folder, name: str, count: int) -> QueuePlace:
     """A place of a run that is led by this process."""
     run = folder.launch(name, supervise=False)
     write_state(run, RunState("queued", supervisor=identify(os.getpid())))
-    return Place(run, Ticket(turn=True, gpus=count), devices=lambda: DEVICES)
+    return QueuePlace(run, Ticket(turn=True, gpus=count), devices=lambda: DEVICES)
 
 
 def start_on(folder: Folder, name: str, variable: str | None) -> None:
@@ -296,10 +296,10 @@ def finish(folder: Folder, name: str) -> None:
 
 def test_two_runs_share_a_machine_when_there_are_gpus_for_both(folder: Folder) -> None:
     first, second = (place_on_gpus(folder, name, 1) for name in ("first", "second"))
-    assert first.look() == Start((0,))
-    assert second.look() == Wait("its turn: 1 run ahead (first)")
+    assert first.decide() == Start((0,))
+    assert second.decide() == Wait("its turn: 1 run ahead (first)")
     start_on(folder, "first", "0")
-    assert second.look() == Start((1,))
+    assert second.decide() == Start((1,))
     finish(folder, "first")
     finish(folder, "second")
 
@@ -308,10 +308,10 @@ def test_a_small_run_does_not_overtake_one_that_waits_for_more_gpus(folder: Fold
     running, large, small = (
         place_on_gpus(folder, name, count) for name, count in (("a", 1), ("b", 2), ("c", 1))
     )
-    assert isinstance(running.look(), Start)
+    assert isinstance(running.decide(), Start)
     start_on(folder, "a", "0")
-    assert large.look() == Wait("2 free GPUs: 0 is used by run a")
-    assert small.look() == Wait("its turn: 1 run ahead (b)")
+    assert large.decide() == Wait("2 free GPUs: 0 is used by run a")
+    assert small.decide() == Wait("its turn: 1 run ahead (b)")
     for name in "abc":
         finish(folder, name)
 
@@ -321,18 +321,18 @@ def test_a_run_that_has_finished_may_be_moved_while_its_follower_waits(folder: F
     finish(folder, "old")
     place_on_gpus(folder, "large", 3)
     run = folder.launch("next", supervise=False)
-    place = Place(run, Ticket(after="old", turn=True, gpus=1), devices=lambda: DEVICES)
-    assert place.look() == Wait("its turn: 1 run ahead (large)")
+    place = QueuePlace(run, Ticket(after="old", turn=True, gpus=1), devices=lambda: DEVICES)
+    assert place.decide() == Wait("its turn: 1 run ahead (large)")
     (folder.root / "old").rename(folder.root.parent / "old")
     finish(folder, "large")
-    assert place.look() == Start((0,))
+    assert place.decide() == Start((0,))
     finish(folder, "next")
 
 
 def test_a_run_on_the_cpu_holds_no_gpu(folder: Folder) -> None:
     place_on_gpus(folder, "on-cpu", 1)
     start_on(folder, "on-cpu", None)
-    assert place_on_gpus(folder, "next", 2).look() == Start((0, 1))
+    assert place_on_gpus(folder, "next", 2).decide() == Start((0, 1))
     finish(folder, "on-cpu")
     finish(folder, "next")
 
@@ -359,7 +359,7 @@ def test_without_its_log_the_queue_still_lets_only_one_run_start(folder: Folder)
     place_on_gpus(folder, "old", 1)
     log_path(folder.root).unlink()
     newcomer = place_on_gpus(folder, "new", 1)
-    assert newcomer.look() == Wait("its turn: 1 run ahead (old)")
+    assert newcomer.decide() == Wait("its turn: 1 run ahead (old)")
     finish(folder, "old")
     finish(folder, "new")
 
@@ -371,7 +371,7 @@ def test_runs_of_another_host_have_a_queue_of_their_own(folder: Folder) -> None:
         away,
         RunState("queued", supervisor=elsewhere, host="elsewhere", heartbeat=time.time()),
     )
-    assert place_on_gpus(folder, "here", 1).look() == Start((0,))
+    assert place_on_gpus(folder, "here", 1).decide() == Start((0,))
     finish(folder, "away")
     finish(folder, "here")
 

@@ -26,7 +26,7 @@ def told(loss: Floats, of: int = 1) -> str:
 
 def diagnosed(folder: Path, text: str) -> list[Finding]:
     (folder / "night.log").write_text(text)
-    return LogDoctor(source_of(folder / "night.log")).look(ended=True)
+    return LogDoctor(source_of(folder / "night.log")).diagnose(ended=True)
 
 
 GOOD, HIGH = np.linspace(1.0, 0.5, 40), np.linspace(6.4, 6.0, 40)

@@ -193,7 +193,7 @@ def test_nothing_is_concluded_from_the_first_steps_of_a_log_that_grows(tmp_path:
     path.write_text(FLAT["many lines"])
     doctor = LogDoctor(source_of(path))
 
-    assert [one for one in doctor.look() if one.severity.is_alarm] == []
+    assert [one for one in doctor.diagnose() if one.severity.is_alarm] == []
 
 
 def test_nothing_is_concluded_from_the_first_steps_of_a_run_of_ours(tmp_path: Path) -> None:
