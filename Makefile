@@ -18,7 +18,7 @@ help:
 	@echo "               imports the trainer, drives a screen or a process, or computes long"
 	@echo "make test      the same, with all tests except the thorough ones"
 	@echo "make thorough  the thorough tests: they kill Ray's services and break runs in many ways"
-	@echo "make generated update docs/symptoms.md, the list of finding IDs and the table of judges in docs/data.md"
+	@echo "make generated update docs/symptoms.md, the list of finding IDs, the tables of judge providers and log formats"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
@@ -59,6 +59,7 @@ types: $(STAMP)
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids
 	@$(BIN)/python -m engine.judge.providers docs/data.md
+	@$(BIN)/python -m engine.formats.table docs/cockpit.md
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

@@ -99,6 +99,10 @@ class Format(ABC):
 
     key: str
     name: str
+    trainers: tuple[str, ...] = ()
+    """What writes it, for README.md. Formats of this repository name it."""
+    reads: str = ""
+    """What is read of it, for docs/cockpit.md: Markdown in one line."""
     is_console = False
     """Whether it is printed text that may hold anything between the steps, other formats too."""
     covers: frozenset[str] = frozenset()

@@ -32,6 +32,8 @@ _LARGEST_STATE = 512 * 1024 * 1024
 
 class HfConsoleFormat(LineFormat):
     key, name = "hf", "console of HF's Trainer or TRL"
+    trainers = ("HF Trainer", "TRL")
+    reads = "`{'loss': '0.5', ..., 'epoch': '0.1'}`, values as numbers or as text"
     is_console = True
     marks = (rb"\{'", rb"%\|")
 
@@ -119,6 +121,11 @@ def _pairs(text: bytes) -> dict[str, Any]:
 
 class HfStateFormat(Format):
     key, name = "hf-state", "trainer_state.json of HF's Trainer"
+    trainers = ("HF Trainer", "TRL")
+    reads = (
+        "its `log_history`; in an output folder, that of the newest `checkpoint-N`, also when a "
+        "newer one appears"
+    )
 
     def matches(self, sample: Sample) -> bool:
         head, ends = sample.head.lstrip(), sample.head + sample.tail

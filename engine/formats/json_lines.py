@@ -55,6 +55,8 @@ class OwnLogFormat(LineFormat):
     """A ``train_log.jsonl`` of this project, away from its run directory."""
 
     key, name = "own", "train_log.jsonl of grubrics-tui"
+    trainers = ("grubrics-tui",)
+    reads = "the file alone, without its run directory"
 
     def matches(self, sample: Sample) -> bool:
         return any(Step.from_json(record) is not None for record in records(sample))

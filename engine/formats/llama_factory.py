@@ -21,6 +21,8 @@ _NAMES = {"lr": "learning_rate"}
 
 class LlamaFactoryFormat(LineFormat):
     key, name = "llama-factory", "trainer_log.jsonl of LLaMA-Factory"
+    trainers = ("LLaMA-Factory",)
+    reads = "one flat object per logging step or evaluation, and the number of steps"
 
     def matches(self, sample: Sample) -> bool:
         return any(

@@ -23,6 +23,8 @@ _ENOUGH_MARKS = 3
 
 class SloFormat(LineFormat):
     key, name = "slo", "agent_stable_slo train_log.jsonl"
+    trainers = ("agent_stable_slo",)
+    reads = "one flat object per step; steps and model from the manifest beside it"
 
     def matches(self, sample: Sample) -> bool:
         return any(_is_step(record) for record in records(sample))

@@ -91,6 +91,11 @@ class Timing:
 
 class StepTimingFormat(LineFormat):
     key, name = "step-timing", "STEP_TIMING lines of GRubrics"
+    trainers = ("GRubrics",)
+    reads = (
+        "seconds of the GPU and of the reward phase, judge latency, judge queue wait and calls; "
+        "the lines of all workers about a step count as one step"
+    )
     is_console = True
     marks = (MARK,)
 

@@ -46,6 +46,12 @@ _BEGINNING = (b"verl.trainer", b"(TaskRunner", b"Training Progress:", b"actor_ro
 
 class VerlConsoleFormat(LineFormat):
     key, name = "verl", "verl console log"
+    trainers = ("verl",)
+    reads = (
+        "`step:7 - actor/pg_loss:0.1 - ...` behind Ray's prefixes, colors, time stamps and "
+        "progress bars; `nan`, `np.float64(0.5)`, `tensor(0.5, device=...)`; the number of steps "
+        "and the model where verl prints them; the judge's `STEP_TIMING` lines in between"
+    )
     is_console = True
     covers = frozenset({"step-timing"})
     marks = (
@@ -181,6 +187,8 @@ def _plain(text: bytes) -> bytes:
 
 class VerlJsonlFormat(LineFormat):
     key, name = "verl-jsonl", "verl file logger"
+    trainers = ("verl",)
+    reads = '`{"step": 7, "data": {...}}`; a null is a NaN'
 
     def matches(self, sample: Sample) -> bool:
         return any(

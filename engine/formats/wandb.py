@@ -192,6 +192,11 @@ _TORN_LINE = 64 * 1024
 
 class WandbFormat(Format):
     key, name = "wandb", "offline W&B run"
+    trainers = ("offline W&B",)
+    reads = (
+        "the `.wandb` log: history, configuration, start, exit code; the console output from "
+        "`files/output.log`"
+    )
 
     def matches(self, sample: Sample) -> bool:
         """UsageError for a log of an unknown version."""

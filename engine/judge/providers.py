@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
+from engine.base.generated import write_between_marks
 from engine.base.masking import holds_secret, is_secret_name
 from engine.base.plugins import load
 
@@ -238,21 +239,9 @@ def _plugins() -> tuple[tuple[JudgeProvider, ...], tuple[str, ...]]:
     return tuple(usable.values()), tuple(problems)
 
 
-_MARKS = ("<!-- judge providers: make generated -->\n", "<!-- end -->")
-
-
-def write_table(path: Path) -> None:
-    """Renew the table between the marks of a Markdown file."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(_MARKS[0])
-    _, end, after = rest.partition(_MARKS[1])
-    if not begin or not end:
-        raise UsageError(f"{path} has no table of judge providers between {_MARKS}")
-    path.write_text(f"{before}{begin}{format_table()}\n{end}{after}", encoding="utf-8")
-
-
 def main() -> int:
     """``python -m engine.judge.providers docs/data.md`` renews the table there."""
-    write_table(Path(sys.argv[1]))
+    write_between_marks(Path(sys.argv[1]), "judge providers", format_table())
     return 0
 
 

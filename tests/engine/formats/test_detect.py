@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.formats.detect import FORMATS, detect
+from engine.formats.format import Format
+from engine.formats.table import format_table
 from engine.history.train_log import Step
 from tests.engine.formats.samples import (
     DICTS,
@@ -26,6 +28,7 @@ from tests.engine.formats.samples import (
     write,
 )
 
+ROOT = Path(__file__).parents[3]
 VERL = verl_line(1, {"actor/pg_loss": 0.5}, "(TaskRunner pid=1) ")
 CONTENTS = {
     "verl": ["starting", VERL],
@@ -122,3 +125,22 @@ def test_any_file_is_known_or_refused(
     path.write_bytes(data)
     with contextlib.suppress(UsageError):
         detect(path).open().poll(1000)
+
+
+@pytest.mark.parametrize("log_format", FORMATS, ids=lambda log_format: log_format.key)
+def test_a_format_is_documented(log_format: Format) -> None:
+    """README names the trainers that most people use; docs/cockpit.md has every format."""
+    assert log_format.trainers, f"{log_format.key}: declare trainers, what writes such logs"
+    assert log_format.reads, f"{log_format.key}: declare reads, for the table of docs/cockpit.md"
+    (line,) = [
+        line
+        for line in (ROOT / "README.md").read_text().splitlines()
+        if "grubrics-tui watch PATH " in line
+    ]
+    unnamed = {*log_format.trainers} - {"agent_stable_slo", "GRubrics", "grubrics-tui"}
+    missing = [trainer for trainer in unnamed if trainer not in line]
+    assert not missing, f"README.md, watch PATH: add {', '.join(missing)}"
+
+
+def test_the_documented_table_of_formats_is_the_present_one() -> None:
+    assert format_table() in (ROOT / "docs/cockpit.md").read_text(), "renew it: make generated"
