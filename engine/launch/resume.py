@@ -27,10 +27,10 @@ from engine.runs.kinds import read_kind
 from engine.runs.manifest import values_of
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, settled_state, with_first_start, write_state
+from engine.runs.state import RunState, describe, readable_state, with_first_start, write_state
 from engine.runs.trust import require, vouch
+from engine.supervise.finalize import finalize, hold_run
 from engine.supervise.ray_jobs import left_on_cluster
-from engine.supervise.settle_lost import hold_run, settle
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
     """
     require(run, executes=True)
     with hold_run(run):
-        settle(run, noticed_by="resume")
+        finalize(run, noticed_by="resume")
         return _resume(run, from_step)
 
 
@@ -154,7 +154,7 @@ def _require_own_code(run: RunDir) -> None:
 
 
 def _require_ended(run: RunDir) -> RunState:
-    state = settled_state(run)
+    state = readable_state(run)
     if not state.has_ended:
         raise UsageError(
             f"run '{run.id}' is still active ({describe(state)}). Stop it first: "

@@ -205,8 +205,8 @@ def observed_state(run: RunDir) -> RunState:
     return state
 
 
-def settled_state(run: RunDir) -> RunState:
-    """The observed state for those who act on it.
+def readable_state(run: RunDir) -> RunState:
+    """Return the observed state, for commands that act on it: wait for a readable state file.
 
     A live supervisor replaces a damaged state file within a heartbeat; before that, nothing may be
     ended or started.

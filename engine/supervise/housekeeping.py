@@ -25,11 +25,11 @@ from engine.checkpoints.disposal import (
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
 from engine.runs.staging import remove_abandoned
-from engine.runs.state import describe, recorded_state, settled_state, this_host
+from engine.runs.state import describe, readable_state, recorded_state, this_host
 from engine.runs.trust import is_neighbor, require
 from engine.supervise import private_ray
+from engine.supervise.finalize import hold_run
 from engine.supervise.ray_jobs import left_on_cluster
-from engine.supervise.settle_lost import hold_run
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0
@@ -66,20 +66,20 @@ def exact_run(root: Path, run_id: str) -> RunDir:
 
 def archive(run: RunDir) -> RunDir:
     """Move an ended run out of the list; its files stay as they are."""
-    with _settled(run):
+    with _hold_ended(run):
         private_ray.remove_all(run)  # It is found by the path that the run has now.
         return _move(run, archive_root(run.path.parent))
 
 
 def unarchive(run: RunDir) -> RunDir:
     """Move an archived run back into the list; UsageError for one that was resumed where it is."""
-    with _settled(run):
+    with _hold_ended(run):
         return _move(run, run.path.parent.parent)
 
 
 def plan_deletion(run: RunDir, root: Path) -> Deletion:
     """What can go with a run below ``root``. UsageError when the run must not be touched."""
-    require_settled(run)
+    require_ended(run)
     return Deletion(run, root, bytes_of(run.path), own_checkpoints(run, _other_runs(run, root)))
 
 
@@ -92,7 +92,7 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
     run, freed = deletion.run, deletion.files_bytes
     _require_apart(deletion, checkpoints)
     trash = run.path.with_name(f"{_TRASH}{run.id}-{time.time_ns()}")
-    with _settled(run):
+    with _hold_ended(run):
         if checkpoints:
             if own_checkpoints(run, _other_runs(run, deletion.root)) != deletion.checkpoints:
                 raise UsageError(
@@ -119,14 +119,14 @@ def finish_deletions(root: Path) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def require_settled(run: RunDir) -> None:
+def require_ended(run: RunDir) -> None:
     """UsageError, in one line, unless the run has ended and has no processes left."""
     require(run)
     if run.path.is_symlink():
         raise UsageError(
             f"{run.path} is a symbolic link; only real directories can be archived or deleted"
         )
-    state = settled_state(run)
+    state = readable_state(run)
     if not state.has_ended:
         raise UsageError(f"run '{run.id}' has not ended ({describe(state)}); stop it first")
     pids = [process.pid for process in members(run)]
@@ -144,11 +144,11 @@ def require_settled(run: RunDir) -> None:
 
 
 @contextmanager
-def _settled(run: RunDir) -> Iterator[None]:
-    """Hold a settled run, so that nobody resumes it meanwhile."""
-    require_settled(run)
+def _hold_ended(run: RunDir) -> Iterator[None]:
+    """Lock an ended run, so that nobody resumes it meanwhile."""
+    require_ended(run)
     with hold_run(run):
-        require_settled(run)
+        require_ended(run)
         yield
 
 

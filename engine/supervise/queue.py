@@ -27,7 +27,7 @@ from engine.host.programs import own_module
 from engine.host.system import open_gpus
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, settled_state, this_host
+from engine.runs.state import RunState, readable_state, this_host
 from engine.supervise.queue_log import QueueLog, join
 
 _SHOWN = 3
@@ -124,7 +124,7 @@ class QueuePlace:
     def _check_predecessor(self) -> Wait | Never | None:
         if self._after is None:
             return None
-        state = settled_state(RunDir(self._root / self._after))
+        state = readable_state(RunDir(self._root / self._after))
         if not state.has_ended:
             return Wait(_phrase(self._after, state))
         if not state.went_well:

@@ -13,9 +13,9 @@ from engine.host.system import gpu_memory
 from engine.runs.marks import Mark
 from engine.runs.processes import Identity, end, marked
 from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
-from engine.runs.state import observed_state, settled_state
+from engine.runs.state import observed_state, readable_state
 from engine.runs.trust import objection
-from engine.supervise.settle_lost import settle_if_lost
+from engine.supervise.finalize import finalize_if_lost
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def reap(orphans: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
     trusted = [orphan for orphan in orphans if objection(RunDir(orphan.directory)) is None]
     ended = end([orphan.process for orphan in trusted], patience_s)
     for directory in {orphan.directory for orphan in trusted}:
-        settle_if_lost(RunDir(directory), "reap")
+        finalize_if_lost(RunDir(directory), "reap")
     return [process.pid for process in ended]
 
 
@@ -93,7 +93,7 @@ def _end_reason(run: RunDir, mark: Mark) -> str | None:
         return "its run directory was deleted"
     if (case := objection(run)) is not None:
         return f"{observed_state(run).state} as its files say; not ended: {case.reasons[0]}"
-    state = settled_state(run)
+    state = readable_state(run)
     if state.has_ended:
         return f"its run is {state.state}"
     if Attempt(mark.attempt).number < state.attempt:

@@ -12,10 +12,10 @@ from engine.runs.events import ask_stop
 from engine.runs.marks import supervises
 from engine.runs.processes import end_members, members, send
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state, settled_state, this_host
+from engine.runs.state import RunState, describe, observed_state, readable_state, this_host
 from engine.runs.trust import require
 from engine.supervise import private_ray, ray_jobs
-from engine.supervise.settle_lost import settle_if_lost
+from engine.supervise.finalize import finalize_if_lost
 from engine.supervise.stall import Supervision
 
 
@@ -74,7 +74,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     UsageError for a run that is not trusted.
     """
     require(run)
-    state, processes = settled_state(run), members(run)
+    state, processes = readable_state(run), members(run)
     if not state.has_ended:
         _request_stop(run, state, after_checkpoint)
         _signal(run, state, signal.SIGCONT)  # A frozen supervisor (SIGSTOP) cannot obey.
@@ -83,7 +83,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
             end_members(run, _PATIENCE_S)
     else:
         end_members(run, _PATIENCE_S)
-    settle_if_lost(run, "stop")
+    finalize_if_lost(run, "stop")
     state = observed_state(run)
     cluster_job = _stop_cluster_job(run) if state.has_ended else None
     ended = state.has_ended and not members(run) and cluster_job is None

@@ -40,6 +40,7 @@ from engine.runs.state import (
     write_state,
 )
 from engine.supervise import private_ray
+from engine.supervise.final_state import Evidence, Exit, final_state
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
 from engine.supervise.queue import (
     DoctorCommand,
@@ -55,7 +56,6 @@ from engine.supervise.run_writer import RunWriter
 from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation
 from engine.supervise.trainer import Trainer, waiting_for
-from engine.supervise.verdict import Evidence, Exit, judge
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
@@ -351,10 +351,9 @@ class Supervisor:
             attempt=self.attempt,
             checkpoints=self.checkpoints,
             validation=self._careful(lambda: last_validation(self.run.train_log)),
+            write_error=self.writer.trouble,
         )
-        state, reason = judge(evidence)
-        if state == "failed" and self.writer.trouble:
-            reason = f"{reason}; cannot write {self.writer.trouble}"
+        state, reason = final_state(evidence)
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
             ran_s, has_stepped = time.monotonic() - self._began, self.state.step is not None

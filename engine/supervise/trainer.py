@@ -19,7 +19,7 @@ from engine.runs.rundir import (
     Attempt,
     RunDir,
 )
-from engine.supervise.verdict import Exit
+from engine.supervise.final_state import Exit
 
 
 class Trainer:

@@ -35,7 +35,7 @@ def archive(
         require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
     if not undo:
         for run_dir in ended:
-            housekeeping.require_settled(run_dir)
+            housekeeping.require_ended(run_dir)
     move = housekeeping.unarchive if undo else housekeeping.archive
     moved = [move(run_dir) for run_dir in ended]
     verb = "restored" if undo else "archived"

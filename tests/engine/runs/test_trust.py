@@ -35,11 +35,11 @@ from engine.runs.trust import (
     vouch,
 )
 from engine.runs.trust_facts import code_files, facts
+from engine.supervise.finalize import hold_run
 from engine.supervise.housekeeping import archive, plan_deletion
 from engine.supervise.queue_log import log_path
 from engine.supervise.ray_jobs import RayJob, left_on_cluster, write_job
 from engine.supervise.run_summary import read_summary
-from engine.supervise.settle_lost import hold_run
 from engine.supervise.stopping import stop_run
 
 STRANGER, COLLEAGUE, GROUP = 54_321, 54_322, 54_399

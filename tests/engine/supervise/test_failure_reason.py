@@ -11,7 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.runs.rundir import Attempt
-from engine.supervise.verdict import Evidence, Exit, find_failure_reason, judge
+from engine.supervise.final_state import Evidence, Exit, final_state, find_failure_reason
 
 RED, CYAN, PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
@@ -155,7 +155,7 @@ def reason(status: Exit, attempt: Attempt, checkpoints: Path) -> str | None:
         attempt=attempt,
         checkpoints=checkpoints,
     )
-    return judge(evidence)[1]
+    return final_state(evidence)[1]
 
 
 def test_a_zygote_that_was_killed_is_named_and_not_the_workers_that_went_with_it(

@@ -17,6 +17,7 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
+from engine.supervise.finalize import hold_run
 from engine.supervise.housekeeping import (
     archive,
     delete,
@@ -26,7 +27,6 @@ from engine.supervise.housekeeping import (
     unarchive,
 )
 from engine.supervise.ray_jobs import RayJob, write_job
-from engine.supervise.settle_lost import hold_run
 from tests.engine.supervise.kept_runs import CONSOLE, make_run
 
 

@@ -10,14 +10,16 @@ from engine.base import jsonl
 from engine.history.train_log import last_validation
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
-from engine.supervise.verdict import Evidence, Exit, judge
+from engine.supervise.final_state import Evidence, Exit, final_state
 
 
-def ended(folder: Path, code: int, validation: float | None) -> tuple[str, str | None]:
+def state_of(
+    folder: Path, code: int, validation: float | None, write_error: str | None = None
+) -> tuple[str, str | None]:
     attempt = Attempt(folder / "attempt_1")
     attempt.path.mkdir(exist_ok=True)
     attempt.console.touch()
-    return judge(
+    return final_state(
         Evidence(
             exit=Exit(code),
             stopped_by=None,
@@ -27,12 +29,13 @@ def ended(folder: Path, code: int, validation: float | None) -> tuple[str, str |
             attempt=attempt,
             checkpoints=folder,
             validation=validation,
+            write_error=write_error,
         )
     )
 
 
-def test_it_has_finished_with_its_number(tmp_path: Path) -> None:
-    state, reason = ended(tmp_path, 0, 0.5512)
+def test_a_run_that_validates_only_finishes_with_its_reward(tmp_path: Path) -> None:
+    state, reason = state_of(tmp_path, 0, 0.5512)
     assert (state, reason) == (
         "finished",
         "validated only (trainer.val_only=true): reward 0.5512",
@@ -40,18 +43,24 @@ def test_it_has_finished_with_its_number(tmp_path: Path) -> None:
     assert RunState("finished", reason).went_well
 
 
-def test_without_a_number_it_has_failed(tmp_path: Path) -> None:
-    assert ended(tmp_path, 0, None) == ("failed", "exit code 0, but no validation was logged")
-    assert ended(tmp_path, 1, None)[0] == "failed"
+def test_a_run_that_validates_only_fails_without_a_reward(tmp_path: Path) -> None:
+    assert state_of(tmp_path, 0, None) == ("failed", "exit code 0, but no validation was logged")
+    assert state_of(tmp_path, 1, None)[0] == "failed"
 
 
-def test_a_crash_after_the_validation_takes_nothing_from_it(tmp_path: Path) -> None:
-    state, reason = ended(tmp_path, 1, 0.25)
+def test_a_crash_after_the_validation_is_a_teardown_crash(tmp_path: Path) -> None:
+    state, reason = state_of(tmp_path, 1, 0.25)
     assert state == "finished" and (reason or "").startswith("teardown crash")
 
 
+def test_a_failure_also_names_the_file_that_cannot_be_written(tmp_path: Path) -> None:
+    _, reason = state_of(tmp_path, 0, None, "/full/state.json: No space left on device")
+    assert (reason or "").endswith("; cannot write /full/state.json: No space left on device")
+    assert state_of(tmp_path, 0, 0.5, "/full/x: No space left on device")[0] == "finished"
+
+
 @pytest.mark.parametrize(("rewards", "last"), [([None, 0.1, 0.3, None], 0.3), ([None], None)])
-def test_the_newest_validation_counts(
+def test_the_newest_logged_validation_counts(
     tmp_path: Path, rewards: list[float | None], last: float | None
 ) -> None:
     log = tmp_path / "train_log.jsonl"

@@ -43,13 +43,13 @@ def hold_run(run: RunDir) -> Iterator[None]:
         os.close(descriptor)
 
 
-def settle_if_lost(run: RunDir, noticed_by: str) -> None:
+def finalize_if_lost(run: RunDir, noticed_by: str) -> None:
     """Finalize a lost run, unless it is locked or cannot be written."""
     with contextlib.suppress(UsageError, OSError), hold_run(run):
-        settle(run, noticed_by)
+        finalize(run, noticed_by)
 
 
-def settle(run: RunDir, noticed_by: str) -> None:
+def finalize(run: RunDir, noticed_by: str) -> None:
     """Finalize a lost run, whose trainer may have kept running for a long time.
 
     Its remaining steps join the history; event and state record which command noticed the loss, and
