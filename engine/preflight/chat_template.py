@@ -21,7 +21,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class _Generation(Extension):
-    """transformers' ``{% generation %}`` marks what the model wrote; it renders as its content."""
+    """transformers' ``{% generation %}``, around the model's text, renders as its content."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -31,13 +31,15 @@ class _Generation(Extension):
 
 
 class ChatTemplate:
-    """The template of one model folder. Templates come with models, so they run sandboxed."""
+    """The template of a model folder. It comes with the model, so it runs sandboxed."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
         )
-        environment.filters["tojson"] = _to_json
+        environment.filters["tojson"] = lambda value, indent=None: json.dumps(
+            value, ensure_ascii=False, indent=indent
+        )
         environment.globals.update(
             raise_exception=_raise, strftime_now=lambda form: datetime.now().strftime(form)
         )
@@ -46,33 +48,41 @@ class ChatTemplate:
         self._special_tokens = special_tokens
 
     def render(self, messages: Messages, **options: Any) -> str:
-        """The text the model sees. Raises jinja2.TemplateError when the template refuses."""
-        given = {"messages": messages, "tools": None, "documents": None}
+        """The text that the model sees. Raises jinja2.TemplateError if the template refuses."""
+        inputs = {"messages": messages, "tools": None, "documents": None}
         try:
-            return self._template.render(**{**self._special_tokens, **given, **options})
+            return self._template.render(**{**self._special_tokens, **inputs, **options})
         except TemplateError:
             raise
-        except Exception as error:  # a template is a program: it adds texts to nulls, divides by 0
+        except Exception as error:  # a template may add text to null, or divide by 0
             raise TemplateError(f"{type(error).__name__}: {error}") from error
 
 
 def read_template(folder: Path, source: str | None = None) -> ChatTemplate | None:
-    """The chat template of a model folder, or ``source`` in place of it; None without either.
+    """Read the chat template of a model folder; ``source`` replaces it. None without either.
 
-    Raises jinja2.TemplateError when it is no template.
+    Raises jinja2.TemplateError if it is not a template.
     """
     config = jsonl.read_json(folder / "tokenizer_config.json") or {}
-    source = source or _source(folder, config)
+    file = folder / "chat_template.jinja"
+    if not source and file.is_file():
+        source = file.read_text(encoding="utf-8")
+    elif not source:
+        template = config.get("chat_template")
+        if isinstance(template, list):
+            by_name = {entry.get("name"): entry.get("template") for entry in template}
+            template = by_name.get("default")
+        source = template if isinstance(template, str) else None
     return ChatTemplate(source, _special_tokens(config)) if source else None
 
 
 def read_encoder(folder: Path) -> Callable[[Sequence[str]], list[list[int]]] | None:
-    """Turns texts into token ids; None without a fast tokenizer's file or its package."""
+    """Return a function from texts to token IDs; None without a fast tokenizer or its package."""
     if not (folder / "tokenizer.json").is_file():
         return None
     try:
         from tokenizers import Tokenizer
-    except ImportError:  # the base install leaves the trainer's packages alone
+    except ImportError:  # the base install has no package of the trainer
         return None
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -80,20 +90,10 @@ def read_encoder(folder: Path) -> Callable[[Sequence[str]], list[list[int]]] | N
     tokenizer.no_padding()
 
     def encode(texts: Sequence[str]) -> list[list[int]]:
-        return [each.ids for each in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     return encode
-
-
-def _source(folder: Path, config: Mapping[str, Any]) -> str | None:
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    template = config.get("chat_template")
-    if isinstance(template, list):
-        named = {entry.get("name"): entry.get("template") for entry in template}
-        template = named.get("default")
-    return template if isinstance(template, str) else None
 
 
 def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
@@ -106,16 +106,12 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
 def _raise(message: str) -> NoReturn:
     raise TemplateError(message)
 
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
-"""The token ids of each text, without special tokens around it."""
+"""Returns the token IDs of each text, without special tokens around it."""
 Render = Callable[[Messages], str]
 
 _EMPTY = {"role": "user", "content": ""}
@@ -125,8 +121,11 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Rendered:
-    """A row's text and tokens. ``learned_from`` counts the tokens before the last message, of
-    which SFT learns; ``differs`` quotes what the whole conversation renders otherwise."""
+    """The text and tokens of a row.
+
+    ``learned_from`` counts the tokens before the last message, which SFT trains on. ``differs``
+    quotes where the whole conversation renders differently from its joined messages.
+    """
 
     text: str
     tokens: int
@@ -135,7 +134,7 @@ class Rendered:
 
 
 class RefusedError(Exception):
-    """The template refuses a row. The message quotes it; ``index`` is the row's in its batch."""
+    """The template refuses a row. The message quotes the reason; ``index``: row of the batch."""
 
     def __init__(self, error: TemplateError, index: int | None = None) -> None:
         super().__init__(" ".join(str(error).split()))
@@ -148,16 +147,15 @@ def render_prompts(
     conversations: Sequence[Messages],
     options: Mapping[str, Any],
 ) -> list[Rendered]:
-    """What the model is asked. Raises RefusedError."""
+    """Render and count the prompts that the model gets. Raises RefusedError."""
     render = partial(template.render, add_generation_prompt=True, **options)
-    texts = _each(render, conversations)
-    return [
-        Rendered(text, len(ids)) for text, ids in zip(texts, _encoded(encode, texts), strict=True)
-    ]
+    texts = _render_all(render, conversations)
+    token_ids = _encode_all(encode, texts)
+    return [Rendered(text, len(ids)) for text, ids in zip(texts, token_ids, strict=True)]
 
 
 class SftRenderer:
-    """Rows as verl's SFT data set joins them. Raises RefusedError, also when it is made."""
+    """Renders rows as verl's SFT data set joins them. Raises RefusedError, also in __init__."""
 
     def __init__(self, template: ChatTemplate, encode: Encode) -> None:
         self._render = partial(template.render, add_generation_prompt=False)
@@ -166,53 +164,56 @@ class SftRenderer:
             texts = [self._render([_EMPTY]), self._render([_EMPTY, _EMPTY])]
         except TemplateError as error:
             raise RefusedError(error) from error
-        one, two = (len(ids) for ids in encode(texts))
-        self._system = 0 if one == two else max(0, 2 * one - two)
+        single, double = (len(ids) for ids in encode(texts))
+        self._system_tokens = 0 if single == double else max(0, 2 * single - double)
 
     def render(self, conversations: Sequence[Messages]) -> list[Rendered]:
-        wholes = _each(self._render, conversations)
-        pieces = _each(self._pieces, conversations)
-        flat = [text for piece in pieces for part in piece for text in part]
-        ids = iter(_encoded(self._encode, flat))
-        whole_ids = _encoded(self._encode, wholes)
+        full_texts = _render_all(self._render, conversations)
+        pieces = _render_all(
+            lambda messages: [self._render_alone(message) for message in messages], conversations
+        )
+        piece_texts = [text for row in pieces for piece in row for text in piece]
+        piece_ids = iter(_encode_all(self._encode, piece_texts))
+        full_ids = _encode_all(self._encode, full_texts)
         return [
-            self._joined(messages, parts, ids, whole, expected)
-            for messages, parts, whole, expected in zip(
-                conversations, pieces, wholes, whole_ids, strict=True
+            self._join(messages, row, piece_ids, text, ids)
+            for messages, row, text, ids in zip(
+                conversations, pieces, full_texts, full_ids, strict=True
             )
         ]
 
-    def _pieces(self, messages: Messages) -> list[tuple[str, str]]:
-        """Of each message its text and what stands before it in that text."""
-        return [self._alone(message) for message in messages]
-
-    def _alone(self, message: Mapping[str, Any]) -> tuple[str, str]:
+    def _render_alone(self, message: Mapping[str, Any]) -> tuple[str, str]:
+        """Render one message; return its text, and the part of it before the message."""
         try:
             return self._render([message]), ""
-        except TemplateError:  # verl puts an empty question before what is refused alone
+        except TemplateError:  # verl adds an empty question before a message that is refused alone
             return self._render([_LEAD, message]), self._render([_LEAD])
 
-    def _joined(
+    def _join(
         self,
         messages: Messages,
         pieces: Sequence[tuple[str, str]],
-        ids: Iterator[list[int]],
-        whole: str,
-        expected: list[int],
+        piece_ids: Iterator[list[int]],
+        full_text: str,
+        full_ids: list[int],
     ) -> Rendered:
         joined: list[int] = []
         start = 0
         for index, message in enumerate(messages):
-            text, before = next(ids), next(ids)
-            cut = self._system if index and message["role"] != "system" else 0
+            ids, lead_ids = next(piece_ids), next(piece_ids)
+            cut = self._system_tokens if index and message["role"] != "system" else 0
             start = len(joined)
-            joined += text[len(before) :][cut:]
-        parts = "".join(text.removeprefix(before) for text, before in pieces)
-        differs = None if joined == expected else _difference(whole, parts)
-        return Rendered(whole, len(joined), start, differs)
+            joined += ids[len(lead_ids) :][cut:]
+        differs = None
+        if joined != full_ids:
+            text = "".join(text.removeprefix(lead) for text, lead in pieces)
+            pairs = enumerate(zip(full_text, text, strict=False))
+            first = next((index for index, (full, part) in pairs if full != part), len(text))
+            differs = repr(full_text[first : first + 40])
+        return Rendered(full_text, len(joined), start, differs)
 
 
-def _each(render: Callable[[Messages], Any], conversations: Sequence[Messages]) -> list[Any]:
+def _render_all(render: Callable[[Messages], Any], conversations: Sequence[Messages]) -> list[Any]:
     results = []
     for index, messages in enumerate(conversations):
         try:
@@ -222,13 +223,6 @@ def _each(render: Callable[[Messages], Any], conversations: Sequence[Messages]) 
     return results
 
 
-def _encoded(encode: Encode, texts: Sequence[str]) -> list[list[int]]:
+def _encode_all(encode: Encode, texts: Sequence[str]) -> list[list[int]]:
     starts = range(0, len(texts), _BATCH)
     return [ids for start in starts for ids in encode(texts[start : start + _BATCH])]
-
-
-def _difference(whole: str, parts: str) -> str:
-    """The whole conversation from where it first differs from its parts."""
-    pairs = enumerate(zip(whole, parts, strict=False))
-    at = next((index for index, (left, right) in pairs if left != right), len(parts))
-    return repr(whole[at : at + 40])

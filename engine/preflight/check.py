@@ -14,7 +14,7 @@ Status = Literal["ok", "warn", "fail", "skip"]
 
 @dataclass(frozen=True)
 class Check:
-    """An answered question about a launch. ``fix`` is a command or an edit that mends it."""
+    """The result of one check of a launch. ``fix`` is a command or an edit."""
 
     id: str
     status: Status
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked: a recipe, the environment it will run in, and where its run will lie."""
+    """What is checked: a config, and the environment and runs directory of its run."""
 
     recipe: Recipe
     env: Mapping[str, str]
@@ -35,7 +35,12 @@ class Subject:
     ahead: frozenset[str] = frozenset()
     """Runs that will have ended when this one starts."""
     waits: bool = False
-    """Whether it will be checked once more when its turn comes."""
+    """Whether the run is queued, and so checked again when its turn comes."""
+
+    @property
+    def uses_cluster(self) -> bool:
+        """Whether RAY_ADDRESS names a cluster: then the training does not run on this host."""
+        return self.env.get("RAY_ADDRESS", "local") not in ("", "local")
 
 
 def ok(id: str, message: str) -> Check:
@@ -54,13 +59,13 @@ def skip(id: str, message: str) -> Check:
     return Check(id, "skip", message)
 
 
-def summary(id: str, found: Iterable[Check], fine: str) -> Check:
-    """One line for many answers: every failure, else every warning, else ``fine``."""
-    answers = list(found)
+def summary(id: str, checks: Iterable[Check], ok_message: str) -> Check:
+    """Join all failures into one check, else all warnings, else return ``ok_message``."""
+    checks = list(checks)
     for status in ("fail", "warn"):
-        chosen = [answer for answer in answers if answer.status == status]
+        chosen = [check for check in checks if check.status == status]
         if chosen:
-            fixes = dict.fromkeys(answer.fix for answer in chosen if answer.fix)
-            message = "; ".join(answer.message for answer in chosen)
+            fixes = dict.fromkeys(check.fix for check in chosen if check.fix)
+            message = "; ".join(check.message for check in chosen)
             return Check(id, chosen[0].status, message, "; ".join(fixes) or None)
-    return ok(id, fine)
+    return ok(id, ok_message)

@@ -1,4 +1,4 @@
-"""Run the preflight checks, in the order in which a person would go through them."""
+"""Run the preflight checks, from the environment to the machine."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from engine.runs.kinds import GRPO, SFT, Kind
 
 @dataclass(frozen=True)
 class Item:
-    """One question, and the questions that must not have failed for it to make sense."""
+    """One check, and the checks that must not have failed for it to make sense."""
 
     id: str
-    answer: Callable[[Subject], Check]
+    check: Callable[[Subject], Check]
     needs: tuple[str, ...] = ()
-    spared: Callable[[Recipe], str | None] = lambda _: None
-    """Why the question does not arise for a recipe, whatever else failed; None where it does."""
+    skip_reason: Callable[[Recipe], str | None] = lambda _: None
+    """Returns why the check does not apply to a config, whatever else failed; None if it does."""
     kinds: tuple[Kind, ...] = (GRPO, SFT)
     """The kinds whose configs the check can read."""
 
@@ -60,7 +60,7 @@ ITEMS = (
     Item("batch", batch_and_steps.check_batch),
     Item("limits", limits.check),
     Item("steps", batch_and_steps.check_steps, needs=("parquet", "batch")),
-    Item("judge", judge.check_judge, needs=("parquet", "batch"), spared=judge.spared),
+    Item("judge", judge.check_judge, needs=("parquet", "batch"), skip_reason=judge.skip_reason),
     Item("memory", memory_and_disk.check_memory, needs=("batch",)),
     Item("disk", memory_and_disk.check_disk),
     Item("ports", machine.check_ports),
@@ -77,7 +77,7 @@ def run_checks(
     ahead: Iterable[str] = (),
     waits: bool = False,
 ) -> Iterator[Check]:
-    """Answer the checklist one line at a time, each when it is asked for. Never raises."""
+    """Run the checks lazily, one after the other. Never raises."""
     try:
         completed = effective(recipe, runs / "attempt_1")
     except Exception as error:
@@ -85,15 +85,15 @@ def run_checks(
         return
     subject = Subject(completed, os.environ if env is None else env, runs, frozenset(ahead), waits)
     failed: set[str] = set()
-    for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.not_asked)):
-        check = _answer(item, subject, failed)
+    for item in (*ITEMS, Item("tests", testsuite.check if tests else testsuite.skip_tests)):
+        check = _run_check(item, subject, failed)
         if check.status == "fail":
             failed.add(check.id)
         yield check
 
 
 def blocking(checks: Iterable[Check]) -> list[Check]:
-    """The answers that forbid a launch."""
+    """The checks that forbid a launch."""
     return [check for check in checks if check.status == "fail"]
 
 
@@ -105,45 +105,41 @@ def require_launchable(
     waits: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> list[Check]:
-    """Raise UsageError, in one line, when something is known to make this launch fail.
+    """Return the warnings. Raises UsageError, in one line, if a check fails.
 
-    ``ahead`` are runs that will have ended when it starts: what they write will be there, and
-    where they write will be free. One that ``waits`` is checked again when its turn comes: what
-    another run does meanwhile is only a warning. Returns the warnings.
+    ``ahead`` are runs that will have ended when this one starts: the files that they write will
+    exist, and their folders will be free. A run that ``waits`` is checked again when its turn
+    comes, so what another run does until then is only a warning.
     """
     checks = list(run_checks(recipe, env=env, runs=runs, ahead=ahead, waits=waits))
     failures = blocking(checks)
     if failures:
         first, others = failures[0], [check.id for check in failures[1:]]
+        fix = f" [fix: {first.fix}]" if first.fix else ""
         more = f"; also failing: {', '.join(others)}" if others else ""
-        raise UsageError(f"{first.id}: {first.message}{_hint(first)}{more}")
+        raise UsageError(f"{first.id}: {first.message}{fix}{more}")
     return [check for check in checks if check.status == "warn"]
 
 
-def _hint(check: Check) -> str:
-    return f" [fix: {check.fix}]" if check.fix else ""
-
-
-def _answer(item: Item, subject: Subject, failed: Collection[str]) -> Check:
-    lacking = [needed for needed in item.needs if needed in failed]
-    # A check that crashes has answered nothing, and the person must still see the others.
+def _run_check(item: Item, subject: Subject, failed: Collection[str]) -> Check:
+    """Run one check. If it raises, it fails, and the other checks still run."""
+    kind = subject.recipe.kind
+    failed_need = next((needed for needed in item.needs if needed in failed), None)
     try:
-        kind = subject.recipe.kind
         if kind not in item.kinds:
-            return skip(item.id, f"not available for {kind.title}")
-        if (reason := item.spared(subject.recipe)) is not None:
-            return skip(item.id, reason)
-        answer = (
-            skip(item.id, f"needs the check '{lacking[0]}' to pass")
-            if lacking
-            else item.answer(subject)
-        )
+            check = skip(item.id, f"not available for {kind.title}")
+        elif (reason := item.skip_reason(subject.recipe)) is not None:
+            check = skip(item.id, reason)
+        elif failed_need is not None:
+            check = skip(item.id, f"needs the check '{failed_need}' to pass")
+        else:
+            check = item.check(subject)
     except PackageError as error:
-        answer = fail(item.id, f"not checked: {error}", error.fix)
+        check = fail(item.id, f"not checked: {error}", error.fix)
     except Exception as error:
-        answer = _crash(item.id, error)
-    # It may quote what a reward function raised, or a file's name with a login in it.
-    return replace(answer, message=mask_text(answer.message))
+        check = _crash(item.id, error)
+    # The message may quote what a reward function raised, or a file name with a login in it.
+    return replace(check, message=mask_text(check.message))
 
 
 def _crash(id: str, error: Exception) -> Check:

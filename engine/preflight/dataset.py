@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,13 @@ from engine.base.parquet import pa, pq
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row, grpo_schema, read_facts, row_problem
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
-from engine.preflight.conversations import WANTED, describe_other, name_numbers, read_conversations
-from engine.preflight.samples import SPLITS, Split, split_files
+from engine.preflight.conversations import (
+    LINE_FORMAT,
+    describe_other,
+    format_numbers,
+    read_conversations,
+)
+from engine.preflight.samples import SPLITS, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
@@ -25,10 +29,12 @@ from engine.runs.kinds import GRPO, SFT
 ID = "parquet"
 TINY_WORLD = Path("data/tiny")
 MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
-COLUMNS = ("prompt", "extra_info")
-_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
+_READ_COLUMNS = ("prompt", "extra_info")
+_REQUIRED_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
+"""The fields that verl reads of every row; it stops where one is missing."""
 _SUFFIXES = (".json", ".jsonl", ".parquet")
 _GLOB = re.compile(r"[*?\[\]{}]")
+_CONTRASTIVE = "reward_config.use_contrastive"
 
 _PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
 _OWN_DATA = (
@@ -37,182 +43,149 @@ _OWN_DATA = (
 )
 _PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
 _PREPARED_SFT = "train.jsonl"
-_OWN_SFT = f"write a line {WANTED} for each example (docs/data.md)"
+_OWN_SFT = f"write a line {LINE_FORMAT} for each example (docs/data.md)"
 
 
 def check(subject: Subject) -> Check:
-    """Every training and validation file of the recipe."""
+    """Check every training and validation file of the config."""
     recipe = subject.recipe
     paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
-    answers = [_file(recipe, path) for path in paths]
-    if recipe.kind == GRPO:
-        sound = not any(answer.status == "fail" for answer in answers)
-        for split in SPLITS:
-            answers += _list_problems(recipe, split, sound)
-    fine = "; ".join(answer.message for answer in answers if answer.status == "ok")
-    return summary(ID, answers, fine or "no data files in the config")
+    checks = [_check_file(recipe, path) for path in paths]
+    are_sound = all(check.status != "fail" for check in checks)
+    for split in SPLITS if recipe.kind == GRPO else ():
+        files = split_files(recipe, split)
+        for path, count in Counter(path.resolve() for path in files).items():
+            if count > 1:
+                message = f"data.{split}_files names {path.name} {count} times"
+                checks.append(warn(ID, f"{message}: verl would read its rows that many times"))
+        for conflict in _type_conflicts(files) if are_sound else ():
+            checks.append(fail(ID, conflict, "write the column with one type in all files"))
+    messages = "; ".join(check.message for check in checks if check.status == "ok")
+    return summary(ID, checks, messages or "no data files in the config")
 
 
-def _list_problems(recipe: Recipe, split: Split, are_sound: bool) -> Iterator[Check]:
-    """What is wrong with files that are each sound."""
-    files = split_files(recipe, split)
-    for path, count in Counter(path.resolve() for path in files).items():
-        if count > 1:
-            message = f"data.{split}_files names {path.name} {count} times"
-            yield warn(ID, f"{message}: verl would read its rows that many times")
-    for conflict in type_conflicts(files) if are_sound else ():
-        yield fail(ID, conflict, "write the column with one type in all files")
-
-
-def _file(recipe: Recipe, path: Path) -> Check:
+def _check_file(recipe: Recipe, path: Path) -> Check:
+    prepare = _prepare(recipe, path)
     if not path.is_file():
-        where = f"{recipe.path}: {_key(recipe, path)}={path}"
-        missing = "is not a file" if path.exists() else f"does not exist{_neighbour(path)}"
-        return fail(ID, f"{where} {missing}", _prepare(recipe, path))
+        problem = "is not a file" if path.exists() else f"does not exist{_similar_file(path)}"
+        return fail(ID, f"{recipe.path}: {_key(recipe, path)}={path} {problem}", prepare)
     if recipe.kind == SFT:
-        return _conversations(recipe, path)
-    if wild := _GLOB.search(str(path.absolute())):
+        return _check_conversations(recipe, path)
+    if wildcard := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
-        return fail(ID, f"{absolute}: verl would read {wild[0]!r} as a glob pattern")
+        return fail(ID, f"{absolute}: verl would read {wildcard[0]!r} as a glob pattern")
     if path.suffix != ".parquet":
         message = f"{path}: the name must end in .parquet, by which verl detects the format"
-        return fail(ID, message, _prepare(recipe, path))
+        return fail(ID, message, prepare)
     try:
-        return _parquet(recipe, path)
+        return _check_parquet(recipe, path)
     except (pa.ArrowException, OSError, UsageError) as error:
         first_line = str(error).splitlines()[0]
-        return fail(ID, f"{path} cannot be read as parquet: {first_line}", _prepare(recipe, path))
+        return fail(ID, f"{path} cannot be read as parquet: {first_line}", prepare)
 
 
-def _parquet(recipe: Recipe, path: Path) -> Check:
+def _check_parquet(recipe: Recipe, path: Path) -> Check:
     file = pq.ParquetFile(path)
     problems = list(_schema_problems(path, file.schema_arrow))
-    mismatch = _mismatch(recipe, path)
-    if mismatch and not problems and path.is_relative_to(TINY_WORLD):
-        return fail(ID, mismatch, f"reward_config.use_contrastive={_text(not _is_wanted(recipe))}")
-    problems += [mismatch] if mismatch else []
+    is_contrastive = bool(recipe.get(_CONTRASTIVE))
+    facts = read_facts(path)
+    if asks_judge(recipe) and facts is not None and facts.use_contrastive != is_contrastive:
+        actual, configured = _yaml_flag(facts.use_contrastive), _yaml_flag(is_contrastive)
+        mismatch = (
+            f"{path} was prepared with use_contrastive={actual} but {recipe.path} has "
+            f"{_CONTRASTIVE}={configured}; prompts are written when the file is prepared"
+        )
+        if not problems and path.is_relative_to(TINY_WORLD):
+            return fail(ID, mismatch, f"{_CONTRASTIVE}={actual}")
+        problems.append(mismatch)
+    row_count = file.metadata.num_rows
     doubts = RowDoubts()
-    if not problems and not file.metadata.num_rows:
+    if not problems and not row_count:
         problems = [f"{path} has no rows"]
-    if not problems and asks_judge(recipe):
+    elif not problems and asks_judge(recipe):
         problems = list(_row_problems(path, file, doubts))
     if problems:
         return fail(ID, "; ".join(problems), _prepare(recipe, path))
-    if messages := list(doubts.messages(file.metadata.num_rows)):
+    if messages := list(doubts.messages(row_count)):
         return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(recipe, path))
-    return ok(ID, f"{path}: {file.metadata.num_rows} rows")
+    return ok(ID, f"{path}: {row_count} rows")
 
 
 def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
-    for field in grpo_schema():
-        name, wanted = field.name, field.type
+    for column in grpo_schema():
+        name = column.name
         if name not in schema.names:
             close = nearest(name, schema.names)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(schema.names)}"
             yield f"{path}: no column '{name}'; {hint}"
-        elif _nesting(schema.field(name).type) != _nesting(wanted):
-            yield (
-                f"{path}: column '{name}' is {schema.field(name).type} but must be "
-                f"{wanted}{_consequence(name)}"
-            )
-        elif lacking := [*_lacking_fields(name, schema.field(name).type)]:
-            yield (
-                f"{path}: column '{name}' is {schema.field(name).type} and has no field "
-                f"{' and no '.join(lacking)}"
-            )
+            continue
+        type_ = schema.field(name).type
+        if _nesting(type_) != _nesting(column.type):
+            # A chat template iterates over text character by character, finds no roles, and renders
+            # only the generation prompt. Nothing raises an error.
+            effect = ": every prompt would be rendered empty" if name == "prompt" else ""
+            yield f"{path}: column '{name}' is {type_} but must be {column.type}{effect}"
+            continue
+        fields = type_.value_type if name == "prompt" else type_
+        required = _REQUIRED_FIELDS.get(name, ())
+        missing = [f"'{field}'" for field in required if fields.get_field_index(field) < 0]
+        if missing:
+            yield f"{path}: column '{name}' is {type_} and has no field {' and no '.join(missing)}"
 
 
-def _lacking_fields(name: str, kind: pa.DataType) -> Iterator[str]:
-    """The fields that verl reads of every row, and stops at when they are missing."""
-    inner = kind.value_type if name == "prompt" else kind
-    for field in _FIELDS.get(name, ()):
-        if inner.get_field_index(field) < 0:
-            yield f"'{field}'"
-
-
-def _nesting(kind: pa.DataType) -> str:
-    """The kind of a column as far as verl cares: messages, fields or text."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list of {_nesting(kind.value_type)}"
-    return "struct" if pa.types.is_struct(kind) else "value"
-
-
-def _consequence(name: str) -> str:
-    # A chat template iterates over text character by character, finds no roles, and renders
-    # nothing but the generation prompt. No error is raised anywhere.
-    return ": every prompt would be rendered empty" if name == "prompt" else ""
-
-
-def _is_wanted(recipe: Recipe) -> bool:
-    return bool(recipe.get("reward_config.use_contrastive"))
-
-
-def _mismatch(recipe: Recipe, path: Path) -> str | None:
-    """Return why the file's prompts do not match the config's ``use_contrastive``."""
-    facts = read_facts(path)
-    wanted = _is_wanted(recipe)
-    if not asks_judge(recipe) or facts is None or facts.use_contrastive == wanted:
-        return None
-    return (
-        f"{path} was prepared with use_contrastive={_text(facts.use_contrastive)} but "
-        f"{recipe.path} has reward_config.use_contrastive={_text(wanted)}; prompts are "
-        "written when the file is prepared"
-    )
+def _nesting(type_: pa.DataType) -> str:
+    """Describe a type as far as verl distinguishes types: a list, a struct or a value."""
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return f"list of {_nesting(type_.value_type)}"
+    return "struct" if pa.types.is_struct(type_) else "value"
 
 
 def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterator[str]:
-    """How many rows cannot be trained on, with the first one's reason."""
-    broken: list[tuple[int, str]] = []
+    """Yield how many rows cannot be used, with the reason of the first. Fills ``doubts``."""
+    unusable: list[tuple[int, str]] = []
     number = 0
-    for piece in file.iter_batches(columns=list(COLUMNS)):
-        for row in piece.to_pylist():
-            problem = _row_problem(row)
+    for batch in file.iter_batches(columns=list(_READ_COLUMNS)):
+        for row in batch.to_pylist():
+            null = next((name for name in _READ_COLUMNS if row[name] is None), None)
+            problem = row_problem(row) if null is None else f"{null} is null"
             if problem is not None:
-                broken.append((number, problem))
+                unusable.append((number, problem))
             else:
                 doubts.read(number, row)
             number += 1
-    if broken:
-        (first, problem), *others = broken
-        also = f"; also {name_numbers('row', [row for row, _ in others])}" if others else ""
-        yield f"{path}: {len(broken)} of {number} rows are unusable; row {first}: {problem}{also}"
+    if unusable:
+        (first, problem), *others = unusable
+        also = f"; also {format_numbers('row', [row for row, _ in others])}" if others else ""
+        yield f"{path}: {len(unusable)} of {number} rows are unusable; row {first}: {problem}{also}"
 
 
-def _row_problem(row: Row) -> str | None:
-    null = next((name for name in COLUMNS if row[name] is None), None)
-    return f"{null} is null" if null is not None else row_problem(row)
-
-
-def _conversations(recipe: Recipe, path: Path) -> Check:
+def _check_conversations(recipe: Recipe, path: Path) -> Check:
     if path.suffix not in (".json", ".jsonl"):
         return fail(ID, *describe_other(path))
-    found = read_conversations(path)
-    if found.complaint:
-        return fail(ID, f"{path}: {found.complaint}", _prepare(recipe, path))
-    if not found.rows:
-        return fail(ID, f"{path} has no rows", _prepare(recipe, path))
-    doubts = [
-        warn(ID, f"{path}: {message}", fix or _prepare(recipe, path))
-        for message, fix in found.warnings
+    conversations, prepare = read_conversations(path), _prepare(recipe, path)
+    if conversations.problem:
+        return fail(ID, f"{path}: {conversations.problem}", prepare)
+    if not conversations.rows:
+        return fail(ID, f"{path} has no rows", prepare)
+    warnings = [
+        warn(ID, f"{path}: {message}", fix or prepare) for message, fix in conversations.warnings
     ]
-    if doubts:
-        return summary(ID, doubts, "")
-    repeats = f", {found.repeats} of them repeats" if found.repeats else ""
-    return ok(ID, f"{path}: {found.rows} rows{repeats}")
+    repeats = f", {conversations.repeats} of them repeats" if conversations.repeats else ""
+    return summary(ID, warnings, f"{path}: {conversations.rows} rows{repeats}")
 
 
 def _key(recipe: Recipe, path: Path) -> str:
     """The key that names a data file."""
     for key in ("data.train_files", "data.val_files", "data.train_file", "data.val_file"):
         value = recipe.get(key)
-        named = value if isinstance(value, list) else [value]
-        if path in [Path(name).expanduser() for name in named if name]:
+        names = value if isinstance(value, list) else [value]
+        if path in [Path(name).expanduser() for name in names if name]:
             return key
     return "data"
 
 
-def _neighbour(path: Path) -> str:
-    """The file beside it with the most similar name, whatever kind of data file it is."""
+def _similar_file(path: Path) -> str:
+    """Suggest the data file of the same folder with the most similar name."""
     stems = {
         other.stem: other
         for other in sorted(path.parent.glob("*"))
@@ -223,7 +196,7 @@ def _neighbour(path: Path) -> str:
 
 
 def _prepare(recipe: Recipe, path: Path) -> str:
-    """The command that makes the file, or what it must be."""
+    """The command that writes the file, or a description of its format."""
     if path.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
     key = _key(recipe, path)
@@ -231,65 +204,57 @@ def _prepare(recipe: Recipe, path: Path) -> str:
     if recipe.kind == SFT:
         if is_val:
             return f"write it, or set {key}=null (prepare_sft makes no validation file)"
-        if path.name == _PREPARED_SFT:
-            return f"{_PREPARE_SFT} {path.parent}"
-        return _OWN_SFT
+        return f"{_PREPARE_SFT} {path.parent}" if path.name == _PREPARED_SFT else _OWN_SFT
     if not asks_judge(recipe):
         return _OWN_DATA
-    contrastive = recipe.get("reward_config.use_contrastive")
-    prefix = "" if contrastive else "USE_CONTRASTIVE=0 "
-    name = "mixed_val.parquet" if is_val else "mixed_train.parquet"
-    return _naming(f"{prefix}{_PREPARE} {path.parent}", key, path, name)
+    prefix = "" if recipe.get(_CONTRASTIVE) else "USE_CONTRASTIVE=0 "
+    command = f"{prefix}{_PREPARE} {path.parent}"
+    written = path.with_name("mixed_val.parquet" if is_val else "mixed_train.parquet")
+    return command if path == written else f"{command}, then {key}={written}"
 
 
-def _naming(command: str, key: str, path: Path, written: str) -> str:
-    """The command, and the key to set where it writes a file of another name."""
-    return command if path.name == written else f"{command}, then {key}={path.parent / written}"
-
-
-def _text(flag: Any) -> str:
+def _yaml_flag(flag: Any) -> str:
     return str(flag).lower()
 
 
-def type_conflicts(files: Sequence[Path]) -> Iterator[str]:
-    """Columns that have another type in a file than in the first; OSError, ArrowException."""
+def _type_conflicts(files: Sequence[Path]) -> Iterator[str]:
+    """Yield columns whose type differs from the one in the first file."""
     if len(files) < 2:
         return
-    first, *others = ((path, pq.read_schema(path)) for path in files)
+    first, *others = ((path, pa.struct(list(pq.read_schema(path)))) for path in files)
     for path, schema in others:
-        here, there = pa.struct(list(schema)), pa.struct(list(first[1]))
-        for column, kinds in _differing(here, there, ""):
-            message = f"column '{column}' is {kinds[0]} but {kinds[1]} in {first[0].name}"
+        for column, here, there in _differing_types(schema, first[1], ""):
+            message = f"column '{column}' is {here} but {there} in {first[0].name}"
             yield f"{path}: {message}; verl cannot join the files"
 
 
-def _differing(
+def _differing_types(
     here: pa.DataType, there: pa.DataType, name: str
-) -> Iterator[tuple[str, tuple[pa.DataType, pa.DataType]]]:
+) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
     if pa.types.is_null(here) or pa.types.is_null(there):
         return
     if pa.types.is_struct(here) and pa.types.is_struct(there):
-        for field in here:
-            if (index := there.get_field_index(field.name)) >= 0:
-                inner = f"{name}.{field.name}" if name else field.name
-                yield from _differing(field.type, there.field(index).type, inner)
+        for child in here:
+            if (index := there.get_field_index(child.name)) >= 0:
+                inner = f"{name}.{child.name}" if name else child.name
+                yield from _differing_types(child.type, there.field(index).type, inner)
     elif pa.types.is_list(here) and pa.types.is_list(there):
-        yield from _differing(here.value_type, there.value_type, name)
+        yield from _differing_types(here.value_type, there.value_type, name)
     elif here != there:
-        yield name, (here, there)
+        yield name, here, there
 
 
 @dataclass
 class RowDoubts:
-    """Numbers of the rows by what is doubtful about them; rows count from 0."""
+    """Numbers of doubtful rows by the kind of doubt. Rows count from 0."""
 
-    flat: list[int] = dataclass_field(default_factory=list)
-    contradicting: list[int] = dataclass_field(default_factory=list)
-    reused: list[int] = dataclass_field(default_factory=list)
-    _questions: dict[str, int] = dataclass_field(default_factory=dict)
+    flat: list[int] = field(default_factory=list)
+    contradicting: list[int] = field(default_factory=list)
+    reused: list[int] = field(default_factory=list)
+    _questions: dict[str, int] = field(default_factory=dict)
 
     def read(self, number: int, row: Row) -> None:
-        """Look at a row that ``row_problem`` has nothing against."""
+        """Add a usable row."""
         extra = row["extra_info"]
         answers, gold = extra["answers"], extra["gold_scores"]
         if len(set(gold)) == 1:
@@ -301,12 +266,12 @@ class RowDoubts:
             self.reused.append(number)
 
     def messages(self, count: int) -> Iterator[str]:
-        """One line for each kind of doubt, of ``count`` rows."""
+        """Yield one line for each kind of doubt, of ``count`` rows."""
         kinds = (
             (self.flat, "the same gold score for all answers, so no ranking is rewarded"),
             (self.contradicting, "different gold scores for the same answer"),
             (self.reused, "the ID of another question, so their records cannot be distinguished"),
         )
-        for rows, what in kinds:
+        for rows, doubt in kinds:
             if rows:
-                yield f"{len(rows)} of {count} rows have {what} ({name_numbers('row', rows)})"
+                yield f"{len(rows)} of {count} rows have {doubt} ({format_numbers('row', rows)})"

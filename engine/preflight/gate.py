@@ -1,7 +1,7 @@
 """Repeat the preflight checks of a queued run just before it starts.
 
-``python -m engine.preflight.gate TRAINER_COMMAND...``, in the environment of the run. It becomes
-the trainer when the answer is yes, and ends with exit code 2 and one line when it is no.
+``python -m engine.preflight.gate TRAINER_COMMAND...`` runs in the environment of the run. If the
+run may start, the process becomes the trainer; otherwise it prints one line and exits with 2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 
 
 def require_startable(run: RunDir) -> None:
-    """Check the recipe that was kept with the run once more. UsageError when it cannot start."""
+    """Check the config in the run directory. Raises UsageError if the run cannot start."""
     env = dict(os.environ)
     load_env_file(env)
     recipe = load_recipe(str(run.recipe), (), {})
@@ -39,7 +39,7 @@ def main(command: Sequence[str]) -> None:
     try:
         require_startable(run)
     except UsageError as error:
-        # In the form of an exception's last line, which is what a run's verdict quotes.
+        # Formatted as the last line of an exception: the run's final state quotes that.
         print(f"UsageError: not started: {error}", flush=True)
         sys.exit(2)
     os.execv(command[0], list(command))

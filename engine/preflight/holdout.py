@@ -1,9 +1,9 @@
 """Check that no validation question is also in the training data.
 
-Rows are compared by their question ids, by the whole held-out list, and by what they ask: the
-messages up to the answer, those of them that are not the system's, and the question recorded in
-``extra_info``, without case, white space and Unicode forms. So rows that were copied in another
-order, under another system prompt, under other ids or without any are found too.
+Rows are compared by question ID, with the held-out list, and by what they ask: all messages before
+the answer, the ones of these that are not the system's, and the question in ``extra_info``. Case,
+white space and Unicode forms do not count. So copied rows are found even in another order, under
+another system prompt, and with other IDs or none.
 """
 
 from __future__ import annotations
@@ -21,165 +21,150 @@ from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import split_files
-from engine.recipe.recipe import Recipe
+from engine.preflight.samples import row_label, split_files
 from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import ByKind
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
-_NAMED = 5
+_MAX_EXAMPLES = 5
 _BATCH = 1024
 _VIEWS = 3
-_BY_CHANCE = 0.05
-"""The share of validation questions that may be asked once more under another id."""
-_SPLIT = ByKind(
+_SHARE_BY_CHANCE = 0.05
+"""The share of validation questions that may also be asked under another ID."""
+_PREPARE = ByKind(
     "holdout",
     grpo="python -m engine.data.prepare preset --only-cached",
     sft="python -m engine.data.prepare_sft",
 )
-
-
-def _split(recipe: Recipe) -> str:
-    own = recipe.kind.has_rollouts and not asks_judge(recipe)
-    return "remove the validation rows from the training file" if own else _SPLIT[recipe.kind]
+Digests = tuple[bytes | None, ...]
+"""Of all messages, of those that are not the system's, and of the recorded question."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A row by its place and id, and digests of what it asks: of all its messages, of those that
-    are not the system's, and of its recorded question."""
+    """Where a row is, its question ID, and what it asks."""
 
     file: Path
     row: int
     id: str | None
-    digests: tuple[bytes | None, ...]
+    digests: Digests
 
     @property
-    def place(self) -> str:
-        return f"{'row' if self.file.suffix == '.parquet' else 'line'} {self.row}"
+    def label(self) -> str:
+        return row_label(self.file, self.row)
 
 
 def check(subject: Subject) -> Check:
-    """Training questions against validation questions and against the held-out list."""
+    """Compare training questions with validation questions and the held-out list."""
     recipe = subject.recipe
+    has_own_reward = recipe.kind.has_rollouts and not asks_judge(recipe)
+    fix = _PREPARE[recipe.kind]
+    if has_own_reward:
+        fix = "remove the validation rows from the training file"
     train = [path.resolve() for path in split_files(recipe, "train")]
     validation = [path.resolve() for path in split_files(recipe, "val")]
     shared_file = next((path for path in train if path in validation), None)
     if shared_file is not None:
-        return fail(ID, f"{shared_file} is both training and validation data", _split(recipe))
-    held_out = [path for file in train if (path := _holdout_file(file)) is not None]
-    against = _names([*validation, *held_out])
-    if not against:
+        return fail(ID, f"{shared_file} is both training and validation data", fix)
+    lists = [path for file in train if (path := _find_holdout(file)) is not None]
+    sources = _format_names([*validation, *lists])
+    if not sources:
         return skip(ID, "no validation file and no held-out list to compare with")
     key = str(recipe.get("data.prompt_key", "prompt"))
-    trained = list(_questions(train, key))
-    if held_out and not any(question.id for question in trained):
+    trained = list(_read_questions(train, key))
+    if lists and not any(question.id for question in trained):
         if not validation:
-            return skip(ID, f"the training rows have no question ids to compare with {against}")
-        against = f"{_names(validation)}; without question ids {_names(held_out)} says nothing"
-    found = [
-        *_copied(recipe, trained, list(_questions(validation, key))),
-        *_listed(recipe, trained, held_out),
-    ]
-    return summary(ID, found, f"{_counted(trained)}, no overlap with {against}")
-
-
-def _counted(trained: Sequence[Question]) -> str:
-    distinct = len({each.digests[0] for each in trained})
+            return skip(ID, f"the training rows have no question IDs to compare with {sources}")
+        files, unused = _format_names(validation), _format_names(lists)
+        sources = f"{files}; without question IDs {unused} cannot be compared"
+    distinct = len({question.digests[0] for question in trained})
     rows = f" in {len(trained):,} rows" if distinct < len(trained) else ""
-    return f"{distinct:,} training questions{rows}"
+    problems = [
+        *_copied_rows(trained, list(_read_questions(validation, key)), fix),
+        *_listed_rows(trained, lists, fix),
+    ]
+    return summary(
+        ID, problems, f"{distinct:,} training questions{rows}, no overlap with {sources}"
+    )
 
 
-def _copied(
-    recipe: Recipe, trained: Sequence[Question], measured: Sequence[Question]
+def _copied_rows(
+    trained: Sequence[Question], validation: Sequence[Question], fix: str
 ) -> Iterator[Check]:
-    """Validation rows that have the id or the text of a training row.
+    """Check for validation rows with the ID or the text of a training row.
 
-    Large data sets ask some questions twice, under ids of their own: a few are a warning.
+    Large data sets have some questions twice, under different IDs: a few are a warning.
     """
-    by_id = {each.id: each for each in reversed(trained) if each.id is not None}
-    telling = _telling(trained)
-    by_text = {
-        digest: each
-        for each in reversed(trained)
-        for view in telling
-        if (digest := each.digests[view]) is not None
+    by_id = {question.id: question for question in reversed(trained) if question.id is not None}
+    # A view with few distinct digests does not tell questions apart: every row may end with the
+    # same user message ("Solve the task above.").
+    counts = [len({question.digests[view] for question in trained}) for view in range(_VIEWS)]
+    views = [view for view in range(_VIEWS) if 2 * counts[view] > counts[0]]
+    by_digest = {
+        digest: question
+        for question in reversed(trained)
+        for view in views
+        if (digest := question.digests[view]) is not None
     }
 
-    def twin_of(each: Question) -> Question | None:
-        texts = (by_text.get(each.digests[view] or b"") for view in telling)
-        return by_id.get(each.id or "") or next(filter(None, texts), None)
+    def find_copy(question: Question) -> Question | None:
+        same_text = (by_digest.get(question.digests[view] or b"") for view in views)
+        return by_id.get(question.id or "") or next(filter(None, same_text), None)
 
-    pairs = [(each, twin) for each in measured if (twin := twin_of(each)) is not None]
+    pairs = [(question, copy) for question in validation if (copy := find_copy(question))]
     if not pairs:
         return
-    examples = ", ".join(_pair(*pair) for pair in pairs[:_NAMED])
-    more = f" and {len(pairs) - _NAMED:,} more" if len(pairs) > _NAMED else ""
+    examples = ", ".join(_format_pair(*pair) for pair in pairs[:_MAX_EXAMPLES])
+    more = f" and {len(pairs) - _MAX_EXAMPLES:,} more" if len(pairs) > _MAX_EXAMPLES else ""
     message = (
-        f"{len(pairs):,} of {len(measured):,} validation questions are also in the training data"
+        f"{len(pairs):,} of {len(validation):,} validation questions are also in the training data"
     )
-    renamed = all(twin.id not in (None, each.id) and each.id is not None for each, twin in pairs)
-    is_chance = renamed and len(pairs) <= _BY_CHANCE * len(measured)
-    status = warn if is_chance else fail
-    yield status(ID, f"{message}: {examples}{more}", _split(recipe))
+    have_other_ids = all(
+        copy.id not in (None, question.id) and question.id is not None for question, copy in pairs
+    )
+    is_chance = have_other_ids and len(pairs) <= _SHARE_BY_CHANCE * len(validation)
+    yield (warn if is_chance else fail)(ID, f"{message}: {examples}{more}", fix)
 
 
-def _telling(trained: Sequence[Question]) -> list[int]:
-    """The digests that tell questions apart. Where every row has the same user message ("Solve the
-    task above.") that says nothing of the question."""
-    counts = [len({each.digests[view] for each in trained}) for view in range(_VIEWS)]
-    return [view for view in range(_VIEWS) if 2 * counts[view] > counts[0]]
+def _format_pair(question: Question, copy: Question) -> str:
+    name = f" ('{question.id}')" if question.id is not None else ""
+    return f"{question.file.name} {question.label}{name} is {copy.file.name} {copy.label}"
 
 
-def _pair(measured: Question, trained: Question) -> str:
-    name = f" ('{measured.id}')" if measured.id is not None else ""
-    return f"{measured.file.name} {measured.place}{name} is {trained.file.name} {trained.place}"
-
-
-def _listed(
-    recipe: Recipe, trained: Sequence[Question], held_out: Sequence[Path]
-) -> Iterator[Check]:
-    """Training rows whose id is on a held-out list."""
-    listed = {name for file in held_out for name in read_holdout(file)}
-    common = listed & {each.id for each in trained if each.id is not None}
+def _listed_rows(trained: Sequence[Question], lists: Sequence[Path], fix: str) -> Iterator[Check]:
+    """Check for training rows whose ID is on a held-out list."""
+    held_out = {name for path in lists for name in read_holdout(path)}
+    common = held_out & {question.id for question in trained if question.id is not None}
     if common:
-        yield fail(
-            ID,
-            f"{len(common)} of {len(listed)} ids of {_names(held_out)} are also trained on, "
-            f"e.g. '{min(common)}'",
-            _split(recipe),
-        )
+        count = f"{len(common)} of {len(held_out)} IDs of {_format_names(lists)}"
+        yield fail(ID, f"{count} are also trained on, e.g. '{min(common)}'", fix)
 
 
-def _questions(files: Iterable[Path], key: str) -> Iterator[Question]:
+def _read_questions(files: Iterable[Path], key: str) -> Iterator[Question]:
     for file in files:
-        yield from _parquet(file, key) if file.suffix == ".parquet" else _jsonl(file)
+        yield from _read_parquet(file, key) if file.suffix == ".parquet" else _read_jsonl(file)
 
 
-def _parquet(path: Path, key: str) -> Iterator[Question]:
+def _read_parquet(path: Path, key: str) -> Iterator[Question]:
     file = pq.ParquetFile(path)
-    wanted = (key, "extra_info.question_id", "extra_info.question")
-    columns = [name for name in wanted if _has(file, name)]
+    schema = file.schema_arrow
+    columns = [key] if key in schema.names else []
+    if "extra_info" in schema.names:
+        fields = schema.field("extra_info").type
+        names = ("question_id", "question")
+        columns += [f"extra_info.{name}" for name in names if fields.get_field_index(name) >= 0]
     number = 0
-    for piece in file.iter_batches(batch_size=_BATCH, columns=columns):
-        for row in piece.to_pylist():
+    for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+        for row in batch.to_pylist():
             extra = row.get("extra_info") or {}
             digests = _digests(row.get(key), extra.get("question"))
             yield Question(path, number, id_text(extra.get("question_id")), digests)
             number += 1
 
 
-def _has(file: pq.ParquetFile, column: str) -> bool:
-    name, _, field = column.partition(".")
-    schema = file.schema_arrow
-    if name not in schema.names:
-        return False
-    return not field or schema.field(name).type.get_field_index(field) >= 0
-
-
-def _jsonl(path: Path) -> Iterator[Question]:
-    """What a conversation asks is all of it but the last message, which is learned."""
+def _read_jsonl(path: Path) -> Iterator[Question]:
+    """A conversation asks with all its messages but the last one, which is learned."""
     with path.open("rb") as handle:
         for number, line in enumerate(handle, start=1):
             record = jsonl.parse_line(line)
@@ -189,12 +174,12 @@ def _jsonl(path: Path) -> Iterator[Question]:
                 yield Question(path, number, id_text(record.get("prompt_id")), _digests(asked))
 
 
-def _digests(messages: Any, question: Any = None) -> tuple[bytes | None, ...]:
-    """A row whose messages cannot be read as such is compared as it is."""
+def _digests(messages: Any, question: Any = None) -> Digests:
+    """Return the digests of a row. Messages of an unknown form are compared as JSON."""
     recorded = _digest([str(question)]) if question else None
     if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         return _digest([json.dumps(messages, default=str)]), None, recorded
-    texts = [(each.get("role"), str(each.get("content") or "")) for each in messages]
+    texts = [(message.get("role"), str(message.get("content") or "")) for message in messages]
     asked = [text for role, text in texts if role != "system"]
     return _digest([text for _, text in texts]), _digest(asked) if asked else None, recorded
 
@@ -204,15 +189,15 @@ def _digest(texts: Iterable[str]) -> bytes:
     return hashlib.blake2b(plain.encode(errors="replace"), digest_size=16).digest()
 
 
-def _holdout_file(train: Path) -> Path | None:
-    """The held-out list a file was made with: recorded in parquet, a neighbour of JSONL."""
+def _find_holdout(train: Path) -> Path | None:
+    """Find the held-out list of a file: recorded in parquet, in the folder of JSONL."""
     if train.suffix != ".parquet":
-        beside = train.parent / SFT_HOLDOUT
-        return beside if beside.is_file() else None
-    facts = read_facts(train)
-    recorded = Path(facts.holdout) if facts is not None and facts.holdout else None
-    return recorded if recorded is not None and recorded.is_file() else None
+        path: Path | None = train.parent / SFT_HOLDOUT
+    else:
+        facts = read_facts(train)
+        path = Path(facts.holdout) if facts is not None and facts.holdout else None
+    return path if path is not None and path.is_file() else None
 
 
-def _names(files: Iterable[Path]) -> str:
+def _format_names(files: Iterable[Path]) -> str:
     return ", ".join(dict.fromkeys(file.name for file in files))

@@ -26,7 +26,7 @@ from engine.recipe.steps import count_of, step_plan
 _JUDGE = "judge"
 
 
-def spared(recipe: Recipe) -> str | None:
+def skip_reason(recipe: Recipe) -> str | None:
     """Why the recipe asks no judge; None where it asks one."""
     if not recipe.kind.has_rollouts:
         return f"{recipe.kind.title} does not use a judge"

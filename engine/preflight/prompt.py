@@ -1,16 +1,15 @@
 """Check that the model sees the question: render and tokenize every row as verl will.
 
-Of files that hold more than ``BUDGET_BYTES`` of text the longest rows are: no shorter one is likely
-to have more tokens.
+Of files with more than ``BUDGET_BYTES`` of text, only the longest rows are rendered: a shorter one
+is unlikely to have more tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 
@@ -25,42 +24,48 @@ from engine.preflight.chat_template import (
     render_prompts,
 )
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, split_files
+from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, row_label, split_files
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, SFT, ByKind
 
 ID = "prompt"
-_NAMED = 5
+_MAX_NAMED = 5
 _BATCH = 1024
+_OWN_TEMPLATE = (
+    "set custom_chat_template to a template that takes them (docs/data.md, Chat templates)"
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measured row. ``seen`` begins the rendered text of a row that lacks its question;
-    ``is_empty``: there is no question to look for."""
+    """A rendered row.
+
+    ``visible`` is the beginning of a rendered text that lacks its question. ``is_empty``: the row
+    has no question. ``learned_from`` and ``differs``: see ``Rendered``.
+    """
 
     file: Path
-    place: str
+    label: str
     tokens: int
     learned_from: int
-    seen: str | None
+    visible: str | None
     differs: str | None
-    is_empty: bool = False
-    lacks_system: bool = False
+    is_empty: bool
+    lacks_system: bool
 
     @classmethod
     def of(cls, sample: Sample, rendered: Rendered) -> Row:
-        is_seen = sample.essential.strip() in rendered.text
-        seen = None if is_seen else " ".join(rendered.text[:400].split())[:80]
+        question = sample.essential.strip()
+        beginning = " ".join(rendered.text[:400].split())[:80]
         return cls(
             sample.file,
-            sample.place,
+            row_label(sample.file, sample.row),
             rendered.tokens,
             rendered.learned_from,
-            seen,
+            None if question in rendered.text else beginning,
             rendered.differs,
-            is_empty=not sample.essential.strip(),
+            is_empty=not question,
             lacks_system=any(
                 message["role"] == "system" and str(message["content"]).strip() not in rendered.text
                 for message in sample.messages
@@ -69,12 +74,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.file.name} {self.place}"
+        return f"{self.file.name} {self.label}"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """All measured rows. ``total`` counts those of the files; ``counted``: tokens are known."""
+    """All rendered rows, of ``total`` in the files. ``counted``: whether tokens are known."""
 
     rows: Sequence[Row]
     total: int
@@ -97,7 +102,7 @@ def check(subject: Subject) -> Check:
     if folder is None:
         return skip(ID, f"{name} is not on this disk; prompts were not rendered")
     try:
-        template = read_template(folder, _custom_template(recipe))
+        template = read_template(folder, recipe.get(recipe.kind.template_key))
     except TemplateError as error:
         return fail(ID, f"the chat template of {folder} cannot be read: {error}")
     if template is None and is_hub_name(name):
@@ -110,125 +115,102 @@ def check(subject: Subject) -> Check:
     masks, total = choose_rows(list(dict.fromkeys(files)), _prompt_key(recipe))
     encode = read_encoder(folder)
     try:
-        rows = list(_rows(recipe, template, encode or _characters, masks))
+        rows = list(_render_rows(recipe, template, encode or _encode_characters, masks))
     except RefusedError as error:
-        return _refused(recipe, folder, error)
-    return _judge(recipe, folder, template, Measurement(rows, total, encode is not None))
+        if labels := getattr(error, "__notes__", []):
+            message = f"the chat template of {folder} refuses {labels[0]}: {error}"
+        else:
+            message = (
+                "verl renders SFT conversations message by message, which the chat template of "
+                f"{folder} refuses: {error}"
+            )
+        return fail(ID, message, _OWN_TEMPLATE)
+    return _check_rows(recipe, folder, template, Measurement(rows, total, encode is not None))
 
 
-def _rows(
+def _render_rows(
     recipe: Recipe, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
 ) -> Iterator[Row]:
-    """RefusedError names the row that the template refuses."""
-    supervised = SftRenderer(template, encode) if recipe.kind == SFT else None
+    """Render the chosen rows. A note of RefusedError names the row that the template refuses."""
+    sft_renderer = SftRenderer(template, encode) if recipe.kind == SFT else None
     options = recipe.section("data").get("apply_chat_template_kwargs") or {}
     samples = read_samples(masks, _prompt_key(recipe))
     while batch := list(islice(samples, _BATCH)):
         conversations = [sample.messages for sample in batch]
         try:
-            if supervised is not None:
-                rendered = supervised.render(conversations)
+            if sft_renderer is not None:
+                rendered = sft_renderer.render(conversations)
             else:
                 rendered = render_prompts(template, encode, conversations, options)
         except RefusedError as error:
             sample = batch[error.index or 0]
-            error.add_note(f"{sample.file.name} {sample.place}")
+            error.add_note(f"{sample.file.name} {row_label(sample.file, sample.row)}")
             raise
         yield from map(Row.of, batch, rendered)
 
 
-def _refused(recipe: Recipe, folder: Path, error: RefusedError) -> Check:
-    places = getattr(error, "__notes__", [])
-    if places:
-        return fail(
-            ID, f"the chat template of {folder} refuses {places[0]}: {error}", _OWN_TEMPLATE
-        )
-    message = (
-        f"verl renders SFT conversations message by message, which the chat template of {folder} "
-        f"refuses: {error}"
-    )
-    return fail(ID, message, _OWN_TEMPLATE)
-
-
-_OWN_TEMPLATE = (
-    "set custom_chat_template to a template that takes them (docs/data.md, Chat templates)"
-)
-
-
-def _judge(recipe: Recipe, folder: Path, template: ChatTemplate, measured: Measurement) -> Check:
-    lengths = [row.tokens for row in measured.rows] if measured.counted else []
-    long = _LONG[recipe.kind]
-    found = [
-        *_essential(folder, measured.rows),
-        *_systems(folder, measured.rows),
-        *_differing(recipe, folder, measured.rows),
-        *_empty(measured.rows),
-        *long(recipe, measured),
-        *_thinking(recipe, template),
+def _check_rows(
+    recipe: Recipe, folder: Path, template: ChatTemplate, measurement: Measurement
+) -> Check:
+    rows = measurement.rows
+    problems = [
+        *_missing_parts(recipe, folder, rows),
+        *_LONG[recipe.kind](recipe, measurement),
     ]
-    tokens = _span(lengths) if lengths else "tokens not counted"
-    return summary(ID, found, f"{measured.describe()} rows rendered with {folder}: {tokens}")
+    # A thinking model spends the response on thoughts, before any rubric.
+    key = "data.apply_chat_template_kwargs.enable_thinking"
+    if recipe.kind == GRPO and "enable_thinking" in template.source and recipe.get(key) is None:
+        message = f"the model generates thoughts by default, and {key} is not set"
+        problems.append(warn(ID, message, f"{key}=false"))
+    tokens = "tokens not counted"
+    if measurement.counted and rows:
+        low, high = min(row.tokens for row in rows), max(row.tokens for row in rows)
+        tokens = f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens"
+    return summary(ID, problems, f"{measurement.describe()} rows rendered with {folder}: {tokens}")
 
 
-def _span(lengths: Sequence[int]) -> str:
-    low, high = min(lengths), max(lengths)
-    return f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens"
-
-
-def _essential(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
-    lacking = [row for row in rows if row.seen is not None]
-    if lacking:
-        first = lacking[0]
+def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterator[Check]:
+    """Check that the rendered texts have the question, the system message and every message."""
+    if hidden := [row for row in rows if row.visible is not None]:
         yield fail(
             ID,
-            f"{_names(lacking)}: rendered with {folder} the question is not in the text; of "
-            f"{first.place} the model sees {first.seen!r}",
+            f"{_format_rows(hidden)}: rendered with {folder} the question is not in the text; of "
+            f"{hidden[0].label} the model sees {hidden[0].visible!r}",
         )
-
-
-def _systems(folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
-    """Some templates pass over a role they do not know, without a word."""
-    lacking = [row for row in rows if row.lacks_system and row.seen is None]
-    if lacking:
+    # Some templates skip a role that they do not know, without an error.
+    if without_system := [row for row in rows if row.lacks_system and row.visible is None]:
         yield warn(
             ID,
-            f"{_names(lacking)}: the chat template of {folder} leaves the system message out, so "
-            "that the model never reads it",
+            f"{_format_rows(without_system)}: the chat template of {folder} leaves the system "
+            "message out, so that the model never reads it",
             "write it into the first user message, or " + _OWN_TEMPLATE,
         )
-
-
-def _differing(recipe: Recipe, folder: Path, rows: Iterable[Row]) -> Iterator[Check]:
-    """verl compares the joined messages with the whole conversation and stops at a difference."""
+    # verl compares the joined messages with the whole conversation and stops at a difference.
     differing = [row for row in rows if row.differs is not None]
-    if not differing or recipe.get("data.ignore_input_ids_mismatch"):
-        return
-    yield fail(
-        ID,
-        f"{_names(differing)}: verl renders message by message, which lacks "
-        f"{differing[0].differs} of what the chat template of {folder} makes of the whole "
-        "conversation, and stops at the first such row",
-        "data.ignore_input_ids_mismatch=true",
-    )
+    if differing and not recipe.get("data.ignore_input_ids_mismatch"):
+        yield fail(
+            ID,
+            f"{_format_rows(differing)}: verl renders message by message, which lacks "
+            f"{differing[0].differs} of what the chat template of {folder} makes of the whole "
+            "conversation, and stops at the first such row",
+            "data.ignore_input_ids_mismatch=true",
+        )
+    if empty := [row for row in rows if row.is_empty]:
+        names = _format_rows(empty)
+        yield fail(ID, f"{names}: the last message is empty, so the prompt has no question")
 
 
-def _empty(rows: Iterable[Row]) -> Iterator[Check]:
-    empty = [row for row in rows if row.is_empty]
-    if empty:
-        yield fail(ID, f"{_names(empty)}: the last message is empty, so the prompt has no question")
-
-
-def _long_grpo(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
+def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     limit = int(recipe.get("data.max_prompt_length"))
-    long = measured.longer_than(limit)
+    long = measurement.longer_than(limit)
     if not long:
         return
-    message = _over(long, measured, "data.max_prompt_length", limit)
+    message = _describe_long(long, measurement, "data.max_prompt_length", limit)
     fix = f"data.max_prompt_length={long[0].tokens}"
     if recipe.get("data.filter_overlong_prompts"):
-        too_few = _too_few(recipe, measured, long)
-        then = f" and would be dropped, which leaves {too_few}" if too_few else " and are dropped"
-        yield (fail if too_few else warn)(ID, message + then, fix)
+        too_few = _too_few(recipe, measurement, long)
+        effect = f" and would be dropped, which leaves {too_few}" if too_few else " and are dropped"
+        yield (fail if too_few else warn)(ID, message + effect, fix)
         return
     message += (
         f"; verl cuts their beginning off, so that {limit:,} tokens remain: the model is asked "
@@ -241,73 +223,59 @@ def _long_grpo(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
     yield (warn if truncation == "left" else fail)(ID, message, fix)
 
 
-def _too_few(recipe: Recipe, measured: Measurement, long: Sequence[Row]) -> str | None:
-    """What is left where that is not enough to train or to validate on."""
-    dropped = {(row.file, row.place) for row in long}
-    for split, least in (("train", int(recipe.get("data.train_batch_size"))), ("val", 1)):
-        files = split_files(recipe, "train" if split == "train" else "val")
-        rows = [row for row in measured.rows if row.file in files]
-        unmeasured = measured.total - len(measured.rows)
-        left = sum((row.file, row.place) not in dropped for row in rows) + unmeasured
+def _too_few(recipe: Recipe, measurement: Measurement, long: Sequence[Row]) -> str | None:
+    """Describe what is left without the long rows, if it is too little to train or validate on."""
+    dropped = {(row.file, row.label) for row in long}
+    unmeasured = measurement.total - len(measurement.rows)
+    for name, files, least in (
+        ("training", split_files(recipe, "train"), int(recipe.get("data.train_batch_size"))),
+        ("validation", split_files(recipe, "val"), 1),
+    ):
+        rows = [row for row in measurement.rows if row.file in files]
+        left = sum((row.file, row.label) not in dropped for row in rows) + unmeasured
         if files and left < least:
-            what = "training" if split == "train" else "validation"
-            return f"{left or 'none'} of the {len(rows):,} {what} rows, fewer than {least} needed"
+            return f"{left or 'none'} of the {len(rows):,} {name} rows, fewer than {least} needed"
     return None
 
 
-def _long_sft(recipe: Recipe, measured: Measurement) -> Iterator[Check]:
+def _long_sft(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     limit = int(recipe.get("data.max_seq_length"))
-    long = measured.longer_than(limit)
+    long = measurement.longer_than(limit)
     if not long:
         return
     lost = [row for row in long if row.learned_from >= limit]
-    message = (
-        f"{_over(long, measured, 'data.max_seq_length', limit)}; the end is cut off, which is the "
-        "end of the answer"
-    )
+    message = _describe_long(long, measurement, "data.max_seq_length", limit)
+    message += "; the end is cut off, which is the end of the answer"
     if lost:
-        message += f"; of {_names(lost)} nothing of the answer remains to train on"
-    nothing = len(lost) == len(measured.rows)
-    yield (fail if nothing else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
+        message += f"; of {_format_rows(lost)} nothing of the answer remains to train on"
+    are_all_lost = len(lost) == len(measurement.rows)
+    yield (fail if are_all_lost else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
 
 
-def _over(long: Sequence[Row], measured: Measurement, key: str, limit: int) -> str:
-    """The rows over the limit, the longest by name."""
-    count = f"{len(long):,} of {measured.describe().removeprefix('all ')} rows"
-    named = _names(long, [f" ({row.tokens:,} tokens)" for row in long])
-    return f"{count} exceed {key}={limit} tokens: {named}"
+_LONG = ByKind("prompt", grpo=_long_grpo, sft=_long_sft)
 
 
-def _names(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
-    """The first rows by name; a file is named once for all of its rows that follow each other."""
-    named, file = [], None
-    for row, detail in zip(rows[:_NAMED], details or [""] * _NAMED, strict=False):
-        named.append((row.name if row.file != file else row.place) + detail)
+def _describe_long(long: Sequence[Row], measurement: Measurement, key: str, limit: int) -> str:
+    """Describe the rows over the limit, the longest by name."""
+    count = f"{len(long):,} of {measurement.describe().removeprefix('all ')} rows"
+    names = _format_rows(long, [f" ({row.tokens:,} tokens)" for row in long])
+    return f"{count} exceed {key}={limit} tokens: {names}"
+
+
+def _format_rows(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
+    """Name the first rows; consecutive rows of one file share its name."""
+    names, file = [], None
+    for row, detail in zip(rows[:_MAX_NAMED], details or [""] * _MAX_NAMED, strict=False):
+        names.append((row.name if row.file != file else row.label) + detail)
         file = row.file
-    more = f" and {len(rows) - _NAMED:,} more" if len(rows) > _NAMED else ""
-    return ", ".join(named) + more
-
-
-def _thinking(recipe: Recipe, template: ChatTemplate) -> Iterator[Check]:
-    """A thinking model spends the response on thoughts, before any rubric."""
-    key = "data.apply_chat_template_kwargs.enable_thinking"
-    if recipe.kind == GRPO and "enable_thinking" in template.source and recipe.get(key) is None:
-        yield warn(
-            ID, f"the model generates thoughts by default, and {key} is not set", f"{key}=false"
-        )
+    more = f" and {len(rows) - _MAX_NAMED:,} more" if len(rows) > _MAX_NAMED else ""
+    return ", ".join(names) + more
 
 
 def _prompt_key(recipe: Recipe) -> str:
     return str(recipe.get("data.prompt_key", "prompt"))
 
 
-def _custom_template(recipe: Recipe) -> Any:
-    return recipe.get(recipe.kind.template_key)
-
-
-def _characters(texts: Sequence[str]) -> list[list[int]]:
-    """Stands in for a tokenizer that cannot be read here: pieces can still be compared."""
+def _encode_characters(texts: Sequence[str]) -> list[list[int]]:
+    """Replace a tokenizer that cannot be read here: pieces can still be compared."""
     return [list(map(ord, text)) for text in texts]
-
-
-_LONG = ByKind("prompt", grpo=_long_grpo, sft=_long_sft)

@@ -34,7 +34,7 @@ _KEPT = re.compile(
 the address of a service or of the user's runs."""
 
 
-def not_asked(_: Subject) -> Check:
+def skip_tests(_: Subject) -> Check:
     return skip(ID, "not run (optional): press t, or grubrics-tui check CONFIG --tests")
 
 

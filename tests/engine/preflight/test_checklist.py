@@ -138,7 +138,7 @@ def test_held_out_questions_in_the_sft_file_alone_are_flagged(
     Path("data/sft/holdout_ids.json").write_text('{"holdout_ids": ["s2", "other"]}')
     checks = project.checks("sft")
     assert failures(checks) - installed == {"holdout"}
-    assert "1 of 2 ids of holdout_ids.json" in checks["holdout"].message
+    assert "1 of 2 IDs of holdout_ids.json" in checks["holdout"].message
 
 
 def test_an_sft_file_smaller_than_a_batch_alone_is_flagged(

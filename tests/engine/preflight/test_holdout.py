@@ -163,7 +163,7 @@ def test_a_held_out_list_says_nothing_of_rows_without_ids(project: Project) -> N
     Path("data/sft/train.jsonl").write_text("\n".join(lines) + "\n")
     found = project.checks("sft")["holdout"]
     assert found.status == "skip"
-    assert "no question ids to compare with holdout_ids.json" in found.message
+    assert "no question IDs to compare with holdout_ids.json" in found.message
 
 
 def test_ids_of_a_column_with_gaps_are_the_whole_numbers_that_they_were(project: Project) -> None:
