@@ -48,9 +48,9 @@ class VerlConsoleFormat(LineFormat):
     key, name = "verl", "verl console log"
     trainers = ("verl",)
     reads = (
-        "`step:7 - actor/pg_loss:0.1 - ...` behind Ray's prefixes, colors, time stamps and "
+        "`step:7 - actor/pg_loss:0.1 - ...` after Ray's prefixes, colors, timestamps and "
         "progress bars; `nan`, `np.float64(0.5)`, `tensor(0.5, device=...)`; the number of steps "
-        "and the model where verl prints them; the judge's `STEP_TIMING` lines in between"
+        "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between"
     )
     is_console = True
     covers = frozenset({"step-timing"})
