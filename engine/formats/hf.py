@@ -123,8 +123,8 @@ class HfStateFormat(Format):
     key, name = "hf-state", "trainer_state.json of HF's Trainer"
     trainers = ("HF Trainer", "TRL")
     reads = (
-        "its `log_history`; in an output folder, that of the newest `checkpoint-N`, including newer "
-        "ones that appear"
+        "its `log_history`; in an output folder, that of the newest `checkpoint-N`, also when a "
+        "newer one appears"
     )
 
     def matches(self, sample: Sample) -> bool:
