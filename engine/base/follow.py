@@ -227,6 +227,15 @@ class Tail:
         the first one that it has."""
         return self._follower.restarts
 
+    @property
+    def is_rotated(self) -> bool:
+        """Whether the file before this one still exists under another name."""
+        previous = self._follower.previous
+        try:
+            return previous is not None and os.fstat(previous.descriptor).st_nlink > 0
+        except OSError:
+            return False
+
     def _files(self) -> list[OpenFile]:
         return [file for file in (self._follower.previous, self._follower.file) if file is not None]
 

@@ -105,6 +105,7 @@ class ExternalWatch:
             events=[],
             read_share=news.read_share,
             newest=None if self._caught_up else self._newest,
+            restarted=news.restarted,
         )
 
     def poll_steps(self) -> News:
@@ -112,6 +113,8 @@ class ExternalWatch:
         were there at the first poll. Use either this or ``poll``."""
         news = self._reader.poll(_AT_ONCE)
         steps = news.steps
+        if news.restarted:
+            self._newest = self._step = None
         if self._caught_up:
             steps = [step if step.time else replace(step, time=time.time()) for step in steps]
         self._caught_up = self._caught_up or news.read_share == 1.0

@@ -55,11 +55,13 @@ class News:
     """What a log gained between two polls.
 
     ``read_share`` below 1 means that the next poll continues with a history that is still coming.
+    ``restarted``: the log was truncated or replaced, and the steps of earlier polls are void.
     """
 
     steps: list[Step] = field(default_factory=list)
     console: list[bytes] = field(default_factory=list)
     read_share: float = 1.0
+    restarted: bool = False
 
 
 class Reader(ABC):
@@ -166,11 +168,16 @@ class LineReader(Reader):
         self._has_begun = self._has_caught_up = False
 
     def poll(self, at_most: int) -> News:
+        restarts = self._tail.restarts
         block = self._tail.block(at_most)
+        # A rotated log continues in the file that took its name.
+        restarted = self._tail.restarts != restarts and not self._tail.is_rotated
+        if restarted:
+            self._parser = self._format.parser(self._path)
         steps = self._parser.feed(self._lines(block))
         behind = self._tail.behind()
         share = 1.0 if behind < at_most // 2 or not block else 1 - behind / self._tail.size()
-        return News(steps, self._console(block, share), share)
+        return News(steps, self._console(block, share), share, restarted)
 
     def about(self) -> About:
         return self._parser.about()

@@ -175,7 +175,11 @@ class HfState(Reader):
             return News()
         self._about = _about(path, raw)
         # Two NaNs are not equal, two nulls are.
-        return News(self._new_steps(jsonl.finite(raw["log_history"])))
+        entries = jsonl.finite(raw["log_history"])
+        restarted = bool(self._entries) and entries[:1] != self._entries[:1]
+        if restarted:
+            self._entries, self._names, self._numbering = [], HfNames(), Numbering()
+        return News(self._new_steps(entries), restarted=restarted)
 
     def about(self) -> About:
         return self._about

@@ -61,6 +61,11 @@ class WandbLog:
         return records
 
     @property
+    def restarts(self) -> int:
+        """How often the log was truncated, rewritten or replaced."""
+        return self._follower.restarts
+
+    @property
     def read_share(self) -> float:
         """How much of the log has been read; 1 when only a torn record can be left."""
         file = self._follower.file
@@ -241,12 +246,18 @@ class WandbRun(Reader):
     def poll(self, at_most: int) -> News:
         steps: list[Step] = []
         console: list[bytes] = []
-        for record in self._log.records(at_most):
+        restarts = self._log.restarts
+        records = self._log.records(at_most)
+        restarted = self._log.restarts != restarts
+        if restarted:
+            self._numbering, self._hf_names = Numbering(), None
+            self._config, self._about = {}, About()
+        for record in records:
             try:
                 self._take(record, steps, console)
             except ValueError:
                 continue  # One record that is no protobuf message costs only itself.
-        return News(steps, console[-CONSOLE_LINES:], self._log.read_share)
+        return News(steps, console[-CONSOLE_LINES:], self._log.read_share, restarted)
 
     def about(self) -> About:
         return self._about

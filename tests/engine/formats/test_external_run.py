@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.formats.external_run import open_external
+from engine.formats.external_run import ExternalWatch, open_external
 from engine.formats.series import names, read_columns, series
+from engine.history.columns import Columns
 from engine.runs.kinds import GRPO, SFT
 from engine.runs.state import describe, state_from_json
 from tests.engine.formats.samples import DICTS, SLO, verl_line, write
@@ -50,6 +51,56 @@ def test_a_truncated_log_is_read_again(log: Path) -> None:
     watch.poll()
     write(log, line(1).strip())
     assert [(s.step, s.attempt) for s in watch.poll_steps().steps] == [(1, 1)]
+
+
+def followed_steps(watch: ExternalWatch, columns: Columns) -> list[float]:
+    update = watch.poll()
+    columns.update(update.batch, update.events, restarted=update.restarted)
+    return columns.times.steps.tolist()
+
+
+def test_steps_before_a_truncation_are_void(log: Path) -> None:
+    append(log, "".join(map(line, range(2, 6))))
+    watch, columns = open_external(log).watch(), Columns()
+    assert followed_steps(watch, columns) == [1, 2, 3, 4, 5]
+    write(log, line(1).strip(), line(2).strip())
+    assert followed_steps(watch, columns) == [1, 2]
+    append(log, line(3))
+    assert followed_steps(watch, columns) == [1, 2, 3]
+    assert watch.poll().state.step == 3
+
+
+def test_steps_before_a_replacement_are_void_unless_the_log_was_rotated(log: Path) -> None:
+    append(log, line(2))
+    watch, columns = open_external(log).watch(), Columns()
+    assert followed_steps(watch, columns) == [1, 2]
+    log.rename(log.with_suffix(".1"))
+    write(log, line(3).strip())
+    assert followed_steps(watch, columns) == [1, 2, 3]
+    write(log.with_suffix(".new"), line(1).strip()).replace(log)
+    assert followed_steps(watch, columns) == [1]
+
+
+def test_counted_steps_begin_again_after_a_truncation(tmp_path: Path) -> None:
+    log = write(tmp_path / "sft.log", *DICTS)
+    watch, columns = open_external(log).watch(), Columns()
+    assert followed_steps(watch, columns) == [1, 2]
+    write(log, DICTS[0])
+    assert followed_steps(watch, columns) == [1]
+
+
+def test_another_trainers_state_file_in_the_same_place_starts_a_new_history(tmp_path: Path) -> None:
+    def write_state(*losses: float) -> Path:
+        history = [{"step": n, "loss": loss} for n, loss in enumerate(losses, 1)]
+        state = json.dumps({"global_step": len(losses), "log_history": history})
+        return write(tmp_path / "trainer_state.json", state)
+
+    watch, columns = open_external(write_state(3.0, 2.0, 1.0)).watch(), Columns()
+    assert followed_steps(watch, columns) == [1, 2, 3]
+    write_state(3.0, 2.0, 1.0, 0.5)
+    assert followed_steps(watch, columns) == [1, 2, 3, 4]
+    write_state(9.0)
+    assert followed_steps(watch, columns) == [1]
 
 
 def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None:
