@@ -217,6 +217,15 @@ class Tail:
         """Bytes written that were not read yet, a torn last line included."""
         return sum(file.behind() for file in self._files())
 
+    def unread(self, limit: int) -> bytes:
+        """At most the last ``limit`` bytes that were not read yet: mostly a torn last line."""
+        if (file := self._follower.file) is None:
+            return b""
+        start = max(file.offset, file.size() - limit)
+        with suppress(OSError):
+            return os.pread(file.descriptor, max(0, file.size() - start), start)
+        return b""
+
     def size(self) -> int:
         """Bytes of the files that are followed."""
         return sum(file.size() for file in self._files())

@@ -65,8 +65,7 @@ def read_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
         yield from news.steps
     yield from news.steps
     yield from reader.poll(_AT_ONCE).steps  # The last part is smaller than a poll.
-    if not log.format.is_console:  # Its last line shows whether it is torn.
-        yield from reader.rest()
+    yield from reader.rest()
 
 
 def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
@@ -91,15 +90,22 @@ class ExternalWatch:
         self._newest = self._reader.last_step()
         self._step = None if self._newest is None else self._newest.step
         self._caught_up = False
+        self._rest: list[Step] = []
 
     def poll(self) -> Update:
-        """What is new, and the state after it."""
+        """What is new, a last line without an end included, and the state after it."""
         from engine.history.columns import Batch  # numpy: ``poll_steps`` does without
 
+        is_new = self._caught_up
         news = self.poll_steps()
+        steps = news.steps
+        if news.read_share == 1.0 and (rest := self._reader.rest()) != self._rest:
+            # When such a line ends, its step comes once more, with all of its values.
+            steps, self._rest = [*steps, *(_with_time(rest) if is_new else rest)], rest
+            self._step = steps[-1].step if steps else self._step
         return Update(
             state=self._state(),
-            batch=Batch.from_steps(news.steps),
+            batch=Batch.from_steps(steps),
             console=news.console,
             system=[],
             events=[],
@@ -112,11 +118,10 @@ class ExternalWatch:
         """What is new, for a pipe. Steps without a time get the present one, but for those that
         were there at the first poll. Use either this or ``poll``."""
         news = self._reader.poll(_AT_ONCE)
-        steps = news.steps
         if news.restarted:
             self._newest = self._step = None
-        if self._caught_up:
-            steps = [step if step.time else replace(step, time=time.time()) for step in steps]
+            self._rest = []
+        steps = _with_time(news.steps) if self._caught_up else news.steps
         self._caught_up = self._caught_up or news.read_share == 1.0
         if steps and (self._caught_up or self._step is None):
             self._step = steps[-1].step
@@ -138,6 +143,10 @@ class ExternalWatch:
             step=self._step,
             total_steps=total,
         )
+
+
+def _with_time(steps: list[Step]) -> list[Step]:
+    return [step if step.time else replace(step, time=time.time()) for step in steps]
 
 
 class Pulse:

@@ -80,7 +80,7 @@ class Reader(ABC):
         return None
 
     def rest(self) -> list[Step]:
-        """The steps of a last line without an end, as if nothing more came. It may be torn."""
+        """The steps of a last line without an end, with the values that are certainly complete."""
         return []
 
 
@@ -150,6 +150,14 @@ class LineFormat(Format):
     def parser(self, path: Path) -> Parser:
         """A parser of this file's lines, from the first one on."""
 
+    def complete_part(self, line: bytes) -> bytes:
+        """The part of a line without an end whose values cannot change when more is written.
+
+        By default all of it: the parser reads a value only with what closes it, or the line is a
+        progress bar, which is written as a whole.
+        """
+        return line
+
     def open(self, path: Path) -> Reader:
         return LineReader(path, self)
 
@@ -166,6 +174,8 @@ class LineReader(Reader):
         self._tail = Tail(path, ends_at_return=log_format.has_bars)
         self._parser = log_format.parser(path)
         self._has_begun = self._has_caught_up = False
+        self._rest: tuple[object, list[Step]] = (None, [])
+        """What identifies the line without an end, and its steps."""
 
     def poll(self, at_most: int) -> News:
         restarts = self._tail.restarts
@@ -188,8 +198,15 @@ class LineReader(Reader):
         return steps[-1] if steps else None
 
     def rest(self) -> list[Step]:
-        last = last_lines(self._path, 1) if self._tail.behind() else []
-        return copy.deepcopy(self._parser).feed(last)
+        if not self._tail.behind():
+            return []
+        line = self._tail.restarts, self._tail.size()
+        if self._rest[0] != line:
+            torn = self._tail.unread(LONGEST_LINE)
+            start = torn.rfind(b"\r") + 1
+            block = torn[:start] + self._format.complete_part(torn[start:]) + b"\n"
+            self._rest = line, copy.deepcopy(self._parser).feed(self._lines(block))
+        return self._rest[1]
 
     def _lines(self, block: bytes) -> list[bytes]:
         if self._format.marks:

@@ -34,6 +34,8 @@ _STEP = re.compile(rb"(?:^|[\s\r\])>:|]|\x1b\[[0-9;]*m)step:(\d{1,15}) - (?=[^\s
 # ``name:np.float64(0.5)`` and ``name:tensor(0.5, device='cuda:0')``
 _WRAPPED = re.compile(rb":(?:(?:np|numpy|torch)\.)?[a-z]\w{0,20}\(([^(),]{1,40})[^()]{0,80}\)")
 _NUMPY = (b":np.float64(", b":np.float32(", b":np.int64(", b":np.int32(")
+_CLOSED = (b":nan", b":inf", b")")
+"""Ends of values to which no digit can be added."""
 _COLORS, _COLOR_REACH = 4, 12
 _REPEATED_REACH = 100
 _TOTAL = re.compile(rb"(?:Total training steps|'total_training_steps'): ([1-9]\d{0,14})")
@@ -71,6 +73,12 @@ class VerlConsoleFormat(LineFormat):
 
     def parser(self, path: Path) -> Parser:
         return VerlConsole()
+
+    def complete_part(self, line: bytes) -> bytes:
+        """Leave the last value out: digits of it may be missing."""
+        if b"step:" not in line or line.endswith(_CLOSED):
+            return line
+        return line[: line.rfind(b" - ") + 1]
 
 
 class VerlConsole(Parser):

@@ -174,6 +174,57 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
     assert any(np.isnan(watched.get(name).values).sum() >= 20 for name in watched.names)
 
 
+LAST: dict[str, tuple[str, list[float]]] = {
+    "bars": ("1|1|Loss: 0.5:  1%|# |\r1|2|Loss: 0.25:  2%|# |", [0.5, 0.25]),
+    "hf": (
+        "{'loss': 0.5}\r 20%|# | 2/10 [{'loss': 0.25}\r 30%|# | 3/10 [{'loss': 0.125}",
+        [0.5, 0.25, 0.125],
+    ),
+    "hf torn": ("{'loss': 0.5}\n{'loss': 0.25", [0.5]),
+    "verl": ("step:1 - actor/loss:0.5 - x:1\nstep:2 - actor/loss:0.25 - x:1", [0.5, 0.25]),
+    "verl torn": ("step:1 - actor/loss:0.5\nstep:2 - actor/loss:0.2", [0.5]),
+    "verl NaN": ("step:1 - actor/loss:0.5\nstep:2 - actor/loss:nan", [0.5, NAN]),
+    "verl-jsonl torn": ('{"step": 1, "data": {"actor/loss": 0.5}}\n{"step": 2, "data"', [0.5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LAST)
+def test_a_last_line_without_an_end_counts_everywhere_as_far_as_it_is_complete(
+    tmp_path: Path, case: str
+) -> None:
+    text, losses = LAST[case]
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    run = open_external(path, case.split()[0])
+    watched = Columns()
+    watch = run.watch()
+    for _ in range(3):
+        watched.merge(watch.poll().batch)
+    printed = read_columns(str(path), tmp_path, as_format=run.format.key)
+    doctor = LogDoctor(source_of_external(run))
+    doctor.diagnose(ended=True)
+    assert doctor.columns is not None
+    for seen in (watched, printed, doctor.columns):
+        (name,) = {"actor/loss", "train/loss"} & {*seen.names}
+        np.testing.assert_array_equal(seen.get(name).values, losses)
+
+
+def test_a_step_whose_line_ends_later_has_all_of_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("step:1 - actor/loss:0.5 - x:1\nstep:2 - actor/loss:0.25 - x:1")
+    watch, seen = open_external(path).watch(), Columns()
+    seen.merge(watch.poll().batch)
+    assert seen.get("x").values.tolist() == [1]
+    with path.open("a") as log:
+        log.write("23\nstep:3 - actor/loss:0.125 - x:4\n")
+    update = watch.poll()
+    seen.merge(update.batch)
+    assert update.state.step == 3
+    assert seen.get("actor/loss").values.tolist() == [0.5, 0.25, 0.125]
+    assert seen.get("x").values.tolist() == [1, 123, 4]
+    assert not watch.poll().batch
+
+
 @pytest.mark.parametrize("key", BROKEN)
 def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key: str) -> None:
     path = BROKEN[key](tmp_path / "night.log")
