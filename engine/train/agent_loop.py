@@ -1,8 +1,8 @@
 """Mark rollouts of a validation.
 
-``actor_rollout_ref.rollout.agent.agent_loop_manager_class`` is verl's hook for a manager of one's
-own. verl knows for each batch whether it validates, and does not tell its reward manager; what the
-data say (``extra_info.split``) is missing in many data sets, and wrong in some.
+``actor_rollout_ref.rollout.agent.agent_loop_manager_class`` is verl's hook for another manager.
+verl knows of each batch whether it validates, but does not pass it on to the reward manager. The
+split in the data (``extra_info.split``) is missing in many data sets, and wrong in some.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def prepare(env: MutableMapping[str, str], device: str) -> None:
-    """Set what a run on ``device`` needs; what the user already set stays."""
+    """Set what a run on ``device`` needs; values that the user set stay."""
     _append(env, "VERL_USE_EXTERNAL_MODULES", PLUGIN, ",")
     _append(env, "PYTHONPATH", str(ROOT), os.pathsep)
     # Whole console lines: Ray would fold similar ones of many workers into "repeated 8x".
@@ -34,7 +34,7 @@ def prepare(env: MutableMapping[str, str], device: str) -> None:
 
 
 def keep_compiled_code_private(env: MutableMapping[str, str], fallback: Path) -> None:
-    """Have torch keep compiled code in a folder of this user's alone.
+    """Have torch keep compiled code in a folder that only this user can write.
 
     Its default is ``/tmp/torchinductor_NAME``, which anybody can create first, and its content is
     loaded: pickles and shared objects. ``fallback`` is used if the user has no cache folder.
@@ -51,14 +51,9 @@ def keep_compiled_code_private(env: MutableMapping[str, str], fallback: Path) ->
 
 
 def attempt_dir(env: MutableMapping[str, str], kind: str) -> Path:
-    """The attempt's directory, from the supervisor or made here for a run by hand."""
-    given = env.get("GRUBRICS_ATTEMPT_DIR")
-    if given:
-        path = Path(given).resolve()
-    else:
-        path = Path(
-            "runs", f"manual-{kind}-{time.strftime('%Y%m%d-%H%M%S')}", "attempt_1"
-        ).resolve()
+    """Return the attempt's directory: the supervisor's, or a new one for a run by hand."""
+    manual = f"runs/manual-{kind}-{time.strftime('%Y%m%d-%H%M%S')}/attempt_1"
+    path = Path(env.get("GRUBRICS_ATTEMPT_DIR") or manual).resolve()
     path.mkdir(parents=True, exist_ok=True)
     env["GRUBRICS_ATTEMPT_DIR"] = str(path)
     env.setdefault("GRUBRICS_RUN_ID", path.parent.name)

@@ -34,7 +34,9 @@ def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
     unfinished.mkdir(parents=True)
     try:
         _save(model, shards, unfinished, dtype)
-        _keep_stamp(checkpoint.parent, unfinished)
+        stamp = checkpoint.parent / STAMP
+        if stamp.is_file():
+            shutil.copyfile(stamp, unfinished / STAMP)  # It names the run.
         _replace(unfinished, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -42,7 +44,7 @@ def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
 
 
 def shard_folder(checkpoint: Path) -> Path:
-    """Where the weights lie: the folder itself for SFT, ``actor/`` for GRPO."""
+    """Return the folder of the weights: the checkpoint itself for SFT, ``actor/`` for GRPO."""
     for folder in (checkpoint, checkpoint / "actor"):
         if any(folder.glob("model_world_size_*_rank_0.pt")):
             return folder
@@ -50,7 +52,7 @@ def shard_folder(checkpoint: Path) -> Path:
 
 
 def build(shards: Path) -> Any:
-    """The model on the CPU, LoRA merged, in the data type it was saved in."""
+    """Load the model on the CPU, LoRA merged, in the data type it was saved in."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -68,7 +70,7 @@ def build(shards: Path) -> Any:
 
 
 def merged_state(shards: Path) -> dict[str, Any]:
-    """The shards of every rank joined to full tensors, by name."""
+    """Join the shards of all ranks to full tensors, by name."""
     ranks = int(next(shards.glob("model_world_size_*_rank_0.pt")).name.split("_")[3])
     files = [shards / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     missing = [file.name for file in files if not file.is_file()]
@@ -99,12 +101,13 @@ def _load(shard: Path) -> Any:
     try:
         return torch.load(shard, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        why = str(error).splitlines()[0]
-        raise UsageError(f"{shard}: holds more than weights, so it is not loaded: {why}") from error
+        detail = str(error).splitlines()[0]
+        message = f"{shard}: holds more than weights, so it is not loaded: {detail}"
+        raise UsageError(message) from error
 
 
 def join(tensors: Sequence[Any]) -> Any:
-    """One full tensor from the ranks' DTensors (sharded or replicated) or plain copies."""
+    """Join the ranks' DTensors (sharded or replicated), or plain copies, to one full tensor."""
     import torch
     from torch.distributed.tensor import DTensor, Shard
 
@@ -137,15 +140,8 @@ def _save(model: Any, shards: Path, folder: Path, dtype: str) -> None:
     AutoTokenizer.from_pretrained(saved).save_pretrained(folder)
 
 
-def _keep_stamp(checkpoints: Path, folder: Path) -> None:
-    """The model says which run it is from, as the folder of its checkpoint does."""
-    stamp = checkpoints / STAMP
-    if stamp.is_file():
-        shutil.copyfile(stamp, folder / STAMP)
-
-
 def _replace(unfinished: Path, out: Path) -> None:
-    """A reader sees the old folder or the new one, and never half of one."""
+    """Replace ``out``: a reader sees the old folder or the new one, and never half of one."""
     old = out.with_name(f".{out.name}.old.{os.getpid()}")
     if out.exists():
         out.rename(old)
@@ -158,9 +154,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("checkpoint", type=Path, help="a global_step_N folder")
     parser.add_argument("out", type=Path)
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
-    given = parser.parse_args(list(arguments))
+    args = parser.parse_args(list(arguments))
     try:
-        print(f"final model: {export(given.checkpoint, given.out, given.dtype)}")
+        print(f"final model: {export(args.checkpoint, args.out, args.dtype)}")
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2

@@ -42,14 +42,16 @@ class Generated:
     log_probs: list[float] = field(default_factory=list)
 
 
-def log_distribution(logits: torch.Tensor, sampling: Sampling, seen: torch.Tensor) -> torch.Tensor:
+def log_distribution(
+    logits: torch.Tensor, sampling: Sampling, before: torch.Tensor
+) -> torch.Tensor:
     """Log-probabilities ``[batch, vocab]`` after penalty, temperature, top-k and top-p.
 
-    ``logits`` is ``[batch, vocab]`` in float32, ``seen`` the token ids so far ``[batch, length]``.
+    ``logits`` is ``[batch, vocab]`` in float32, ``before`` the token IDs ``[batch, length]``.
     Greedy log-probabilities are those of the untempered model, as vLLM reports them.
     """
     if sampling.repetition_penalty != 1.0:
-        logits = _penalise(logits, seen, sampling.repetition_penalty)
+        logits = _penalize(logits, before, sampling.repetition_penalty)
     if sampling.temperature > 0:
         logits = logits / sampling.temperature
         logits = _keep_top_k(logits, sampling.top_k)
@@ -57,22 +59,22 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, seen: torch.Tenso
     return logits.log_softmax(-1)
 
 
-def _penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
-    """Keskar et al. 2019: divide positive, multiply negative logits of tokens already seen."""
-    scores = logits.gather(-1, seen)
+def _penalize(logits: torch.Tensor, before: torch.Tensor, penalty: float) -> torch.Tensor:
+    """Keskar et al. 2019: divide positive, multiply negative logits of earlier tokens."""
+    scores = logits.gather(-1, before)
     scores = torch.where(scores < 0, scores * penalty, scores / penalty)
-    return logits.scatter(-1, seen, scores)
+    return logits.scatter(-1, before, scores)
 
 
 def _keep_top_k(logits: torch.Tensor, top_k: int) -> torch.Tensor:
     if top_k <= 0 or top_k >= logits.size(-1):
         return logits
-    smallest_kept = logits.topk(top_k, dim=-1).values[:, -1:]
-    return logits.masked_fill(logits < smallest_kept, NEVER)
+    threshold = logits.topk(top_k, dim=-1).values[:, -1:]
+    return logits.masked_fill(logits < threshold, NEVER)
 
 
 def _keep_top_p(logits: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Holtzman et al. 2020: the fewest tokens whose probabilities reach ``top_p``."""
+    """Holtzman et al. 2020: keep the fewest tokens whose probabilities sum to ``top_p``."""
     if top_p >= 1.0:
         return logits
     ordered, index = logits.sort(dim=-1, descending=True)
@@ -106,11 +108,12 @@ def generate(
         if bool(done.all()):
             break
     tokens, log_probs = (torch.cat(parts, -1) for parts in zip(*drawn, strict=True))
-    return _split(tokens, log_probs, lengths)
+    rows = zip(tokens.tolist(), log_probs.tolist(), lengths.tolist(), strict=True)
+    return [Generated(row[:length], probs[:length]) for row, probs, length in rows]
 
 
 class _Block:
-    """The rows of a batch, as far as they have been drawn; all have one length."""
+    """The rows of a batch as far as they have been drawn; all have the same length."""
 
     def __init__(self, model: Any, requests: Sequence[Request], pad_token: int) -> None:
         self.device = next(model.parameters()).device
@@ -120,7 +123,7 @@ class _Block:
         self._inputs, self._mask = _left_padded(prompts, pad_token, self.device)
         self._positions = (self._mask.cumsum(-1) - 1).clamp(min=0)
         self._padded = not bool(self._mask.all())
-        self._seen = self._inputs
+        self._before = self._inputs
         self._cache: Any = None
 
     def draw(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -136,18 +139,18 @@ class _Block:
             logits_to_keep=1,
         )
         self._cache = output.past_key_values
-        distribution = log_distribution(output.logits[:, -1].float(), self._sampling, self._seen)
+        distribution = log_distribution(output.logits[:, -1].float(), self._sampling, self._before)
         numbers = self._numbers[:, step - 1]
         self._inputs = _draw(distribution, self._sampling.temperature, numbers)
         return self._inputs, distribution.gather(-1, self._inputs)
 
     def _extend(self) -> None:
-        """By the tokens that were drawn last; what nobody asks for is not kept."""
+        """Append the tokens drawn last; only a repetition penalty needs the earlier ones."""
         self._positions = self._positions[:, -1:] + 1
         if self._padded:
             self._mask = torch.cat([self._mask, torch.ones_like(self._inputs)], dim=-1)
         if self._sampling.repetition_penalty != 1.0:
-            self._seen = torch.cat([self._seen, self._inputs], dim=-1)
+            self._before = torch.cat([self._before, self._inputs], dim=-1)
 
 
 def _left_padded(
@@ -180,8 +183,3 @@ def _draw(distribution: torch.Tensor, temperature: float, numbers: torch.Tensor)
         return distribution.argmax(-1, keepdim=True)
     cumulative = distribution.double().exp().cumsum(-1)
     return torch.searchsorted(cumulative, numbers[:, None] * cumulative[:, -1:], right=True)
-
-
-def _split(tokens: torch.Tensor, log_probs: torch.Tensor, lengths: torch.Tensor) -> list[Generated]:
-    rows = zip(tokens.tolist(), log_probs.tolist(), lengths.tolist(), strict=True)
-    return [Generated(row[:length], probs[:length]) for row, probs, length in rows]

@@ -28,12 +28,12 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.kinds import GRPO, Kind
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
+from engine.train.ppo_task import train
 
 # What the actors of a run import; the zygote does it once for all of them.
 PRELOAD = (
     "verl.trainer.main_ppo",
     "verl.trainer.ppo.v1",
-    "engine.train.replica",
     "engine.train.hf_rollout",
     "engine.train.sampler",
     "engine.train.reward_entry",
@@ -47,7 +47,7 @@ PRELOAD = (
 def main(arguments: Sequence[str]) -> int:
     try:
         recipe = read_recipe(GRPO, arguments)
-        if ray_attach.wanted(os.environ, str(recipe.get("grubrics.device"))):
+        if ray_attach.should_attach(os.environ, str(recipe.get("grubrics.device"))):
             require_none(recipe, "RAY_ADDRESS")
         else:
             require_private(recipe)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     signals = StopSignals()
     try:
-        way_to_run(str(recipe.get("grubrics.device")))(config, attempt, signals)
+        train_on(str(recipe.get("grubrics.device")))(config, attempt, signals)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
@@ -77,17 +77,17 @@ def read_recipe(kind: Kind, arguments: Sequence[str]) -> Recipe:
     parser.add_argument("--config", required=True, help="a recipe file or its bare name")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--no-env", action="store_true", help="variables set no values")
-    given = parser.parse_intermixed_args(list(arguments))
+    args = parser.parse_intermixed_args(list(arguments))
     load_env_file(os.environ)
-    recipe = load_recipe(given.config, given.overrides, {} if given.no_env else None)
+    recipe = load_recipe(args.config, args.overrides, {} if args.no_env else None)
     require_encrypted(recipe, os.environ)
     if recipe.kind != kind:
         raise UsageError(f"{recipe.path}: grubrics.kind is {recipe.kind}, not {kind}")
     return recipe
 
 
-def way_to_run(device: str) -> Callable[[dict[str, Any], Path, StopSignals], None]:
-    if ray_attach.wanted(os.environ, device):
+def train_on(device: str) -> Callable[[dict[str, Any], Path, StopSignals], None]:
+    if ray_attach.should_attach(os.environ, device):
         return run_on_cluster
     return run_on_cpu if device == "cpu" else run_on_accelerator
 
@@ -100,7 +100,9 @@ def run_on_cpu(config: dict[str, Any], attempt: Path, signals: StopSignals) -> N
             variables = {"TRANSFER_QUEUE_ENABLE": "1"}
             runtime = {"py_executable": spawner.py_executable, "env_vars": variables}
             with ray_running(config, runtime, signals):
-                _train_in_worker(config)
+                import ray
+
+                ray.get(ray.remote(num_cpus=0, max_retries=0)(train).remote(config))
         finally:
             signals.ignore()
             spawner.close()
@@ -112,7 +114,7 @@ def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSigna
         hook = f"{ray_session.__name__}.{ray_session.secure_worker.__name__}"
         runtime = {**_verl_env(config), ray_session.HOOK: hook}
         with ray_running(config, runtime, signals):
-            _train_here(config)
+            train(config)
 
 
 def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
@@ -121,25 +123,11 @@ def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) 
     key = queue_key.create(attempt, os.environ)
     runtime = ray_attach.with_runtime_env(_verl_env(config), os.environ, device)
     try:
-        with ray_running(ray_attach.attaching(config), runtime, signals):
+        with ray_running(ray_attach.with_cluster_options(config), runtime, signals):
             ray_attach.require_shared(attempt)
-            _train_here(config)
+            train(config)
     finally:
         key.unlink(missing_ok=True)
-
-
-def _train_in_worker(config: dict[str, Any]) -> None:
-    import ray
-
-    from engine.train.ppo_task import train
-
-    ray.get(ray.remote(num_cpus=0, max_retries=0)(train).remote(config))
-
-
-def _train_here(config: dict[str, Any]) -> None:
-    from engine.train.ppo_task import train
-
-    train(config)
 
 
 def _verl_env(config: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +146,16 @@ def ray_running(
     """Ray with the recipe's ``ray_kwargs.ray_init``; the recipe's ``runtime_env`` comes last."""
     import ray
 
-    given = dict(config["ray_kwargs"]["ray_init"])
-    given["runtime_env"] = ray_session.combined(runtime_env, given.pop("runtime_env", {}))
-    print(f"ray init kwargs: {given}", flush=True)
+    options = dict(config["ray_kwargs"]["ray_init"])
+    options["runtime_env"] = ray_session.combined(runtime_env, options.pop("runtime_env", {}))
+    print(f"ray init kwargs: {options}", flush=True)
     if os.environ.get("RAY_ADDRESS") == "local":
         patches.apply_to_private_ray()
     try:
-        ray.init(**given)
+        ray.init(**options)
         signals.listen()
         yield
-    except SystemExit as end:  # what Ray's own handler makes of a SIGTERM while it starts
+    except SystemExit as end:  # Ray's own handler turns a SIGTERM during its start into it.
         signals.received = signal.SIGTERM
         raise KeyboardInterrupt from end
     finally:
@@ -176,8 +164,10 @@ def ray_running(
 
 
 def check_finished(config: dict[str, Any], attempt: Path) -> int:
-    """0 when the last configured step was logged: verl also returns when its epochs run out. A run
-    that only validates has finished with its validation."""
+    """Return 0 when the last configured step was logged: verl also returns when its epochs run out.
+
+    A run that only validates has finished with its validation.
+    """
     if config["trainer"]["val_only"]:
         return check_validated(attempt)
     wanted = last_step(config)
@@ -195,7 +185,7 @@ def check_finished(config: dict[str, Any], attempt: Path) -> int:
 
 
 def check_validated(attempt: Path) -> int:
-    """0 when a validation was logged."""
+    """Return 0 when a validation was logged."""
     for line in logged(attempt):
         if any(name.startswith("val-") for name in line.get("data", {})):
             print(f"validated at step {line.get('step')}; trainer.val_only=true", flush=True)
@@ -205,7 +195,7 @@ def check_validated(attempt: Path) -> int:
 
 
 def logged(attempt: Path) -> Iterator[dict[str, Any]]:
-    """The records of verl's file logger."""
+    """Read the records of verl's file logger."""
     path = os.environ.get("VERL_FILE_LOGGER_PATH")
     return jsonl.read(Path(path) if path else attempt / "metrics.jsonl")
 

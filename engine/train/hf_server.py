@@ -26,7 +26,7 @@ MISSING_S = 2.0
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """What the actor needs to know; plain values, because it crosses a process boundary."""
+    """The settings of the actor: plain values, because they cross a process boundary."""
 
     model_path: str
     trust_remote_code: bool
@@ -36,7 +36,7 @@ class ServerConfig:
     response_length: int
     max_batch: int
     rollouts_per_step: int
-    """How many rollouts a training step asks this server for; 0 where nobody knows."""
+    """Rollouts that a training step requests from this server; 0 if unknown."""
     threads: int | None
     seed: int
 
@@ -79,7 +79,7 @@ class HFServer:
         self.batcher: asyncio.Task[None] | None = None
 
     async def ready(self) -> int:
-        """Returns once the model is loaded; the process id."""
+        """Return the process ID, once the model is loaded."""
         return os.getpid()
 
     # generation
@@ -142,7 +142,7 @@ class HFServer:
                 break
         if awaited:
             self.expected = 0
-        return sorted(items, key=lambda item: _place(item.request))
+        return sorted(items, key=lambda item: _sort_key(item.request))
 
     async def _answer(self, items: Sequence[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
@@ -220,8 +220,8 @@ class HFServer:
     async def stop_profile(self) -> None: ...
 
 
-def _place(request: Request) -> tuple[int, list[int], int]:
-    """Sort key of a request in its batch: by length, then by content."""
+def _sort_key(request: Request) -> tuple[int, list[int], int]:
+    """Order the requests of a batch by length, then by content."""
     return len(request.prompt), request.prompt, request.seed
 
 
@@ -230,7 +230,8 @@ def batched(items: Sequence[_Waiting], size: int) -> Iterator[Sequence[_Waiting]
 
 
 def stop_tokens(tokenizer: Any, generation_config: Any) -> list[int]:
-    """Every end-of-sequence id: the tokenizer's and those of the generation config."""
+    """Return every end-of-sequence ID: the tokenizer's and those of the generation config."""
     configured = getattr(generation_config, "eos_token_id", None)
-    many = configured if isinstance(configured, list) else [configured]
-    return sorted({int(token) for token in [tokenizer.eos_token_id, *many] if token is not None})
+    others = configured if isinstance(configured, list) else [configured]
+    tokens = [tokenizer.eos_token_id, *others]
+    return sorted({int(token) for token in tokens if token is not None})

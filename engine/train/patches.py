@@ -33,8 +33,8 @@ class Deviation:
 
     name: str
     kind: Kind
-    what: str
-    why: str
+    change: str
+    reason: str
     check: Callable[[], str | None]
 
 
@@ -140,8 +140,8 @@ def _patch_torch_store() -> None:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        given = len(args) > 3 or kwargs.get("master_listen_fd") is not None
-        if is_master and not given and is_loopback(host_name):
+        has_socket = len(args) > 3 or kwargs.get("master_listen_fd") is not None
+        if is_master and not has_socket and is_loopback(host_name):
             listening = _listen(host_name, port)
             if listening is not None:  # otherwise this process has a store there already
                 port = listening.getsockname()[1]
@@ -188,12 +188,14 @@ def _patch_queue_sockets(key_file: str) -> None:
         module.create_zmq_socket = create_zmq_socket
 
 
-# checks: each imports what it looks at, because this module is read by people and by docs too
+# checks: each imports what it checks, so that importing this module stays cheap
 
 
 def _version_moved() -> str | None:
-    found = version("verl")
-    return None if found == VERL_VERSION else f"verl {found} is installed, not {VERL_VERSION}"
+    installed = version("verl")
+    if installed == VERL_VERSION:
+        return None
+    return f"verl {installed} is installed, not {VERL_VERSION}"
 
 
 def _platform_registry_moved() -> str | None:
@@ -236,8 +238,10 @@ def _backend_string_moved() -> str | None:
     from verl.utils import distributed
 
     source = inspect.getsource(distributed.initialize_global_process_group_ray)
-    known = 'f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
-    return None if known else "verl builds its torch.distributed backend string in another way"
+    is_unchanged = 'f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
+    return (
+        None if is_unchanged else "verl builds its torch.distributed backend string in another way"
+    )
 
 
 def _offload_policy_moved() -> str | None:
@@ -247,30 +251,30 @@ def _offload_policy_moved() -> str | None:
 
 
 def _ray_moved() -> str | None:
-    found = version("ray")
-    return None if found == RAY_VERSION else f"ray {found} is installed, not {RAY_VERSION}"
+    installed = version("ray")
+    return None if installed == RAY_VERSION else f"ray {installed} is installed, not {RAY_VERSION}"
 
 
 def _agent_port_moved() -> str | None:
     from ray._private.parameter import RayParams
 
-    known = "dashboard_agent_listen_port" in inspect.getsource(RayParams)
-    return None if known else "Ray names the port of its dashboard agent in another way"
+    is_unchanged = "dashboard_agent_listen_port" in inspect.getsource(RayParams)
+    return None if is_unchanged else "Ray names the port of its dashboard agent in another way"
 
 
 def _loopback_switch_moved() -> str | None:
     from ray._private import ray_constants, services
 
-    known = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR == LOOPBACK_VARIABLE
-    used = "ENABLE_RAY_CLUSTER" in inspect.getsource(services.get_node_ip_address)
-    return None if known and used else f"Ray no longer reads {LOOPBACK_VARIABLE}"
+    is_named = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR == LOOPBACK_VARIABLE
+    is_used = "ENABLE_RAY_CLUSTER" in inspect.getsource(services.get_node_ip_address)
+    return None if is_named and is_used else f"Ray no longer reads {LOOPBACK_VARIABLE}"
 
 
 def _torch_store_moved() -> str | None:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-    known = "master_listen_fd" in (TCPStore.__init__.__doc__ or "")
-    return None if known else "torch's TCPStore takes no listening socket"
+    is_unchanged = "master_listen_fd" in (TCPStore.__init__.__doc__ or "")
+    return None if is_unchanged else "torch's TCPStore takes no listening socket"
 
 
 def _queue_sockets_moved() -> str | None:
@@ -298,8 +302,8 @@ def _other_queue_sockets() -> str | None:
         for path in Path(transfer_queue.__file__).parent.rglob("*.py")
         if re.search(r"^ +create_zmq_socket,|import create_zmq_socket", path.read_text(), re.M)
     )
-    known = ["controller.py", "storage/managers/base.py", "storage/simple_storage.py"]
-    if made or importers != known:
+    patched = ["controller.py", "storage/managers/base.py", "storage/simple_storage.py"]
+    if made or importers != patched:
         return f"TransferQueue makes sockets elsewhere: {', '.join(made or importers)}"
     return None
 
@@ -387,7 +391,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "hf rollout server",
         "public hook",
-        "RolloutReplicaRegistry.register('hf', ...) (engine/train/replica.py)",
+        "RolloutReplicaRegistry.register('hf', ...) (engine/train/hf_rollout.py)",
         "verl has vLLM, SGLang and TensorRT-LLM servers; none starts on a plain CPU",
         _replica_registry_moved,
     ),
@@ -492,7 +496,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
 
 
 def verify() -> list[str]:
-    """What no longer holds of the installed verl, one line each; empty when all is well."""
+    """Return one line for each deviation that no longer fits the installed verl."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")
-    found = ((deviation.name, deviation.check()) for deviation in DEVIATIONS)
-    return [f"{name}: {complaint}" for name, complaint in found if complaint is not None]
+    checks = ((deviation.name, deviation.check()) for deviation in DEVIATIONS)
+    return [f"{name}: {complaint}" for name, complaint in checks if complaint is not None]

@@ -1,4 +1,4 @@
-"""What every process of a run imports through ``VERL_USE_EXTERNAL_MODULES``."""
+"""Imported by every process of a run through ``VERL_USE_EXTERNAL_MODULES``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.train.final_checkpoint import allow_checkpoint_classes
 
 
 def _replica() -> type[Any]:
-    from engine.train.replica import HFReplica
+    from engine.train.hf_rollout import HFReplica
 
     return HFReplica
 

@@ -1,4 +1,7 @@
-"""verl's own ``main_ppo`` from its configuration check onwards."""
+"""verl's own ``main_ppo`` from its configuration check onwards.
+
+A module of its own, because Ray copies functions of a program into the task that executes them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 
 def train(config: dict[str, Any]) -> None:
-    """Check the configuration and train to the end. Ray must be initialised."""
+    """Check the configuration and train to the end. Ray must be initialized."""
     from omegaconf import OmegaConf
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
     from verl.trainer.ppo.utils import need_critic, need_reference_policy

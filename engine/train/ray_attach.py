@@ -12,11 +12,11 @@ from engine.runs.rundir import ON_CLUSTER_VARIABLE
 from engine.supervise.ray_jobs import CARRIED, read_job
 from engine.train import environment, patches, ray_session
 from engine.train.queue_key import FILE_VARIABLE
-from engine.train.ray_driver import blindness
+from engine.train.ray_driver import not_shared_message
 
 PROJECT_VARIABLE = "GRUBRICS_PROJECT"
-# What else ray.init takes describes an instance of one's own; Ray refuses it here.
-_ATTACHING = ("runtime_env", "namespace", "log_to_driver", "logging_level", "logging_format")
+# The other options of ray.init describe a private instance; Ray refuses them here.
+_CLUSTER_OPTIONS = ("runtime_env", "namespace", "log_to_driver", "logging_level", "logging_format")
 _CHECK_S = 120.0
 
 
@@ -24,17 +24,17 @@ class NotSharedError(Exception):
     """Nodes of the cluster do not see the run directory."""
 
 
-def wanted(env: Mapping[str, str], device: str) -> bool:
-    """Whether to attach: a job of ours does, and a GPU run by hand whose RAY_ADDRESS says so."""
+def should_attach(env: Mapping[str, str], device: str) -> bool:
+    """Whether to train on a cluster: a job of ours does, or a GPU run by hand with RAY_ADDRESS."""
     by_hand = device != "cpu" and env.get("RAY_ADDRESS", "local") not in ("", "local")
     return ON_CLUSTER_VARIABLE in env or by_hand
 
 
-def attaching(config: dict[str, Any]) -> dict[str, Any]:
-    """``config`` with those keys of ``ray_kwargs.ray_init`` that an existing cluster takes."""
-    given = config["ray_kwargs"]["ray_init"]
-    kept = {key: given[key] for key in _ATTACHING if given.get(key) is not None}
-    return {**config, "ray_kwargs": {**config["ray_kwargs"], "ray_init": kept}}
+def with_cluster_options(config: dict[str, Any]) -> dict[str, Any]:
+    """Return ``config`` with only those ``ray_kwargs.ray_init`` that an existing cluster takes."""
+    options = config["ray_kwargs"]["ray_init"]
+    accepted = {key: options[key] for key in _CLUSTER_OPTIONS if options.get(key) is not None}
+    return {**config, "ray_kwargs": {**config["ray_kwargs"], "ray_init": accepted}}
 
 
 def with_runtime_env(
@@ -60,7 +60,7 @@ def with_runtime_env(
 def enter_project() -> None:
     """Ray runs this in every worker: paths in recipes are relative to the project folder."""
     project = Path(os.environ[PROJECT_VARIABLE])
-    if project.is_dir():  # otherwise ``require_shared`` says so in one line
+    if project.is_dir():  # If not, ``require_shared`` reports it.
         os.chdir(project)
         load_env_file(os.environ)
     patches.apply_to_sockets()
@@ -83,9 +83,9 @@ def require_shared(attempt: Path) -> None:
         ).remote(str(attempt))
         for node in nodes
     }
-    blind = {nodes[node] for node, answer in answers.items() if _get(answer) != job.submission_id}
+    blind = {nodes[node] for node, answer in answers.items() if _wait(answer) != job.submission_id}
     if blind:
-        raise NotSharedError(blindness(sorted(blind), attempt))
+        raise NotSharedError(not_shared_message(sorted(blind), attempt))
 
 
 def _read_job_id(attempt: str) -> str | None:
@@ -93,8 +93,8 @@ def _read_job_id(attempt: str) -> str | None:
     return job.submission_id if job else None
 
 
-def _get(reference: Any) -> str | None:
-    """None also from a node that cannot even import the engine."""
+def _wait(reference: Any) -> str | None:
+    """Return a node's answer; None also from a node that cannot import the engine."""
     import ray
     from ray.exceptions import RayError
 

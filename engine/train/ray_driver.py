@@ -1,4 +1,4 @@
-"""What a Ray job of a run executes: ``... ATTEMPT_DIR SUBMISSION_ID``.
+"""The entry point of a run's Ray job: ``... ATTEMPT_DIR SUBMISSION_ID``.
 
 It makes sure that the cluster sees the run, then becomes the run's own training command.
 """
@@ -23,11 +23,11 @@ def main(arguments: Sequence[str]) -> int:
     if job is not None and sees_run and Path(job.cwd).is_dir():
         become(job, attempt)
     hidden = Path(job.cwd) if job is not None and sees_run else attempt
-    print(blindness([socket.gethostname()], hidden), file=sys.stderr)
+    print(not_shared_message([socket.gethostname()], hidden), file=sys.stderr)
     return 1
 
 
-def blindness(hosts: Sequence[str], folder: Path) -> str:
+def not_shared_message(hosts: Sequence[str], folder: Path) -> str:
     return (
         f"RayJobError: {', '.join(hosts)} does not see {folder}: the run and the project folder "
         "must be on a file system that every node of the cluster mounts at the same path"

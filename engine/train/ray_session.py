@@ -22,8 +22,7 @@ HOOK_VARIABLE = "GRUBRICS_WORKER_HOOK"
 """Names the recipe's own hook, ``module.function``: Ray runs one hook only, which is ours."""
 
 LOOPBACK_INTERFACE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-"""What keeps torch's collectives on this host. A run that trains here alone needs no other way,
-whatever the shell sets for the runs on a cluster."""
+"""Keeps torch's collectives on this host. It replaces what the shell sets for runs on a cluster."""
 
 LOOPBACK = {
     # Ray's own switch for "this host alone": its services announce 127.0.0.1 and listen there.
@@ -31,7 +30,7 @@ LOOPBACK = {
     "VLLM_HOST_IP": "127.0.0.1",
     **LOOPBACK_INTERFACE,
 }
-"""What keeps every socket of a run on this host."""
+"""Keeps every socket of a run on this host."""
 
 
 @contextmanager
@@ -59,16 +58,16 @@ def private_instance(attempt: Path) -> Iterator[Path]:
         private_ray.remove(attempt)
 
 
-def combined(runtime: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Ray's ``runtime_env`` with the recipe's ``own``, which comes last.
+def combined(runtime: Mapping[str, Any], recipe_env: Mapping[str, Any]) -> dict[str, Any]:
+    """Ray's ``runtime_env`` with that of the recipe, which comes last.
 
     A hook of the recipe runs after that of ``runtime``.
     """
-    own = {key: value for key, value in own.items() if value is not None}
-    variables = {**runtime.get("env_vars", {}), **own.get("env_vars", {})}
-    if HOOK in runtime and HOOK in own:
-        variables[HOOK_VARIABLE] = own.pop(HOOK)
-    return {**runtime, **own, "env_vars": variables}
+    recipe_env = {key: value for key, value in recipe_env.items() if value is not None}
+    variables = {**runtime.get("env_vars", {}), **recipe_env.get("env_vars", {})}
+    if HOOK in runtime and HOOK in recipe_env:
+        variables[HOOK_VARIABLE] = recipe_env.pop(HOOK)
+    return {**runtime, **recipe_env, "env_vars": variables}
 
 
 def secure_worker() -> None:

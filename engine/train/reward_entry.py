@@ -29,11 +29,11 @@ from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT
 
 OVERLONG = "overlong_reward"
-"""What the length took, among the parts of a reward."""
+"""The reward component that the length took."""
 
 
 class NoRewardError(RuntimeError):
-    """This rollout has no reward; the message says why."""
+    """A rollout has no reward; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Overlong:
 class RecordingRewardManager(RewardManagerBase):
     """Scores with GRubrics, or with ``reward.custom_reward_function`` where a config names one.
 
-    In the place of verl's ``naive`` manager, and of its ``dapo`` manager: with
+    It replaces verl's ``naive`` manager, and its ``dapo`` manager: with
     ``reward.reward_kwargs.overlong_buffer_cfg`` long responses lose a part of their reward.
     """
 
@@ -111,8 +111,8 @@ class RecordingRewardManager(RewardManagerBase):
         if self.attempt is not None:
             append_record(self.attempt / "reward.jsonl", _position(row, rollout), record)
         if score.reward is None:
-            why = score.error or ScoringError("other", "the reward function returned no number")
-            raise NoRewardError(f"{why.kind}: {why.message} (question '{score.question_id}')")
+            error = score.error or ScoringError("other", "the reward function returned no number")
+            raise NoRewardError(f"{error.kind}: {error.message} (question '{score.question_id}')")
         return {"reward_score": score.reward, "reward_extra_info": dict(numbers)}
 
     def _make_scorer(self, compute_score: Any) -> Scorer:

@@ -1,7 +1,7 @@
-"""verl's replay buffers with a short poll, an order of their own, and an eye on what is left out.
+"""verl's replay buffers with a short poll, a reproducible order, and limits on what is left out.
 
 ``trainer.v1.sampler.custom_sampler`` is verl's hook for a subclass. The stock buffer sleeps 2.0 s
-between looks at the queue and no setting changes that, which would be the length of a step here.
+between polls of the queue, which is as long as a step here, and no setting changes that.
 To a custom sampler verl hands neither ``algorithm.filter_groups`` nor
 ``sync_refill_failed_groups``: ``engine.recipe.compose`` puts them into ``sampler_kwargs``.
 """
@@ -38,23 +38,22 @@ class TooManyRefillsError(RuntimeError):
 
 
 class _WatchfulBuffer(ReplayBuffer):
-    """What the sync and the async buffer have in common.
+    """The common part of the sync and the async buffer.
 
     Stops the run when more than ``max_failed_share`` of a step's rollouts have no reward, or when
     a step would replace more than ``max_refill_batches`` batches of prompts: verl itself would
     generate forever from data without a signal.
 
-    verl drops a rollout whose reward raised and trains on the rest. Below the limit that is what
-    happens, and ``reward/failed_share`` says how often; above it the step would no longer be the
-    configured one. A rollout left alone in its group goes too: without a group to compare it
-    with, verl would take its reward for its advantage.
+    verl drops a rollout whose reward raised and trains on the rest; ``reward/failed_share`` is
+    their share. Above the limit the step would no longer be the configured one. The only rollout
+    left of a group is dropped too: verl would take its reward for its advantage.
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        given = kwargs["sampler_kwargs"]
-        self.rollouts_per_prompt = int(given.get("rollouts_per_prompt", 1))
-        self.max_failed_share = float(given.get("max_failed_share", 1.0))
-        self.max_refill_batches = int(given.get("max_refill_batches", 0))
+        settings = kwargs["sampler_kwargs"]
+        self.rollouts_per_prompt = int(settings.get("rollouts_per_prompt", 1))
+        self.max_failed_share = float(settings.get("max_failed_share", 1.0))
+        self.max_refill_batches = int(settings.get("max_refill_batches", 0))
         self._submit = kwargs.get("refill_fn")
         self._step = -1
         self._refilled, self._reported, self._owed = 0, 0, 0
@@ -62,11 +61,11 @@ class _WatchfulBuffer(ReplayBuffer):
         super().__init__(
             **{
                 "poll_interval": POLL_S,
-                "filter_groups_metric": given.get("filter_groups_metric"),
-                "train_batch_size": given.get("train_batch_size"),
+                "filter_groups_metric": settings.get("filter_groups_metric"),
+                "train_batch_size": settings.get("train_batch_size"),
                 "gen_batch_size": 1,
-                "max_inflight_gen_batches": given.get("max_inflight_gen_batches", 1),
-                "sync_refill_failed_groups": bool(given.get("sync_refill_failed_groups", False)),
+                "max_inflight_gen_batches": settings.get("max_inflight_gen_batches", 1),
+                "sync_refill_failed_groups": bool(settings.get("sync_refill_failed_groups", False)),
                 **kwargs,
                 "refill_fn": self._refill,
             }
@@ -86,15 +85,15 @@ class _WatchfulBuffer(ReplayBuffer):
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
-            whole = batch_size * self.rollouts_per_prompt
-            raise self._too_few(whole, whole) from error
+            requested = batch_size * self.rollouts_per_prompt
+            raise self._too_few_error(requested, requested) from error
         evicted = self._evicted - evicted
         groups = batch_size + evicted[_FAILED]
         expected = groups * self.rollouts_per_prompt
         failed = expected - len(batch.keys)
-        trained = self._without_lonely(batch)
+        trained = self._without_single(batch)
         if failed / expected > self.max_failed_share or not trained.keys:
-            raise self._too_few(failed, expected)
+            raise self._too_few_error(failed, expected)
         metrics = {**metrics, "reward/failed_share": failed / expected}
         if self._replaces:
             metrics[_REFILLED] = self._refilled - self._reported
@@ -112,8 +111,11 @@ class _WatchfulBuffer(ReplayBuffer):
         return asynchronous or filters or bool(self.sync_refill_failed_groups)
 
     def _begin(self, step: int) -> None:
-        """Reset the counts for a step. An asynchronous one replaces what the step before could not:
-        its groups are generated ahead, and each that is missing would be missing for good."""
+        """Reset the counts for a step.
+
+        An asynchronous step also replaces what the step before could not: its groups are generated
+        ahead, and no later step would replace them.
+        """
         if step == self._step:
             return
         owed = self._owed if isinstance(self, ReplayBufferAsync) else 0
@@ -139,36 +141,38 @@ class _WatchfulBuffer(ReplayBuffer):
         return evicted
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
-        """Nothing is generated any more and nothing may be: waiting would never end."""
+        """Raise if nothing is generated and nothing more may be: waiting would never end."""
         in_flight = self.pending_keys[partition_id] | self.running_keys[partition_id]
         if partition_id == "train" and self._owed and not in_flight:
-            raise self._too_many()
+            raise self._too_many_error()
         moment: float = super()._wait_for_next_poll(partition_id, last_debug_time)
         return moment
 
-    def _without_lonely(self, batch: KVBatchMeta) -> KVBatchMeta:
+    def _without_single(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """Return the batch without rollouts that are the only one of their group."""
         if self.rollouts_per_prompt == 1:
             return batch
         sizes = Counter(_group(key) for key in batch.keys)
-        keep = [sizes[_group(key)] > 1 for key in batch.keys]
-        if all(keep):
+        single = [key for key in batch.keys if sizes[_group(key)] == 1]
+        if not single:
             return batch
-        lonely = [key for key, kept in zip(batch.keys, keep, strict=True) if not kept]
-        tq.kv_clear(keys=lonely, partition_id=batch.partition_id)
+        tq.kv_clear(keys=single, partition_id=batch.partition_id)
+        rows = zip(batch.keys, batch.tags, strict=True)
+        trained = [(key, tag) for key, tag in rows if sizes[_group(key)] > 1]
         return KVBatchMeta(
             partition_id=batch.partition_id,
-            keys=[key for key, kept in zip(batch.keys, keep, strict=True) if kept],
-            tags=[tag for tag, kept in zip(batch.tags, keep, strict=True) if kept],
+            keys=[key for key, _ in trained],
+            tags=[tag for _, tag in trained],
         )
 
-    def _too_few(self, failed: int, expected: int) -> TooFewRewardsError:
+    def _too_few_error(self, failed: int, expected: int) -> TooFewRewardsError:
         return TooFewRewardsError(
             f"step {self._step}: {failed} of {expected} rollouts got no reward, more than "
             f"grubrics.max_failed_share={self.max_failed_share:g} allows; "
             "reward.jsonl has the error of each"
         )
 
-    def _too_many(self) -> TooManyRefillsError:
+    def _too_many_error(self) -> TooManyRefillsError:
         words = ((self._evicted[name], word) for name, word in _EVICTED.items())
         metric = self.filter_groups_metric
         reasons = ", ".join(f"{n} {word.format(metric=metric)}" for n, word in words if n)
@@ -195,7 +199,7 @@ class WatchfulReplayBuffer(_WatchfulBuffer):
         return stale, filtered, failed, counts
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Any]:
-        """verl looks at finished groups only, and trains on what is left of the others."""
+        """Also filter groups with failed rollouts: verl filters finished groups only."""
         finished = self.finished_keys[partition_id]
         partly = self.failure_keys[partition_id] & self._comparable(partition_id)
         self.finished_keys[partition_id] = finished | partly

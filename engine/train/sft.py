@@ -70,11 +70,11 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
 def run(recipe: Recipe, config: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
     ranks = int(recipe.values["training.n_gpus"])
     port = int(recipe.values["training.master_port"]) or free_port()
-    given = recipe.get("training.resume_from")
-    reached = 0 if given is None else saved_step(Path(given))
-    if given is not None and reached >= steps.total_steps:  # only the final model is missing
-        return write_final(recipe, Path(given))
-    code = train_here(config, port) if ranks == 1 else train_ranks(config, ranks, port, attempt)
+    resume_from = recipe.get("training.resume_from")
+    reached = 0 if resume_from is None else saved_step(Path(resume_from))
+    if resume_from is not None and reached >= steps.total_steps:  # only the final model is missing
+        return write_final(recipe, Path(resume_from))
+    code = train_one_rank(config, port) if ranks == 1 else train_ranks(config, ranks, port, attempt)
     reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=reached)
     if code != 0 or reached < steps.total_steps:
         print(f"ended at step {reached} of {steps.total_steps}", file=sys.stderr)
@@ -82,8 +82,8 @@ def run(recipe: Recipe, config: dict[str, Any], steps: SftPlan, attempt: Path) -
     return write_final(recipe, Path(recipe.values["training.output_dir"], f"global_step_{reached}"))
 
 
-def train_here(config: dict[str, Any], port: int) -> int:
-    """One rank: no launcher, no second process. torch.distributed still wants an address."""
+def train_one_rank(config: dict[str, Any], port: int) -> int:
+    """Train in this process; torch.distributed needs an address even for one rank."""
     os.environ.update(
         RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
@@ -92,10 +92,10 @@ def train_here(config: dict[str, Any], port: int) -> int:
 
 
 def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) -> int:
-    """torchrun, which ends every rank when one fails; its exit code."""
+    """Train with torchrun, which ends every rank when one fails. Returns its exit code."""
     path = attempt / "sft_config.json"
     jsonl.write_json(path, config)
-    command = [sys.executable, "-m", "engine.train.sft_ranks", f"--nproc_per_node={ranks}"]
+    command = [sys.executable, "-m", "engine.train.sft_torchrun", f"--nproc_per_node={ranks}"]
     command += ["--nnodes=1", "--master_addr=127.0.0.1", f"--master_port={port}"]
     command += ["-m", "engine.train.sft_rank", str(path)]
     process = subprocess.Popen(command)
@@ -104,7 +104,7 @@ def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) ->
     finally:
         process.terminate()
         process.wait()
-    # As a shell would show a signal; sys.exit would make 247 of -9.
+    # As a shell shows a signal; sys.exit would turn -9 into 247.
     return code if code >= 0 else 128 - code
 
 

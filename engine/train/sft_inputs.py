@@ -1,4 +1,4 @@
-"""What an SFT attempt starts from: its conversations, as parquet for verl, and its checkpoint."""
+"""The inputs of an SFT attempt: its conversations, as parquet for verl, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Pa
     beginning, in its order. So it gets ``links``, a folder of links to everything else.
     Raises UsageError for a folder that is not a complete checkpoint.
     """
-    given = recipe.get("training.resume_from")
-    if given is None:
+    resume_from = recipe.get("training.resume_from")
+    if resume_from is None:
         return None
-    checkpoint = Path(given)
+    checkpoint = Path(resume_from)
     step = saved_step(checkpoint)
     problem = step_problem(checkpoint, WantedFiles.by_config(recipe.values))
     if problem is not None:
@@ -63,7 +63,7 @@ def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Pa
     if step % steps_per_epoch:
         return checkpoint
     print(f"step {step} ended an epoch; the next epoch starts at its first row", flush=True)
-    return _without_place(checkpoint, links)
+    return _link_without_position(checkpoint, links)
 
 
 def saved_step(checkpoint: Path) -> int:
@@ -74,7 +74,8 @@ def saved_step(checkpoint: Path) -> int:
     return step
 
 
-def _without_place(checkpoint: Path, links: Path) -> Path:
+def _link_without_position(checkpoint: Path, links: Path) -> Path:
+    """Link every file of the checkpoint except the position in the data."""
     folder = links / checkpoint.name
     folder.mkdir(parents=True, exist_ok=True)
     for file in checkpoint.iterdir():

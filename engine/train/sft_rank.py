@@ -1,4 +1,4 @@
-"""What torchrun starts once per rank: ``engine.train.sft_rank CONFIG.json``."""
+"""One rank of SFT, started by torchrun: ``engine.train.sft_rank CONFIG.json``."""
 
 from __future__ import annotations
 

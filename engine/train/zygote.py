@@ -69,8 +69,8 @@ def start(socket_path: Path, preload: Sequence[str]) -> Zygote:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(socket_path))
         listener.listen(64)
-        given = [str(listener.fileno()), ",".join(preload), str(os.getpid())]
-        command = [sys.executable, "-m", __name__, *given]
+        arguments = [str(listener.fileno()), ",".join(preload), str(os.getpid())]
+        command = [sys.executable, "-m", __name__, *arguments]
         process = subprocess.Popen(command, pass_fds=[listener.fileno()])
     return Zygote(process, socket_path)
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _run_guarded(run: Callable[[], int]) -> NoReturn:
-    """Run to the end and leave at once: the zygote's stack is not ours to unwind."""
+    """Run, and exit without unwinding the zygote's stack."""
     code = 1
     try:
         code = run()
@@ -113,7 +113,7 @@ class _Worker:
 
 
 class Server:
-    """The zygote's loop: one thread, no state but the workers that live."""
+    """The zygote's loop: one thread, and no state except the live workers."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -164,7 +164,7 @@ class Server:
         _run_guarded(lambda: _worker_main(zygote, request, streams))
 
     def _client_gone(self, worker: _Worker) -> None:
-        """The client never speaks again, so readable means closed: Ray ended this worker."""
+        """End the worker. Its client sends nothing more, so readable means that Ray closed it."""
         self.selector.unregister(worker.client)
         os.kill(worker.pid, signal.SIGKILL)
 

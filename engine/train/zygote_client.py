@@ -1,4 +1,4 @@
-"""What Ray starts instead of Python: hands its arguments to the zygote and waits for the worker.
+"""Started by Ray instead of Python: sends its arguments to the zygote and waits for the worker.
 
 Run as ``python -I -S zygote_client.py SOCKET SCRIPT ARGS...``; imports nothing heavy, because it
 starts once per worker. Ends with the worker's exit code, or by the worker's signal.
@@ -14,7 +14,7 @@ import struct
 import sys
 
 
-def tell(message: str) -> None:
+def write_to_console(message: str) -> None:
     """Append a line to the attempt's console: Ray keeps this process's own output to itself."""
     try:
         path = os.path.join(os.environ["GRUBRICS_ATTEMPT_DIR"], "console.log")  # noqa: PTH118
@@ -34,8 +34,8 @@ def main() -> int:
     zygote.sendall(payload)
     answer = zygote.recv(4)
     if len(answer) < 4:
-        if os.path.exists(sys.argv[1]):  # noqa: PTH110 - removed by who ends it on purpose
-            tell("the zygote that forks Ray's workers died or was killed")
+        if os.path.exists(sys.argv[1]):  # noqa: PTH110 - removed when the run ends it
+            write_to_console("the zygote that forks Ray's workers died or was killed")
         return 1
     (code,) = struct.unpack("!i", answer)
     if code < 0:

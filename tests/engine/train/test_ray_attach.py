@@ -23,13 +23,13 @@ from engine.train import ray_attach
 def test_a_job_attaches_and_a_gpu_run_by_hand_where_told(
     env: dict[str, str], device: str, attaches: bool
 ) -> None:
-    assert ray_attach.wanted(env, device) is attaches
+    assert ray_attach.should_attach(env, device) is attaches
 
 
 def test_an_existing_cluster_is_not_told_its_size() -> None:
     ray_init = {"num_cpus": 12, "num_gpus": 1, "include_dashboard": False, "namespace": "n"}
     config = {"ray_kwargs": {"ray_init": ray_init, "timeline_json_file": None}, "trainer": {}}
-    attached = ray_attach.attaching(config)
+    attached = ray_attach.with_cluster_options(config)
     assert attached["ray_kwargs"] == {"ray_init": {"namespace": "n"}, "timeline_json_file": None}
     assert config["ray_kwargs"]["ray_init"] is ray_init
 

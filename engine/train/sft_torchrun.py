@@ -1,4 +1,4 @@
-"""torchrun with a store that this host alone reaches: ``engine.train.sft_ranks TORCHRUN_ARGS``."""
+"""torchrun with a store that only this host reaches: ``... TORCHRUN_ARGS``."""
 
 from __future__ import annotations
 
