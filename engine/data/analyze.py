@@ -47,7 +47,7 @@ class SignalQuality:
 
 
 def classify(gold: Sequence[float]) -> Signal:
-    """The quality of one question's scores, which are expected between 0 and 1.
+    """Classify one question's scores, which are expected between 0 and 1.
 
     All zeros come from a failed judge; below a standard deviation of 0.05 ranks are noise.
     """
@@ -62,7 +62,7 @@ def classify(gold: Sequence[float]) -> Signal:
 
 
 def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
-    """The quality of the gold scores of all questions."""
+    """Measure the gold scores of all questions."""
     golds = [list(gold) for gold in entries if gold]
     kinds = [classify(gold) for gold in golds]
     scores = [score for gold in golds for score in gold]
@@ -82,7 +82,7 @@ def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
 
 
 def analyze_cache(path: Path) -> SignalQuality:
-    """The quality of one cache file; UsageError when it is missing or empty."""
+    """Measure one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist; create it with python -m engine.data.precompute")
     for note in read_cache(path).notes(()):
@@ -94,12 +94,12 @@ def analyze_cache(path: Path) -> SignalQuality:
 
 
 def _first_golds(path: Path) -> Iterator[Sequence[float]]:
-    """The first gold scores of each question, also of those without answers."""
-    seen: set[str] = set()
+    """Yield the first gold scores of each question, also of those without answers."""
+    question_ids: set[str] = set()
     for record in jsonl.read(path):
-        name, gold = record_id(record), finite_scores(record.get("gold_scores"))
-        if name is not None and gold and name not in seen:
-            seen.add(name)
+        question_id, gold = record_id(record), finite_scores(record.get("gold_scores"))
+        if question_id is not None and gold and question_id not in question_ids:
+            question_ids.add(question_id)
             yield gold
 
 

@@ -50,33 +50,42 @@ class GoldCache:
     def notes(self, examples: Iterable[Example]) -> list[str]:
         """One line for each problem of the cache."""
         examples = list(examples)
-        known = [example for example in examples if example.question_id in self.records]
-        mismatched = [example.question_id for example in known if self.find(example) is None]
-        notes = [f"{count:,} records cannot be used: {why}" for why, count in self.unusable.items()]
-        if self.records and examples and not known:
-            what = f"none of its {len(self.records):,} questions is in the data set"
-            notes.append(f"{what}, e.g. '{next(iter(self.records))}'")
-        for what, names in self._doubts(known).items():
-            if names:
-                many = "1 question has" if len(names) == 1 else f"{len(names):,} questions have"
-                notes.append(f"{many} {what}, e.g. '{names[0]}'")
-        if mismatched:
-            what = f"{len(mismatched):,} of {len(known):,} questions have records with another text"
-            notes.append(f"{what} or other right answers under their ID, e.g. '{mismatched[0]}'")
-        if at_odds := [name for name, records in self.records.items() if _differ(records)]:
-            what = f"{len(at_odds):,} questions have several records with different gold scores"
-            notes.append(f"{what}, e.g. '{at_odds[0]}'; the first record counts")
+        recorded = [example for example in examples if example.question_id in self.records]
+        notes = [
+            f"{count:,} records cannot be used: {reason}" for reason, count in self.unusable.items()
+        ]
+        if self.records and examples and not recorded:
+            problem = f"none of its {len(self.records):,} questions is in the data set"
+            notes.append(f"{problem}, e.g. '{next(iter(self.records))}'")
+        for doubt, ids in self._doubts(recorded).items():
+            if ids:
+                count = "1 question has" if len(ids) == 1 else f"{len(ids):,} questions have"
+                notes.append(f"{count} {doubt}, e.g. '{ids[0]}'")
+        if ids := [example.question_id for example in recorded if self.find(example) is None]:
+            problem = f"{len(ids):,} of {len(recorded):,} questions have records with another text"
+            notes.append(f"{problem} or other right answers under their ID, e.g. '{ids[0]}'")
+        if ids := [name for name, records in self.records.items() if _differ(records)]:
+            problem = f"{len(ids):,} questions have several records with different gold scores"
+            notes.append(f"{problem}, e.g. '{ids[0]}'; the first record counts")
         return [f"{self.path}: {line}" for line in notes]
 
     def _doubts(self, examples: Iterable[Example]) -> dict[str, list[str]]:
-        """Questions whose records are usable but probably wrong."""
-        used = {name: records[0] for name, records in self.records.items()}
+        """Return IDs of questions whose records are usable but probably wrong, by problem."""
+        used = {question_id: records[0] for question_id, records in self.records.items()}
+        pairs = {
+            question_id: {*zip(record["answers"], record["gold_scores"], strict=True)}
+            for question_id, record in used.items()
+        }
         return {
             "gold scores on a scale other than 0 to 1 (rewards use only their order)": [
-                name for name, record in used.items() if max(map(abs, record["gold_scores"])) > 1
+                question_id
+                for question_id, record in used.items()
+                if max(map(abs, record["gold_scores"])) > 1
             ],
             "different scores for the same answer": [
-                name for name, record in used.items() if _contradicts_itself(record)
+                question_id
+                for question_id, record in used.items()
+                if len(pairs[question_id]) > len({*record["answers"]})
             ],
             "records with neither its text nor any of its answers": [
                 example.question_id
@@ -95,13 +104,14 @@ def read_cache(path: Path | None) -> GoldCache:
         if record is None:
             unusable["not a JSON object"] += 1
             continue
-        name = record_id(record)
+        question_id = record_id(record)
         problem = _record_problem(record)
-        if problem is None and name is not None:
-            records[name].append(record)
-        else:
-            nameless += problem is None
-            unusable[problem or f"no {' or '.join(_ID_FIELDS)} (they have {_fields(record)})"] += 1
+        if problem is None and question_id is not None:
+            records[question_id].append(record)
+            continue
+        nameless += problem is None
+        fields = ", ".join(sorted(record)[:8])
+        unusable[problem or f"no {' or '.join(_ID_FIELDS)} (they have {fields})"] += 1
     return GoldCache(path, records, unusable, nameless)
 
 
@@ -131,22 +141,18 @@ def _record_problem(record: Record) -> str | None:
 
 
 def _is_of(record: Record, example: Example) -> bool:
+    """Whether neither the text nor the data set's own gold scores contradict the record."""
     text = record.get("question")
     if isinstance(text, str) and _plain(text) != _plain(example.question):
         return False
-    own = dict(zip(example.answers, example.gold_scores, strict=False))
-    scored = zip(record["answers"], record["gold_scores"], strict=True)
-    return all(own.get(answer, gold) == gold for answer, gold in scored)
+    gold_scores = dict(zip(example.answers, example.gold_scores, strict=False))
+    recorded = zip(record["answers"], record["gold_scores"], strict=True)
+    return all(gold_scores.get(answer, gold) == gold for answer, gold in recorded)
 
 
 def _shares_nothing(record: Record, example: Example) -> bool:
-    text_is_named = isinstance(record.get("question"), str)
-    return not text_is_named and not {*record["answers"]} & {*example.answers}
-
-
-def _contradicts_itself(record: Record) -> bool:
-    pairs = {*zip(record["answers"], record["gold_scores"], strict=True)}
-    return len(pairs) > len({*record["answers"]})
+    has_text = isinstance(record.get("question"), str)
+    return not has_text and not {*record["answers"]} & {*example.answers}
 
 
 def _plain(text: str) -> str:
@@ -154,13 +160,10 @@ def _plain(text: str) -> str:
 
 
 def _differ(records: Sequence[Record]) -> bool:
+    """Whether records of the same question text have different gold scores."""
     first = records[0]
-    same = (record for record in records[1:] if record.get("question") == first.get("question"))
-    return any(record["gold_scores"] != first["gold_scores"] for record in same)
-
-
-def _fields(record: Record) -> str:
-    return ", ".join(sorted(record)[:8])
+    repeats = (record for record in records[1:] if record.get("question") == first.get("question"))
+    return any(record["gold_scores"] != first["gold_scores"] for record in repeats)
 
 
 @contextmanager

@@ -31,16 +31,22 @@ def read_holdout(path: Path | None) -> frozenset[str]:
     return frozenset(str(entry) for entry in ids)
 
 
-def asked_again(examples: Iterable[Example], held_out: Collection[str]) -> frozenset[str]:
-    """IDs of the examples that repeat a held-out question under another ID."""
-    asked = [(example.question_id, plain_text(example.question)) for example in examples]
-    held = {text for name, text in asked if name in held_out}
-    return frozenset(name for name, text in asked if text in held and name not in held_out)
+def repeated_ids(examples: Iterable[Example], held_out: Collection[str]) -> frozenset[str]:
+    """Return the IDs of examples that repeat a held-out question under another ID."""
+    texts = {example.question_id: plain_text(example.question) for example in examples}
+    held_texts = {text for question_id, text in texts.items() if question_id in held_out}
+    return frozenset(
+        question_id
+        for question_id, text in texts.items()
+        if text in held_texts and question_id not in held_out
+    )
 
 
 def plain_text(text: str) -> str:
-    """``text`` without what two copies of a question may differ in: case, white space, invisible
-    characters, and the forms of quotes and dashes."""
+    """Return ``text`` without differences between copies of a question.
+
+    These are case, white space, invisible characters, and the forms of quotes and dashes.
+    """
     if not text.isascii():
         composed = unicodedata.normalize("NFKC", text).translate(_MARKS)
         text = "".join(mark for mark in composed if unicodedata.category(mark) != "Cf")

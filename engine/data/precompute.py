@@ -84,7 +84,6 @@ async def _fill(
     todo = sorted(usable, key=lambda example: example.question_id)[: plan.limit or None]
     _end_torn_line(cache)
     gate = asyncio.Semaphore(plan.max_concurrent)
-
     flat = 0
 
     async def score(example: Example) -> ScoringError | None:
@@ -105,8 +104,8 @@ async def _fill(
         if error is not None
     }
     if flat:
-        what = f"{flat} of {len(todo)} questions got the same score for all their answers"
-        print(f"note: {what}, so they reward no ranking", file=sys.stderr)
+        share = f"{flat} of {len(todo)} questions got the same score for all their answers"
+        print(f"note: {share}, so they reward no ranking", file=sys.stderr)
     return PrecomputeReport(
         written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),
@@ -178,14 +177,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     plan = PrecomputePlan(args.num_evals, args.max_answers, args.limit, args.max_concurrent)
     report = asyncio.run(_with_judge(examples, settings, cache, plan))
-    print(_summary(report, cache))
+    print(
+        f"[precompute] {report.written} written, {report.already_cached} already cached, "
+        f"{report.too_few_answers} with fewer than 2 answers, {len(report.failed)} failed "
+        f"-> {cache}"
+    )
     return 1 if report.failed else 0
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
     for name, least in _LEAST.items():
-        if (given := getattr(args, name)) < least:
-            raise UsageError(f"--{name} {given} must be at least {least}")
+        if (number := getattr(args, name)) < least:
+            raise UsageError(f"--{name} {number} must be at least {least}")
     if not 0 < args.timeout_s < math.inf:
         raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
 
@@ -203,17 +206,12 @@ async def _with_judge(
         await judge.aclose()
 
 
-def _summary(report: PrecomputeReport, cache: Path) -> str:
-    return (
-        f"[precompute] {report.written} written, {report.already_cached} already cached, "
-        f"{report.too_few_answers} with fewer than 2 answers, {len(report.failed)} failed "
-        f"-> {cache}"
-    )
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="engine.data.precompute", description=__doc__)
-    parser.add_argument("--dataset", required=True, help=_describe_adapters())
+    adapters, problems = all_adapters()  # The problems are those of plugins that were skipped.
+    names = ", ".join(f"{adapter.name} ({adapter.summary})" for adapter in adapters.values())
+    datasets = "; ".join((f"one of {names}", *problems)).replace("%", "%%")
+    parser.add_argument("--dataset", required=True, help=datasets)
     parser.add_argument(
         "--dataset_path", type=Path, help="local JSONL file (default: download from the hub)"
     )
@@ -246,13 +244,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout_s", type=float, default=300.0, help="seconds per call")
     parser.add_argument("--max_tokens", type=int, default=16000, help="tokens per reply")
     return parser
-
-
-def _describe_adapters() -> str:
-    """``one of healthbench (health conversations ...), ...`` and the plugins that were skipped."""
-    adapters, problems = all_adapters()
-    named = ", ".join(f"{adapter.name} ({adapter.summary})" for adapter in adapters.values())
-    return "; ".join((f"one of {named}", *problems)).replace("%", "%%")
 
 
 if __name__ == "__main__":

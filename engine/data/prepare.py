@@ -20,7 +20,7 @@ from engine.base.files import fingerprints
 from engine.data.adapters import Example, get_adapter
 from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
-from engine.data.holdout import asked_again, read_holdout
+from engine.data.holdout import read_holdout, repeated_ids
 from engine.data.presets import (
     DEFAULT_PRESETS,
     DatasetSpec,
@@ -113,7 +113,7 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     """The dataset's rows with cached gold, split by the holdout.
 
     Rows whose gold scores are all equal are left out: they reward no ranking. With
-    ``only_cached`` rows without gold are left out too; without it they are kept.
+    ``only_cached`` rows without gold scores are left out too.
     """
     adapter = get_adapter(dataset)
     loaded = adapter.load(spec.path, spec.meta_eval_path)
@@ -123,7 +123,7 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     examples = with_cached_gold(loaded, cache)
     usable = _usable(dataset, spec, examples, options)
     held_out = read_holdout(options.holdout)
-    again = asked_again(loaded, held_out)
+    repeats = repeated_ids(loaded, held_out)
 
     def rows(split: str, chosen: Iterable[Example]) -> tuple[Row, ...]:
         row_options = RowOptions(split, options.use_contrastive)
@@ -132,19 +132,21 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
         )
 
     val = [example for example in usable if example.question_id in held_out]
-    others = [example for example in usable if example.question_id not in held_out]
-    train = [example for example in others if example.question_id not in again]
-    if left_out := len(others) - len(train):
-        what = "rows that repeat a held-out question under another ID"
-        print(f"  {dataset}: left out {left_out} {what}")
-    known = sum(example.question_id in held_out for example in loaded)
-    return Pool(rows("train", train), rows("val", val), known)
+    trainable = [example for example in usable if example.question_id not in held_out]
+    train = [example for example in trainable if example.question_id not in repeats]
+    if left_out := len(trainable) - len(train):
+        print(
+            f"  {dataset}: left out {left_out} rows that repeat a held-out question under "
+            "another ID"
+        )
+    held_out_count = sum(example.question_id in held_out for example in loaded)
+    return Pool(rows("train", train), rows("val", val), held_out_count)
 
 
 def _usable(
     dataset: str, spec: DatasetSpec, examples: list[Example], options: PrepareOptions
 ) -> list[Example]:
-    usable = [e for e in examples if has_gold(e) or not options.only_cached]
+    usable = [example for example in examples if has_gold(example) or not options.only_cached]
     if options.only_cached:
         removed = len(examples) - len(usable)
         print(
@@ -156,13 +158,13 @@ def _usable(
                 f"No rows with precomputed data found for {dataset} in {spec.cache}. "
                 "Run precompute first."
             )
-    elif bare := sum(not has_gold(e) for e in usable):
+    elif bare := sum(not has_gold(example) for example in usable):
         missing = f" in {spec.cache}" if spec.cache else ""
         missing += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
-        what = f"{bare} of {len(usable)} rows have no gold scores{missing}"
+        problem = f"{bare} of {len(usable)} rows have no gold scores{missing}"
         advice = "training refuses them; --only-cached leaves them out"
-        print(f"note: {dataset}: {what}; {advice}", file=sys.stderr)
-    trainable = [e for e in usable if discriminates(e) or not has_gold(e)]
+        print(f"note: {dataset}: {problem}; {advice}", file=sys.stderr)
+    trainable = [example for example in usable if discriminates(example) or not has_gold(example)]
     if len(trainable) < len(usable):
         print(
             f"  {dataset}: left out {len(usable) - len(trainable)} rows with constant gold scores"
@@ -203,12 +205,12 @@ def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> 
     Its questions may be training data now.
     """
     if options.holdout is None:
-        why = "no hold-out list is given"
+        reason = "no hold-out list is given"
     elif not is_known:
-        why = f"the data sets contain no question of {options.holdout}"
+        reason = f"the data sets contain no question of {options.holdout}"
     else:
-        why = f"no question of {options.holdout} has usable rows; run precompute first"
-    print(f"note: no validation file: {why}", file=sys.stderr)
+        reason = f"no question of {options.holdout} has usable rows; run precompute first"
+    print(f"note: no validation file: {reason}", file=sys.stderr)
     if path.is_file() and read_facts(path) is not None:
         path.unlink()
         print(f"note: removed {path} of an earlier call", file=sys.stderr)
@@ -281,26 +283,26 @@ def _run_single(args: argparse.Namespace) -> None:
 
 def _run_curriculum(args: argparse.Namespace) -> None:
     presets = load_presets(args.presets)
-    known = {
+    specs = {
         name: spec
         for preset in presets.presets.values()
         for name, spec in preset.all_datasets().items()
     }
     preset = Preset(
         type="curriculum",
-        verifiable=_weighted(args.verif, known),
-        open=_weighted(args.open, known),
+        verifiable=_weighted(args.verif, specs),
+        open=_weighted(args.open, specs),
         phases=[_phase(text) for text in args.phases],
     )
     prepare_preset("curriculum", preset, _options(args, presets.holdout))
 
 
-def _weighted(texts: Sequence[str], known: Mapping[str, DatasetSpec]) -> dict[str, DatasetSpec]:
+def _weighted(texts: Sequence[str], specs: Mapping[str, DatasetSpec]) -> dict[str, DatasetSpec]:
     weighted = {}
     for text in texts:
         name, _, weight = text.partition(":")
         get_adapter(name)
-        spec = known.get(name, DatasetSpec())
+        spec = specs.get(name, DatasetSpec())
         weighted[name] = spec.model_copy(update={"weight": _number(weight or "1", text)})
     return weighted
 
@@ -324,8 +326,8 @@ def _number(value: str, text: str) -> float:
 
 def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
     for name in ("total_items", "val_items"):
-        if (given := getattr(args, name)) is not None and given < 1:
-            raise UsageError(f"--{name} {given} must be at least 1")
+        if (number := getattr(args, name)) is not None and number < 1:
+            raise UsageError(f"--{name} {number} must be at least 1")
     return PrepareOptions(
         output_dir=args.output_dir,
         seed=args.seed,

@@ -19,7 +19,7 @@ from engine.base import files
 from engine.base.errors import UsageError, guarded
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
-from engine.data.holdout import asked_again, write_holdout
+from engine.data.holdout import repeated_ids, write_holdout
 from engine.rubrics.prompts import rubric_messages
 from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum
 
@@ -29,16 +29,16 @@ Subset = Literal["all", "no_answers", "with_answers"]
 
 @dataclass(frozen=True)
 class SftSplit:
-    """Disjoint parts of a data set: what SFT trains on, and the IDs that are held out.
+    """Disjoint parts of a data set: the examples of SFT, and the held-out IDs.
 
-    ``asked_again`` are IDs of examples with the text of a held-out question.
+    ``repeated_ids`` are of examples with the text of a held-out question.
     """
 
     train: tuple[Example, ...]
     holdout_ids: tuple[str, ...]
     with_answers: int
     no_answers: int
-    asked_again: frozenset[str]
+    repeated_ids: frozenset[str]
 
 
 def split_for_sft(
@@ -64,9 +64,9 @@ def split_for_sft(
     }
     train = pools[subset]
     chooser.shuffle(train)
-    held = tuple(example.question_id for example in answered_examples[:size])
-    again = asked_again(examples, held)
-    return SftSplit(tuple(train), held, len(answered_examples), len(unanswered), again)
+    holdout_ids = tuple(example.question_id for example in answered_examples[:size])
+    repeats = repeated_ids(examples, holdout_ids)
+    return SftSplit(tuple(train), holdout_ids, len(answered_examples), len(unanswered), repeats)
 
 
 def sft_record(example: Example) -> dict[str, Any]:
@@ -124,10 +124,10 @@ def _teachable(split: SftSplit) -> SftSplit:
 
     SFT would learn an empty reply from the latter.
     """
-    new = [example for example in split.train if example.question_id not in split.asked_again]
+    new = [example for example in split.train if example.question_id not in split.repeated_ids]
     train = tuple(example for example in new if example.golden_rubric.strip())
-    if again := len(split.train) - len(new):
-        print(f"[sft] Left out {again} questions that repeat a held-out one under another ID")
+    if repeats := len(split.train) - len(new):
+        print(f"[sft] Left out {repeats} questions that repeat a held-out one under another ID")
     if bare := len(new) - len(train):
         print(f"[sft] Left out {bare} questions without a rubric")
     return replace(split, train=train)
@@ -140,8 +140,8 @@ def _scaled(split: SftSplit) -> SftSplit:
     if changed := len(train) - fitting:
         print(f"[sft] Scaled the points of {changed} rubrics to a sum of 10, as prompts ask")
     if left_out:
-        why = "whose points sum to 0 or less (--points as_given keeps them)"
-        print(f"[sft] Left out {left_out} rubrics {why}")
+        hint = "--points as_given keeps them"
+        print(f"[sft] Left out {left_out} rubrics whose points sum to 0 or less ({hint})")
     return replace(split, train=train)
 
 
@@ -173,20 +173,17 @@ def _load_split(
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when written or counted; UsageError for unusable input."""
     args = _parser().parse_args(argv)
-    given = (args.dataset, args.oss_eval_path, args.meta_eval_path)
-    drawn = (args.subset, args.holdout_size, args.seed)
-    if args.stats:
-        _print_stats(_load_split(*given, *drawn))
-    else:
-        prepare_sft(*given, args.output_dir, *drawn, args.points)
-    return 0
-
-
-def _print_stats(split: SftSplit) -> None:
+    source = (args.dataset, args.oss_eval_path, args.meta_eval_path)
+    draw = (args.subset, args.holdout_size, args.seed)
+    if not args.stats:
+        prepare_sft(*source, args.output_dir, *draw, args.points)
+        return 0
+    split = _load_split(*source, *draw)
     lengths = sorted(len(example.golden_rubric) for example in split.train) or [0]
     print(f"with answers: {split.with_answers}, without: {split.no_answers}")
     print(f"held out: {len(split.holdout_ids)}, SFT rows: {len(split.train)}")
     print(f"gold rubric characters: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

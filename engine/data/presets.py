@@ -115,9 +115,14 @@ def mix(
             raise UsageError(f"dataset '{name}' has no usable rows to mix")
     counts = shares({name: len(pools[name]) for name in used}, used, total)
     chooser = random.Random(seed)
-    drawn = [row for name in used for row in _draw(pools[name], counts[name], chooser)]
-    chooser.shuffle(drawn)
-    return drawn
+    rows: list[T] = []
+    for name in used:
+        pool, count = pools[name], counts[name]
+        rows += (
+            chooser.sample(pool, count) if count <= len(pool) else chooser.choices(pool, k=count)
+        )
+    chooser.shuffle(rows)
+    return rows
 
 
 def shares(
@@ -131,9 +136,3 @@ def shares(
     if total is None:
         total = min(int(sizes[name] / part) for name, part in parts.items())
     return {name: round(total * part) for name, part in parts.items()}
-
-
-def _draw(pool: Sequence[T], count: int, chooser: random.Random) -> list[T]:
-    if count <= len(pool):
-        return chooser.sample(pool, count)
-    return chooser.choices(pool, k=count)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from engine.data.adapters import DomainType, Example
 from engine.data.cache import GoldCache
@@ -15,15 +14,24 @@ from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What a row depends on besides its example."""
+    """The inputs of a row besides its example."""
 
     split: str = "train"
     use_contrastive: bool = True
 
 
 def with_cached_gold(examples: Iterable[Example], cache: GoldCache) -> list[Example]:
-    """The examples with the answers and gold scores of the cache, where it has them."""
-    return [_merged(example, cache.find(example)) for example in examples]
+    """Return the examples with the answers and gold scores that the cache has for them."""
+    return [
+        example
+        if (record := cache.find(example)) is None
+        else replace(
+            example,
+            answers=tuple(record["answers"]),
+            gold_scores=finite_scores(record["gold_scores"]),
+        )
+        for example in examples
+    ]
 
 
 def has_gold(example: Example) -> bool:
@@ -63,13 +71,3 @@ def to_row(example: Example, source: str, domain: DomainType, options: RowOption
             "subject": example.subject,
         },
     }
-
-
-def _merged(example: Example, record: Mapping[str, Any] | None) -> Example:
-    if record is None:
-        return example
-    return replace(
-        example,
-        answers=tuple(record["answers"]),
-        gold_scores=finite_scores(record["gold_scores"]),
-    )

@@ -1,6 +1,6 @@
 """The tiny demo, which trains in minutes: questions, graded answers, gold rubrics, a model.
 
-Everything follows from one seed and goes the way real data goes: HealthBench-like raw files,
+Everything follows from one seed and takes the path of real data: HealthBench-like raw files,
 adapter, precompute, prepare_sft, prepare preset --only-cached, parquet.
 """
 
@@ -46,13 +46,13 @@ SFT_QUESTIONS = 300
 HELD_OUT = 64
 # SFT learns from rubrics that were mostly written in haste: right in form, weak in content.
 SFT_CARE = (0.0, 0.0, 0.5, 1.0)
-# Which telling points an answer makes, from all to none: scores 1, .8, .6, .4, .2 and 0.
+# The points that an answer makes, from all to none: scores 1, .8, .6, .4, .2 and 0.
 _POINT_SETS = ((0, 1, 2, 3), (0, 1, 3), (0, 2), (1, 3), (2,), ())
 
 
 @dataclass(frozen=True)
 class TinyPaths:
-    """Where the world's files lie below one folder."""
+    """The paths of the world's files."""
 
     root: Path
     cache: Path
@@ -92,7 +92,7 @@ class TinyPaths:
 
 @dataclass(frozen=True)
 class TinyQuestion:
-    """A question with its gold rubric and, unless it is kept for SFT, its graded answers."""
+    """A question with its gold rubric and, except those for SFT, its graded answers."""
 
     prompt_id: str
     text: str
@@ -103,7 +103,7 @@ class TinyQuestion:
 
 
 def tiny_paths(out: Path) -> TinyPaths:
-    """The layout below ``out``; the cache of gold scores lies with the other caches."""
+    """The layout below ``out``; the gold scores are with the other caches."""
     return TinyPaths(out, out.parent / "cache" / f"{out.name}_precompute.jsonl")
 
 
@@ -125,11 +125,11 @@ def make_questions(seed: int) -> list[TinyQuestion]:
 def _question(
     number: int, condition: str, aspect: Aspect, asker: str, chooser: random.Random
 ) -> TinyQuestion:
-    asked = chooser.choice(aspect.questions).format(condition)
+    question = chooser.choice(aspect.questions).format(condition)
     for_sft = number < SFT_QUESTIONS
     return TinyQuestion(
         prompt_id=f"tiny-{number:04d}",
-        text=f"{asker} {asked}".strip(),
+        text=f"{asker} {question}".strip(),
         aspect=aspect,
         condition=condition,
         criteria=_criteria(aspect, chooser.choice(SFT_CARE) if for_sft else 1.0, chooser),
@@ -138,7 +138,7 @@ def _question(
 
 
 def _criteria(aspect: Aspect, care: float, chooser: random.Random) -> tuple[str, ...]:
-    """The telling criteria, each kept with probability ``care``, otherwise an empty phrase."""
+    """Return the specific criteria, each with probability ``care``, otherwise a generic one."""
     phrases = chooser.choices(GENERIC_CRITERIA, k=len(WEIGHTS))
     return tuple(
         point.criterion if chooser.random() < care else phrase
@@ -153,7 +153,7 @@ def _answers(condition: str, aspect: Aspect, chooser: random.Random) -> tuple[st
 
 
 def _answer(condition: str, aspect: Aspect, points: Sequence[int], chooser: random.Random) -> str:
-    """Telling sentences and chatter in random order; five sentences, whatever they are worth."""
+    """Return five sentences in random order: those of the points, and chatter."""
     chatter = chooser.sample(CHATTER, 5 - len(points))
     sentences = [aspect.points[index].sentence for index in points]
     sentences += [text.format(condition) for text in chatter]
@@ -189,7 +189,8 @@ def answer_records(question: TinyQuestion) -> Iterator[dict[str, Any]]:
 def build_tiny_world(out: Path, seed: int = 0) -> TinyPaths:
     """Make the world below ``out`` unless it is there already, made from ``seed``."""
     paths = tiny_paths(out)
-    if _up_to_date(paths, seed):
+    is_complete = all(path.is_file() for path in _products(paths))
+    if is_complete and jsonl.read_json(paths.stamp) == _stamp(paths, seed):
         print(f"[tiny] up to date -> {paths.root}")
         return paths
     paths.root.mkdir(parents=True, exist_ok=True)
@@ -253,25 +254,19 @@ def _stamp(paths: TinyPaths, seed: int) -> dict[str, Any]:
     return {"version": VERSION, "seed": seed, "text": text, "sha256": hashes}
 
 
-def _up_to_date(paths: TinyPaths, seed: int) -> bool:
-    if not all(path.is_file() for path in _products(paths)):
-        return False
-    return jsonl.read_json(paths.stamp) == _stamp(paths, seed)
-
-
 def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
     files.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
     print(f"[tiny] Wrote {len(records)} lines -> {path}")
 
 
 def _model_up_to_date(paths: TinyPaths) -> bool:
-    """A finished model that is not older than the world its tokenizer was trained on."""
+    """Whether the model exists and is not older than the data of its tokenizer."""
     weights = paths.model / "model.safetensors"
     return weights.is_file() and weights.stat().st_mtime >= paths.stamp.stat().st_mtime
 
 
 def build_tiny_model(paths: TinyPaths, seed: int) -> int:
-    """Make the model, in a separate process, since data code never imports torch.
+    """Make the model, in a separate process, since data code does not import torch.
 
     Returns that process's exit code.
     """
@@ -288,8 +283,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-model", action="store_true", help="data only (needs no torch)")
     args = parser.parse_args(argv)
     paths = build_tiny_world(args.out, args.seed)
-    wanted = not args.no_model and not _model_up_to_date(paths)
-    return 0 if not wanted or build_tiny_model(paths, args.seed) == 0 else 1
+    is_needed = not args.no_model and not _model_up_to_date(paths)
+    return 0 if not is_needed or build_tiny_model(paths, args.seed) == 0 else 1
 
 
 if __name__ == "__main__":

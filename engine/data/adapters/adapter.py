@@ -17,10 +17,10 @@ DomainType = Literal["open_rubric", "verifiable"]
 
 @dataclass(frozen=True)
 class Example:
-    """One question with what its dataset knows about it.
+    """One question of a data set.
 
-    ``answers`` may be empty (none known yet). ``gold_scores`` is given only where the dataset
-    itself tells right from wrong; otherwise a judge computes it from ``golden_rubric``.
+    ``answers`` may be empty (none known yet). ``gold_scores`` is set only by data sets that contain
+    the right answers; for others a judge computes it from ``golden_rubric``.
     """
 
     question_id: str
@@ -36,7 +36,7 @@ class Example:
 
 @dataclass(frozen=True)
 class HubSource:
-    """Where a dataset lives on the Hugging Face hub; used only when no local file is given."""
+    """The address of a data set on the Hugging Face hub; used only without a local file."""
 
     repo: str
     split: str = "train"
@@ -50,12 +50,12 @@ class Adapter:
 
     name: str
     summary: str
-    """What it is, for ``--help``."""
+    """Its description in ``--help``."""
     domain_type: DomainType
     hub: HubSource | None
     """Where the rows are when no file is given; None: a file is needed."""
     read: Reader
-    """``read_rows_with(make_example)``, or a function of its own for another layout."""
+    """``read_rows_with(make_example)``, or another function for another layout."""
 
     def load(self, path: Path | None, answers_path: Path | None = None) -> list[Example]:
         """The examples of a local file, or of the hub without one.
@@ -104,7 +104,7 @@ def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 class UnusableRowError(Exception):
-    """A row that says too little to be an example; the message says what is missing."""
+    """A row lacks what an example needs; the message says what."""
 
 
 def text_field(row: Mapping[str, Any], field: str) -> str:
@@ -165,16 +165,16 @@ def examples_of(
             raise UsageError(f"{name}: row {index + 1} has no {error} (it has {fields})") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{name}: row {index + 1} is malformed: {error}") from error
-        first, known = examples.setdefault(example.question_id, (index, example))
-        if known != example:
+        first, earlier = examples.setdefault(example.question_id, (index, example))
+        if earlier != example:
             pair = f"rows {first + 1} and {index + 1}"
             message = f"{pair} are different questions with the id '{example.question_id}'"
             raise UsageError(f"{name}: {message}; give each its own id")
     if unusable and not examples:
         raise UsageError(f"{name}: none of {count:,} rows can be used, {unusable[0]}")
     if unusable:
-        many = f"{len(unusable):,} of {count:,} rows are left out"
-        print(f"note: {name}: {many}, {unusable[0]}", file=sys.stderr)
+        share = f"{len(unusable):,} of {count:,} rows are left out"
+        print(f"note: {name}: {share}, {unusable[0]}", file=sys.stderr)
     return [example for _, example in examples.values()]
 
 

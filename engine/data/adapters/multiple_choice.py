@@ -18,8 +18,8 @@ _LETTERS = "ABCD"
 
 def _medqa_example(row: dict[str, Any], index: int) -> Example:
     """``options`` is an object, or that object as JSON text."""
-    given = row["options"]
-    options = json.loads(given) if isinstance(given, str) else dict(given)
+    options = row["options"]
+    options = json.loads(options) if isinstance(options, str) else dict(options)
     right, answer = str(row["answer_idx"]), row.get("answer")
     if right in options and answer not in (None, options[right]):
         raise ValueError(f"answer is {answer!r}, but option {right} is {options[right]!r}")
@@ -34,13 +34,15 @@ def _medqa_example(row: dict[str, Any], index: int) -> Example:
 
 def _medmcqa_example(row: dict[str, Any], index: int) -> Example:
     """``cop`` counts from 0 (A) to 3 (D)."""
-    subject = str(row.get("subject_name") or "")
+    option, subject = row["cop"], str(row.get("subject_name") or "")
+    if not isinstance(option, int) or not 0 <= option < len(_LETTERS):
+        raise ValueError(f"cop is {option!r}; it must be 0, 1, 2 or 3")
     return choice_example(
         question_id=f"medmcqa_{index}",
         question=text_field(row, "question"),
         context=f"A medical entrance question with one correct answer. {subject}".strip(),
         options={letter: row[f"op{letter.lower()}"] for letter in _LETTERS},
-        right=_letter(row["cop"]),
+        right=_LETTERS[option],
         subject=subject,
     )
 
@@ -53,14 +55,14 @@ def choice_example(
     right: str,
     subject: str = "",
 ) -> Example:
-    """An example whose answers are the options in letter order; the prompt never shows them.
+    """Return an example whose answers are the options in letter order; no prompt shows them.
 
-    Options without text are left out; those that repeat the right one are right, too.
+    Options without text are left out; those that repeat the right one are also right.
     """
     texts = {letter: str(text) for letter, text in options.items() if text not in (None, "")}
     if right not in texts:
-        known = ", ".join(sorted(texts))
-        raise ValueError(f"the right answer '{right}' is not an option ({known})")
+        present = ", ".join(sorted(texts))
+        raise ValueError(f"the right answer '{right}' is not an option ({present})")
     letters = sorted(texts)
     plain = {letter: " ".join(text.split()) for letter, text in texts.items()}
     return Example(
@@ -72,12 +74,6 @@ def choice_example(
         ground_truth=texts[right],
         subject=subject,
     )
-
-
-def _letter(cop: Any) -> str:
-    if isinstance(cop, int) and 0 <= cop < len(_LETTERS):
-        return _LETTERS[cop]
-    raise ValueError(f"cop is {cop!r}; it must be 0, 1, 2 or 3")
 
 
 MEDQA = Adapter(

@@ -48,13 +48,17 @@ def read_healthbench(context: str) -> Reader:
         def make_example(row: dict[str, Any], _: int) -> Example:
             question_id = id_field(row, "prompt_id")
             answers = () if completions is None else completions.get(question_id, ())
-            ideals = _ideal_answers(row) if answers or completions is None else []
+            if answers or completions is None:
+                ideal = row.get("ideal_completions_data") or {}
+                references = ideal.get("ideal_completions_ref_completions") or []
+                texts = (ideal.get("ideal_completion"), *references)
+                answers = (*answers, *(str(text or "") for text in texts))
             return Example(
                 question_id=question_id,
                 question=_conversation(row["prompt"]),
                 context=context,
                 golden_rubric=_golden_rubric(row["rubrics"]),
-                answers=distinct((*answers, *ideals)),
+                answers=distinct(answers),
                 category=str(row.get("category") or ""),
             )
 
@@ -76,8 +80,8 @@ def read_completions(path: Path | None, name: str) -> dict[str, tuple[str, ...]]
             completion = text_field(row, "completion") if row["completion"] else ""
             grouped[id_field(row, "prompt_id")].append(completion)
         except KeyError as error:
-            known = ", ".join(sorted(row)[:8])
-            message = f"line {number} has no {error} (it has {known})"
+            fields = ", ".join(sorted(row)[:8])
+            message = f"line {number} has no {error} (it has {fields})"
             raise UsageError(f"{name}: {path}: {message}") from error
         except ValueError as error:
             raise UsageError(f"{name}: {path}: line {number}: {error}") from error
@@ -94,25 +98,15 @@ def _conversation(turns: Any) -> str:
 
 
 def _golden_rubric(criteria: list[dict[str, Any]]) -> str:
-    own = [entry for entry in criteria if _CLUSTER_TAG not in entry.get("tags", [])]
-    items = [
-        RubricItem(_points(entry), " ".join(text_field(entry, "criterion").split()))
-        for entry in own or criteria
-    ]
+    """Format the criteria of the question; those of its cluster only if it has no other."""
+    specific = [entry for entry in criteria if _CLUSTER_TAG not in entry.get("tags", [])]
+    items = []
+    for entry in specific or criteria:
+        points = float(entry["points"])
+        if not math.isfinite(points):
+            raise ValueError(f"points are {points}")
+        items.append(RubricItem(points, " ".join(text_field(entry, "criterion").split())))
     return format_rubric(items)
-
-
-def _points(entry: dict[str, Any]) -> float:
-    points = float(entry["points"])
-    if not math.isfinite(points):
-        raise ValueError(f"points are {points}")
-    return points
-
-
-def _ideal_answers(row: dict[str, Any]) -> list[str]:
-    ideal = row.get("ideal_completions_data") or {}
-    references = ideal.get("ideal_completions_ref_completions") or []
-    return [str(text or "") for text in (ideal.get("ideal_completion"), *references)]
 
 
 def _frontierscience_example(row: dict[str, Any], index: int) -> Example:
