@@ -1,7 +1,7 @@
 """Measured peaks of GPU memory beside the estimate, with random weights of real architectures.
 
 One training process without FSDP and without a rollout engine: forward, log-probabilities and
-entropy as verl 0.9.1 computes them, backward, AdamW. That is the ``update`` and the ``optimiser
+entropy as verl 0.9.1 computes them, backward, AdamW. That is the ``update`` and the ``optimizer
 step`` of ``grubrics-tui estimate`` on one GPU; contexts and CUDA graphs are not torch's and are
 left out on both sides. Nothing is downloaded.
 

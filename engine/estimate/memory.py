@@ -115,7 +115,7 @@ def _step(training: Training, idle: list[Part]) -> Breakdown:
     """torch's multi-tensor AdamW makes one more tensor of the size of the weights (its docs)."""
     gradients = states(training)[1]
     more = Part("AdamW's intermediate", gradients.bytes, gradients.how)
-    return breakdown("optimiser step", [*states(training), more, *idle])
+    return breakdown("optimizer step", [*states(training), more, *idle])
 
 
 def _sending(training: Training, shape: ModelShape) -> Iterator[Part]:
@@ -198,5 +198,7 @@ def _host(training: Training, shape: ModelShape) -> Breakdown:
     rollout = training.rollout
     if rollout is not None and rollout.name == "vllm" and rollout.sleeps and training.rank:
         asleep = shape.weights * rollout.width * cards // rollout.replica
-        parts.append(Part("vLLM's weights asleep", asleep, "with LoRA vLLM sleeps at level 1"))
+        parts.append(
+            Part("vLLM's weights in sleep mode", asleep, "with LoRA vLLM sleeps at level 1")
+        )
     return breakdown("host", parts)

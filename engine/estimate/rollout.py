@@ -94,7 +94,7 @@ def _vllm(rollout: Rollout, shape: ModelShape, gpu_bytes: int) -> Iterator[Part]
     yield weights
     yield Part("vLLM activations", batch, f"{rollout.batched_tokens:,} tokens in one batch")
     cache = cache_of(rollout, shape, gpu_bytes)
-    how = f"what {rollout.share:g} x {gpu_bytes / GIB:.1f} GiB leaves: {cache.tokens:,} tokens"
+    how = f"rest of {rollout.share:g} x {gpu_bytes / GIB:.1f} GiB: {cache.tokens:,} tokens"
     yield Part("KV cache", max(0, cache.bytes), how)
 
 

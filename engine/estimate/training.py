@@ -46,7 +46,7 @@ class Rollout:
 class Training:
     """Sizes of one training process, that is of one GPU.
 
-    ``stored`` and ``compute`` are bytes of a weight: as kept in the shards (what the optimiser
+    ``stored`` and ``compute`` are bytes of a weight: as kept in the shards (what the optimizer
     updates) and as used in a forward pass. Token counts are upper bounds of one micro batch on
     one GPU: as if every sample were as long as is allowed.
     """

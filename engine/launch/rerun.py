@@ -139,7 +139,9 @@ def require_here(run: RunDir) -> None:
     require(run, executes=True)
     cwd = run.read_manifest().get("cwd")
     if cwd and Path(str(cwd)) != Path.cwd():
-        raise UsageError(f"run '{run.id}' was launched from {cwd}; run this command there")
+        raise UsageError(
+            f"run '{run.id}' belongs to another working directory. Change to it first: cd {cwd}"
+        )
 
 
 def _stem(run: RunDir) -> str:

@@ -63,7 +63,7 @@ class BatchSizes:
 
     @property
     def rollouts_per_mini(self) -> int:
-        """Rollouts of one optimiser update on one replica."""
+        """Rollouts of one optimizer update on one replica."""
         return self.mini * self.n // self.replicas
 
     @property
@@ -258,7 +258,7 @@ def check_steps(subject: Subject) -> Check:
         return ok(STEPS, _supervised(plan))
     if plan.asked is not None and plan.asked > plan.reachable:
         return _out_of_reach(plan)
-    return ok(STEPS, f"{plan.total} steps of {plan.arithmetic()}; {_scores(recipe, plan)}")
+    return ok(STEPS, f"{plan.total} steps ({plan.arithmetic()}); {_scores(recipe, plan)}")
 
 
 def _supervised(plan: StepPlan) -> str:
@@ -267,8 +267,8 @@ def _supervised(plan: StepPlan) -> str:
         return f"{plan.total} steps: {plan.arithmetic()}"
     per_epoch = plan.rows // plan.batch
     return (
-        f"{plan.total} steps (training.max_steps): {plan.total / per_epoch:.3g} epochs of "
-        f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}"
+        f"{plan.total} steps (training.max_steps) = {plan.total / per_epoch:.3g} epochs; "
+        f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}/epoch"
     )
 
 

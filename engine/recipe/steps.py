@@ -44,8 +44,8 @@ class StepPlan:
         """How many steps the epochs give."""
         per_epoch = self.rows // self.batch
         return (
-            f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')} an epoch"
-            f" x {count_of(self.epochs, 'epoch')} = {self.reachable}"
+            f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
+            f" x {count_of(self.epochs, 'epoch')} = {count_of(self.reachable, 'step')}"
         )
 
 

@@ -138,7 +138,7 @@ def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) 
     for member in members:
         if member.busy >= _SPINNING:
             frame = frames.get(member.pid) or innermost(stacks.get(member.pid, ""))
-            text = f"{member.label} runs at {100 * member.busy:.0f} % of a core{_in(frame)}"
+            text = f"{member.label} runs at {100 * member.busy:.0f}% of a core{_in(frame)}"
             return Hang("spinning", text, member, frame)
     for member in members:
         if member.state == "Z":

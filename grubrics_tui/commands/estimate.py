@@ -124,7 +124,7 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
     if sizes.cache is not None:
         yield (
             f"vLLM KV cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
-            f"{sizes.cache.sequences:.0f} of the longest samples at once"
+            f"enough for {sizes.cache.sequences:.0f} of the longest samples"
         )
     if not sizes.cache_suffices:
         yield "too small: vLLM needs room for one sample of max_model_len tokens"
@@ -256,7 +256,7 @@ _GRPO = {
         f"{_ACTOR}.ppo_micro_batch_size_per_gpu", *_LENGTHS,
         f"{_MODEL}.enable_gradient_checkpointing", *_STATES[::2],
     ),
-    "optimiser step": (*_STATES[::2], "trainer.n_gpus_per_node"),
+    "optimizer step": (*_STATES[::2], "trainer.n_gpus_per_node"),
     "weights to the rollout": (*_STATES[:2], f"{_ROLLOUT}.dtype"),
 }  # fmt: skip
 
@@ -265,7 +265,7 @@ _SFT = {
         "training.per_device_train_batch_size", "data.max_seq_length",
         "training.gradient_checkpointing", "lora.r", "training.n_gpus",
     ),
-    "optimiser step": ("lora.r", "training.n_gpus"),
+    "optimizer step": ("lora.r", "training.n_gpus"),
 }  # fmt: skip
 
 MORE_CACHE = (

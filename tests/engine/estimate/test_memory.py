@@ -79,7 +79,7 @@ def test_offloaded_moments_are_on_the_host_while_the_rollout_runs() -> None:
     moments = part(phase(here, "rollout"), "Adam moments")
     assert phase(here, "rollout").total - phase(there, "rollout").total == moments
     assert part(there.host, "offloaded moments") == moments
-    assert part(phase(there, "optimiser step"), "Adam moments") == moments
+    assert part(phase(there, "optimizer step"), "Adam moments") == moments
 
 
 def test_the_reference_of_lora_is_the_same_model() -> None:
@@ -114,7 +114,7 @@ def test_sft_has_no_rollout(tmp_path: Path) -> None:
     recipe = load_recipe(str(CONFIGS / "sft_healthbench.yaml"), (), {})
     assert QWEN is not None
     found = memory(training_of(recipe, QWEN), QWEN, CARD)
-    assert [one.name for one in found.phases] == ["update", "optimiser step"]
+    assert [one.name for one in found.phases] == ["update", "optimizer step"]
     assert part(found.phases[0], "weights") > 4 * 8_190_735_360  # fp32, and adapters
 
 

@@ -151,7 +151,7 @@ def test_a_run_of_another_folder_is_reproduced_there(
 ) -> None:
     run = launched(project)
     monkeypatch.chdir(tmp_path.parent)
-    with pytest.raises(UsageError, match="run this command there"):
+    with pytest.raises(UsageError, match="another working directory"):
         plan_repro(run, {})
 
 

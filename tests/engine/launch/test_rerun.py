@@ -138,7 +138,7 @@ def test_a_run_of_another_folder_is_changed_there(
     run = launched(project)
     (project.root / "elsewhere").mkdir()
     monkeypatch.chdir(project.root / "elsewhere")
-    with pytest.raises(UsageError, match="run this command there"):
+    with pytest.raises(UsageError, match="another working directory"):
         plan_rerun(run, [BATCH])
 
 

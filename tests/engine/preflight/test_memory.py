@@ -88,4 +88,4 @@ def test_a_host_too_small_for_a_checkpoint_and_sleeping_weights_is_a_warning(
 ) -> None:
     found = checked(monkeypatch, 79.6, host=24)
     assert found.status == "warn"
-    assert "checkpoint being saved 16.2 GiB + vLLM's weights asleep 15.3 GiB" in found.message
+    assert "checkpoint being saved 16.2 GiB + vLLM's weights" in found.message

@@ -149,7 +149,7 @@ def test_a_path_to_resume_from_must_exist(project: Project) -> None:
 
 def test_reachable_steps_are_worked_out_in_the_open(project: Project) -> None:
     check = project.checks("grpo", "trainer.total_training_steps=7")["steps"]
-    assert "12 rows // batch 4 = 3 steps an epoch x 2 epochs = 6" in check.message
+    assert "12 rows // batch 4 = 3 steps/epoch x 2 epochs = 6 steps" in check.message
     assert check.fix == "trainer.total_epochs=3"
 
 
@@ -157,7 +157,7 @@ def test_steps_of_sft_replace_its_epochs(project: Project) -> None:
     check = project.checks("sft", "training.max_steps=9")["steps"]
     assert check.status == "ok"
     assert check.message == (
-        "9 steps (training.max_steps): 4.5 epochs of 8 rows // batch 4 = 2 steps"
+        "9 steps (training.max_steps) = 4.5 epochs; 8 rows // batch 4 = 2 steps/epoch"
     )
 
 

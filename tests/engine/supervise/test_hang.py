@@ -77,7 +77,7 @@ def test_a_disk_that_does_not_answer_holds_a_worker() -> None:
 def test_a_worker_that_spins_is_named_with_its_place() -> None:
     stack = 'Thread 14 (active): "MainThread"\n    loop (mine.py:3)\n'
     text = told(member(14, "WorkerDict", "R", busy=1.0), member(10, "driver"), p14=stack)
-    assert text == "WorkerDict 14 runs at 100 % of a core, in loop (mine.py:3)"
+    assert text == "WorkerDict 14 runs at 100% of a core, in loop (mine.py:3)"
 
 
 def test_a_worker_that_nobody_collected_is_named() -> None:
