@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say
@@ -47,9 +47,12 @@ def compare(
     root = runs_root(runs)
     chosen = [find_run(root, name) for name in run]
     check_choice(chosen)
-    base = 0 if baseline is None else _index_of(find_run(root, baseline), chosen)
+    ids = [run_dir.id for run_dir in chosen]
+    base_id = ids[0] if baseline is None else find_run(root, baseline).id
+    if base_id not in ids:
+        raise UsageError(f"baseline '{base_id}' is not among the compared runs")
     records = [RunRecord.read(run_dir) for run_dir in chosen]
-    comparison = Comparer(records).compare(base, equal_steps=equal_steps)
+    comparison = Comparer(records).compare(ids.index(base_id), equal_steps=equal_steps)
     if equal_steps and comparison.common is None:
         raise UsageError("the runs have no common step. Compare them without --equal-steps")
     curves = {name: at_equal_steps(records, name) for name in metric or ()}
@@ -64,13 +67,6 @@ def compare(
         _curves(records, curves),
     )
     say("\n".join(line for part in parts for line in part))
-
-
-def _index_of(baseline: RunDir, chosen: Sequence[RunDir]) -> int:
-    ids = [run.id for run in chosen]
-    if baseline.id not in ids:
-        raise UsageError(f"baseline '{baseline.id}' is not among the compared runs")
-    return ids.index(baseline.id)
 
 
 def _notes(comparison: Comparison) -> Iterable[str]:

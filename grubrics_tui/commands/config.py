@@ -68,21 +68,15 @@ def _read(
     try:
         find_config(name)
     except UsageError as error:
-        run = _run(name, root)
-        if run is None:
-            raise error
+        try:
+            run = find_run(root, name)
+        except UsageError:
+            raise error from None
         if overrides:
             raise UsageError(f"overrides apply to a config; '{run.id}' is a run") from None
         return _launched(run)
     recipe = load_recipe(name, overrides)
     return recipe, config_of(recipe, root / "RUN" / "attempt_1")
-
-
-def _run(name: str, root: Path) -> RunDir | None:
-    try:
-        return find_run(root, name)
-    except UsageError:
-        return None
 
 
 def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
@@ -91,15 +85,15 @@ def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
 
     from engine.recipe.recipe import load_recipe
 
-    known = run.read_manifest().get("config", {})
-    if not known:
+    recorded = run.read_manifest().get("config", {})
+    if not recorded:
         raise UsageError(f"{run.manifest} has no config values")
     recipe = load_recipe(str(run.recipe), (), {})
     origins = {
-        key: known[key]["origin"] if recipe.is_chosen(key) and key in known else default
+        key: recorded[key]["origin"] if recipe.is_chosen(key) and key in recorded else default
         for key, default in recipe.origins.items()
     }
-    return replace(recipe, origins=origins), known
+    return replace(recipe, origins=origins), recorded
 
 
 def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:

@@ -60,9 +60,9 @@ def diagnose(
 class _Diagnosis:
     """The findings of a run or log file.
 
-    ``choices`` are the fixes that ``fix`` can apply, in the order of their numbers; a log has none,
-    because it has no config. Without findings, ``read`` describes what was read, or ``unusable``
-    why it cannot be diagnosed.
+    ``choices`` are the fixes that ``fix`` can apply, in the order of their numbers, and ``apply``
+    is the command for it; a log has none, because it has no config. Without findings, ``read``
+    describes what was read, or ``unusable`` why it cannot be diagnosed.
     """
 
     name: str
@@ -81,20 +81,16 @@ def _diagnose(name: str, runs: str | None) -> _Diagnosis:
     if run is not None:
         findings = diagnose_run(run)
         read = "" if findings else read_report.of_run(run)
-        return _Diagnosis(name, findings, launchable(findings), _fix_command(run), read)
+        folder = run.path.parent
+        elsewhere = folder.resolve() != runs_root(None).resolve()
+        words = ["grubrics-tui", "fix", run.id, *(("--runs", str(folder)) if elsewhere else ())]
+        command = f"{shlex.join(words)} --number N"
+        return _Diagnosis(name, findings, launchable(findings), command, read)
     if findings := diagnose_file(path):
         return _Diagnosis(name, findings)
     if reason := read_report.unusable(path):
         return _Diagnosis(name, (), unusable=reason)
     return _Diagnosis(name, (), read=read_report.of_path(path))
-
-
-def _fix_command(run: RunDir) -> str:
-    """Return the command that applies a fix to the run, as typed in this directory."""
-    folder = run.path.parent
-    elsewhere = folder.resolve() != runs_root(None).resolve()
-    words = ["grubrics-tui", "fix", run.id, *(("--runs", str(folder)) if elsewhere else ())]
-    return f"{shlex.join(words)} --number N"
 
 
 def _lines(diagnosis: _Diagnosis, *, of_many: bool) -> Iterator[str]:

@@ -42,17 +42,17 @@ def entry(
 
     from engine.reports.experiment_log import append_entry, draft_entry, render
 
-    given = {
+    options = {
         "title": title,
         "question": question,
         "observations": observations,
         "decision": decision,
     }
-    changes = {key: value for key, value in given.items() if value is not None}
-    found = find_run(runs_root(runs), run)
+    changes = {key: value for key, value in options.items() if value is not None}
+    chosen = find_run(runs_root(runs), run)
     if append:
-        require_trust(found, trust)
-    entry = dataclasses.replace(draft_entry(found), **changes)
+        require_trust(chosen, trust)
+    entry = dataclasses.replace(draft_entry(chosen), **changes)
     if append:
         entry = dataclasses.replace(entry, id=append_entry(file, entry))
     value = {

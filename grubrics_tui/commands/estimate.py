@@ -51,6 +51,7 @@ def estimate(
     Exits with 1 if the run does not fit.
     """
     from engine.estimate.report import estimate as estimated
+    from engine.preflight.limits import check_targets
 
     gpu_bytes, root, changed = _parse_gib(gpu_memory), runs_root(runs), list(overrides or [])
     recipe, run = recipe_of_source(source, changed, root)
@@ -60,20 +61,13 @@ def estimate(
             raise UsageError(f"--gpus {gpus}: must be at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
     result = estimated(recipe, os.environ, root, gpu_bytes)
-    _refuse_targets(result, recipe)
+    shape = None if result.sizes is None else result.sizes.shape
+    for check in check_targets(recipe, shape):
+        raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
     warn_of_unread_parquet()
     value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
     answer(value, "\n".join(_lines(result, recipe)), as_json)
     raise typer.Exit(1 if result.fits is False else 0)
-
-
-def _refuse_targets(estimate: Estimate, recipe: Recipe) -> None:
-    """Raise UsageError if LoRA targets name modules that the model does not have."""
-    from engine.preflight.limits import check_targets
-
-    shape = None if estimate.sizes is None else estimate.sizes.shape
-    for check in check_targets(recipe, shape):
-        raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
 
 
 def _parse_gib(gib: str | None) -> int | None:

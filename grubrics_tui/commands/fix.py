@@ -10,11 +10,12 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.changes import format_change, format_rerun
+from grubrics_tui.drawing.changes import format_rerun
 
 if TYPE_CHECKING:
     from engine.findings.finding import Remedy
@@ -53,17 +54,16 @@ def fix(
         "warnings": [f"{check.id}: {check.message}" for check in planned.warnings],
     }
     if not as_json:
-        say(
-            "\n".join([chosen.title, *(f"  {format_change(change)}" for change in planned.changes)])
-        )
+        say_changes(chosen.title, planned.changes)
         say("\n".join(format_rerun(planned)))
     if dry_run:
         answer({**value, "run": None}, "dry run: nothing was launched", as_json)
         return
     child = launch_rerun(planned)
     state = followed(child, as_json) if wait else observed_state(child)
-    more = {"run": child.id, "dir": str(child.path), "state": state.state, "reason": state.reason}
-    answer({**value, **more}, f"{child.id}  {state.state}", as_json)
+    value |= {"run": child.id, "dir": str(child.path)}
+    value |= {"state": state.state, "reason": state.reason}
+    answer(value, f"{child.id}  {state.state}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 

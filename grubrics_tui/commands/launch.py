@@ -68,6 +68,7 @@ def launch(
     Exits with 2 if a preflight check fails. With --wait, exits with 1 if the run does not finish.
     """
     from engine.launch.launcher import launch as start
+    from engine.launch.ray_target import describe_target
     from engine.recipe.recipe import load_recipe
 
     require_config_trust(config, trust)
@@ -75,7 +76,11 @@ def launch(
     require_code_trust(recipe, trust)
     plan, cluster = _planned(recipe, root, name, after, queue, ray)
     if not as_json:
-        _show_plan(plan, cluster)
+        say(f"$ {shlex.join(plan.argv)}")
+        for change in plan.recipe.changes:
+            say(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
+        if cluster:
+            say(f"  {describe_target(cluster, plan.recipe)}")
     warnings = [f"{check.id}: {check.message}" for check in _checked(plan, root, cluster)]
     warn(warnings)
     value: dict[str, Any] = {
@@ -121,16 +126,6 @@ def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Chec
 def _environment(cluster: Cluster | None) -> dict[str, str] | None:
     """Return the environment of the trainer; None for this process's environment."""
     return {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
-
-
-def _show_plan(plan: LaunchPlan, cluster: Cluster | None) -> None:
-    from engine.launch.ray_target import describe_target
-
-    say(f"$ {shlex.join(plan.argv)}")
-    for change in plan.recipe.changes:
-        say(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
-    if cluster:
-        say(f"  {describe_target(cluster, plan.recipe)}")
 
 
 COMMAND = Command(launch, Task.RUN)

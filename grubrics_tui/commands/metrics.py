@@ -33,8 +33,8 @@ def metrics(
 
     columns = source.read_columns(run, runs_root(runs), names or (), as_format)
     if not names:
-        known = source.names(columns)
-        answer({"names": known}, "\n".join(known), as_json)
+        known_names = source.names(columns)
+        answer({"names": known_names}, "\n".join(known_names), as_json)
         return
     values = {name: source.series(columns, name) for name in names}
     if as_json:

@@ -25,11 +25,11 @@ def note(
     as_json: JsonOption = False,
 ) -> None:
     """Write, delete or print the note of a run."""
-    found = find_run(runs_root(runs), run)
+    chosen = find_run(runs_root(runs), run)
     if text is not None:
-        require_trust(found, trust)
-    notes = read_notes(found) if text is None else write_note(found, text)
-    value = {"run": found.id, "tags": list(notes.tags), "note": notes.text}
+        require_trust(chosen, trust)
+    notes = read_notes(chosen) if text is None else write_note(chosen, text)
+    value = {"run": chosen.id, "tags": list(notes.tags), "note": notes.text}
     answer(value, notes.text or "no note", as_json)
 
 

@@ -33,11 +33,11 @@ def reap(
     from engine.supervise.reaper import reap as end
 
     root = runs_root(runs)
-    found = leftovers(root)
+    orphans = leftovers(root)
     if yes and trust:
-        for directory in {orphan.directory for orphan in found}:
+        for directory in {orphan.directory for orphan in orphans}:
             require_trust(RunDir(directory), trust)
-    ended = end(found) if yes else []
+    ended = end(orphans) if yes else []
     holding = private_ray.leftovers(root)
     directories = [str(private_ray.directory(attempt)) for attempt in holding]
     if yes:
@@ -46,13 +46,13 @@ def reap(
     lines = [
         f"{orphan.process.pid:>8}  {orphan.run:<36} {orphan.rss / 2**20:8.0f} MiB"
         f"  gpu {orphan.gpu_bytes / 2**20:.0f} MiB  ports {list(orphan.ports)}  {orphan.reason}"
-        for orphan in found
+        for orphan in orphans
     ] + [f"          Ray directory {directory}" for directory in directories]
     summary = f"{len(lines)} orphans. Kill and delete them: grubrics-tui reap --yes"
     if yes:
         summary = f"killed {len(ended)} processes"
     text = "\n".join([*lines, summary]) if lines else "no orphaned processes"
-    value = {"leftovers": [orphan.to_json() for orphan in found], "ended": ended}
+    value = {"leftovers": [orphan.to_json() for orphan in orphans], "ended": ended}
     answer({**value, "directories": directories}, text, as_json)
 
 

@@ -26,10 +26,10 @@ from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.judge.settings import JudgeSettings
-    from engine.launch.lineage import Verdict
     from engine.launch.repro import Repro
-    from engine.launch.rescore import Again, Recorded, Replay
+    from engine.launch.rescore import Recorded, Replay
+
+_MOST_LINES = 12
 
 
 def reproduce(
@@ -61,6 +61,7 @@ def reproduce(
     """
     from engine.doctor.diagnose import diagnose_run
     from engine.launch.lineage import must_fail
+    from engine.launch.lineage import verdict as judge_small_run
     from engine.launch.repro import launch_repro, plan_repro
 
     original = find_run(runs_root(runs), run)
@@ -84,22 +85,15 @@ def reproduce(
         answer({**value, "verdict": None}, f"{small.id}  launched", as_json)
         return
     followed(small, as_json)
-    verdict = _verdict(original, small)
-    answer({**value, "verdict": verdict.to_json()}, f"verdict: {verdict.text}", as_json)
-    raise typer.Exit(verdict.exit_code)
-
-
-def _verdict(original: RunDir, small: RunDir) -> Verdict:
-    from engine.doctor.diagnose import diagnose_run
-    from engine.launch.lineage import verdict
-
-    return verdict(
+    verdict = judge_small_run(
         observed_state(original),
         diagnose_run(original),
         observed_state(small),
         diagnose_run(small),
         next(reversed(original.attempts()), None),
     )
+    answer({**value, "verdict": verdict.to_json()}, f"verdict: {verdict.text}", as_json)
+    raise typer.Exit(verdict.exit_code)
 
 
 def _show_repro(repro: Repro) -> None:
@@ -116,17 +110,13 @@ def _show_repro(repro: Repro) -> None:
         say(f"warning: {repro.edited}")
 
 
-_MOST_LINES = 12
-
-
 def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
     """Rescore a step's rollouts. Exits with 1 if rewards fail or differ."""
     from engine.launch.rescore import recorded, replay
 
     plan = recorded(run, step)
     if not as_json:
-        for line in _planned(plan):
-            say(line)
+        say("\n".join(_rescoring_lines(plan)))
     value: dict[str, Any] = {
         "run": plan.run,
         "step": plan.step,
@@ -140,43 +130,37 @@ def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> Non
         return
     with judge_log_hidden():
         result = replay(plan, os.environ)
-    answer({**value, "replay": result.to_json()}, "\n".join(_lines(result)), as_json)
+    answer({**value, "replay": result.to_json()}, "\n".join(_result_lines(result)), as_json)
     raise typer.Exit(0 if result.is_clean else 1)
 
 
-def _planned(plan: Recorded) -> Iterator[str]:
-    count = len(plan.rollouts)
-    yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {_by(plan.judge)}"
+def _rescoring_lines(plan: Recorded) -> Iterator[str]:
+    from engine.judge.providers import asks_server
+
+    judge, count = plan.judge, len(plan.rollouts)
+    scorer = "the config's reward function"
+    if judge is not None:
+        is_server = asks_server(judge.provider)
+        scorer = f"{judge.provider} {judge.model}" if is_server else f"the {judge.provider} judge"
+    yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {scorer}"
     if plan.edited:
-        named = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
-        yield f"edited since the launch: {named}; scored with the present version"
+        files = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
+        yield f"edited since the launch: {files}; scored with the present version"
     if plan.gone:
         yield f"skipped: {plan.gone} rollouts whose question is no longer in the training file"
 
 
-def _by(judge: JudgeSettings | None) -> str:
-    from engine.judge.providers import asks_server
-
-    if judge is None:
-        return "the config's reward function"
-    is_server = asks_server(judge.provider)
-    return f"{judge.provider} {judge.model}" if is_server else f"the {judge.provider} judge"
-
-
-def _lines(replay: Replay) -> Iterator[str]:
+def _result_lines(replay: Replay) -> Iterator[str]:
+    """Yield the rewards that differ, and the verdict."""
     changed = [rollout for rollout in replay.rollouts if rollout.outcome != "same"]
-    for rollout in changed[:_MOST_LINES]:
-        yield clean_text(_line(rollout))
+    for again in changed[:_MOST_LINES]:
+        then = f"failed ({again.failed_then})" if again.failed_then else fixed(again.then)
+        now = f"failed ({again.failed})" if again.failed else fixed(again.now)
+        cause = f"  by {again.moved}" if again.moved else ""
+        yield clean_text(f"  {again.question_id} rollout {again.rollout}: {then} -> {now}{cause}")
     if len(changed) > _MOST_LINES:
         yield f"  and {len(changed) - _MOST_LINES} more"
     yield f"verdict: {replay.text}"
-
-
-def _line(again: Again) -> str:
-    then = f"failed ({again.failed_then})" if again.failed_then else fixed(again.then)
-    now = f"failed ({again.failed})" if again.failed else fixed(again.now)
-    by = f"  by {again.moved}" if again.moved else ""
-    return f"  {again.question_id} rollout {again.rollout}: {then} -> {now}{by}"
 
 
 COMMAND = Command(reproduce, Task.DIAGNOSE)

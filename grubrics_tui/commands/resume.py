@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.follow import followed
@@ -38,39 +38,29 @@ def resume(
     With --wait, exits with 1 if the run does not finish.
     """
     from engine.launch.resume import resume as resume_run
-
-    found = find_run(runs_root(runs), run)
-    require_run_code_trust(found, trust)
-    if dry_run:
-        _show_resume(found, from_step, as_json)
-        return
-    resumed = resume_run(found, from_step)
-    warn(resumed.warnings)
-    state = followed(found, as_json) if wait else observed_state(found)
-    value = {
-        "run": found.id,
-        "from_step": resumed.step,
-        "attempt": resumed.attempt,
-        "state": state.state,
-        "warnings": list(resumed.warnings),
-    }
-    answer(value, f"from step {resumed.step}: {outcome(found, state)}", as_json)
-    if wait and not state.went_well:
-        raise typer.Exit(1)
-
-
-def _show_resume(run: RunDir, from_step: int | None, as_json: bool) -> None:
     from engine.launch.resume import resume_plan
 
-    planned, argv = resume_plan(run, from_step)
-    warn(planned.warnings)
-    value = {"run": run.id, "from_step": planned.step, "attempt": planned.attempt, "argv": argv}
-    more = {"state": None, "warnings": list(planned.warnings)}
-    text = (
-        f"$ {shlex.join(argv)}\nattempt {planned.attempt} of {run.id} from step {planned.step}\n"
-        "dry run: nothing was resumed"
-    )
-    answer({**value, **more}, text, as_json)
+    chosen, argv = find_run(runs_root(runs), run), None
+    require_run_code_trust(chosen, trust)
+    if dry_run:
+        resumed, argv = resume_plan(chosen, from_step)
+    else:
+        resumed = resume_run(chosen, from_step)
+    warn(resumed.warnings)
+    value = {"run": chosen.id, "from_step": resumed.step, "attempt": resumed.attempt}
+    warnings = list(resumed.warnings)
+    if argv is not None:
+        text = (
+            f"$ {shlex.join(argv)}\nattempt {resumed.attempt} of {chosen.id} from step "
+            f"{resumed.step}\ndry run: nothing was resumed"
+        )
+        answer({**value, "argv": argv, "state": None, "warnings": warnings}, text, as_json)
+        return
+    state = followed(chosen, as_json) if wait else observed_state(chosen)
+    text = f"from step {resumed.step}: {outcome(chosen, state)}"
+    answer({**value, "state": state.state, "warnings": warnings}, text, as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
 
 
 COMMAND = Command(resume, Task.RUN)

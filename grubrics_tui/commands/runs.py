@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,27 +45,26 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the runs, newest first."""
-    with _without_collection():
-        _list_runs(archived, chosen, runs, as_json)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause garbage collection: ten thousand rows live until they are printed anyway."""
+    # Ten thousand rows live until they are printed: collecting garbage would only cost time.
     gc.disable()
     try:
-        yield
+        _print_runs(archived, chosen, runs, as_json)
     finally:
         gc.enable()
 
 
-def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bool) -> None:
+def _print_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bool) -> None:
     from engine.runs import registry
 
     root = runs_root(runs)
     root = archive_root(root) if archived else root
     listed = registry.list_runs(root)
-    empty_text = "no archived runs" if archived else _how_to_start(root)
+    empty_text = "no archived runs"
+    if not archived:
+        empty_text = (
+            f"no runs in {root}. Try it: grubrics-tui demo. Watch a log: grubrics-tui watch PATH. "
+            "Train on your data: grubrics-tui init DATA"
+        )
     if chosen is not None and listed:
         listed, empty_text = filtered(root, listed, chosen), "no runs match the filter"
     from engine.doctor.health import UNKNOWN, HealthBook
@@ -86,25 +83,15 @@ def _list_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bo
         say(empty_text)
 
 
-def _how_to_start(root: Path) -> str:
-    return (
-        f"no runs in {root}. Try it: grubrics-tui demo. Watch a log: grubrics-tui watch PATH. "
-        "Train on your data: grubrics-tui init DATA"
-    )
-
-
 def _row(info: RunInfo, health: Health | None) -> str:
-    cells = " ".join(_cells(info))
-    tags = "".join(f"  #{tag}" for tag in info.notes.tags)
-    return f"{info.id:<36} {cells} {with_health(describe(info.state), health)}{tags}"
-
-
-def _cells(info: RunInfo) -> Iterator[str]:
-    """Yield the columns between the ID of a run and its state."""
+    """Return ID, columns, state with health, and tags of a run."""
+    cells = []
     for column in columns.COLUMNS:
         if (cell := column.cell) is not None and cell.in_text:
             text, width = column.text(info), cell.width or _CELL_WIDTH
-            yield text.rjust(width) if cell.right else text.ljust(width)
+            cells.append(text.rjust(width) if cell.right else text.ljust(width))
+    tags = "".join(f"  #{tag}" for tag in info.notes.tags)
+    return f"{info.id:<36} {' '.join(cells)} {with_health(describe(info.state), health)}{tags}"
 
 
 def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:

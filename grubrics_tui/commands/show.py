@@ -26,9 +26,9 @@ def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False)
 
     chosen = find_run(runs_root(runs), run)
     health = health_of(chosen)
-    shown = health_json(health)
-    sick = shown["health"] and shown["health"]["finding"]
-    summary = {**read_summary(chosen), **shown, "sick": sick}
+    summary = {**read_summary(chosen), **health_json(health)}
+    # The key before "health".
+    summary["sick"] = summary["health"] and summary["health"]["finding"]
     if as_json:
         print_json(summary)
         return
@@ -51,7 +51,9 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "time", _time(summary)
     yield from _present(summary, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
     if summary["attempts"] > 1:
-        yield "attempts", _attempts(summary)
+        latest = summary["attempt_started"]
+        since = f", latest since {clock(latest)}" if latest else ""
+        yield "attempts", f"{summary['attempts']}{since}"
     if pids := summary["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
     for change in summary["changes"] or ():
@@ -66,14 +68,11 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _present(summary, ("manifest", "console", "checkpoints"))
 
 
-def _present(found: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    known = ((key, found[key]) for key in keys)
-    return ((key.replace("_", " "), str(value)) for key, value in known if value not in (None, ""))
-
-
-def _attempts(found: Mapping[str, Any]) -> str:
-    since = found["attempt_started"]
-    return f"{found['attempts']}" + (f", latest since {clock(since)}" if since else "")
+def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield label and text of those keys that have a value."""
+    for key in keys:
+        if (value := summary[key]) not in (None, ""):
+            yield key.replace("_", " "), str(value)
 
 
 def _time(summary: Mapping[str, Any]) -> str:

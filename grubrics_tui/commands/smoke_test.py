@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from engine.runs.rundir import RunDir, runs_root
+from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
-
-if TYPE_CHECKING:
-    from engine.launch.launcher import LaunchPlan
 
 
 def smoke_test(
@@ -37,7 +34,9 @@ def smoke_test(
     Exits with 1 if a check fails.
     """
     from engine.history.train_log import history, read_steps
+    from engine.launch.launcher import launch
     from engine.launch.smoke_test import check_steps, default_config, small_run
+    from engine.preflight.checklist import require_launchable
     from engine.recipe.scoring import asks_judge
 
     chosen = config or default_config()
@@ -56,28 +55,23 @@ def smoke_test(
     if dry_run:
         answer({**value, "ticks": None}, "dry run: nothing was launched", as_json)
         return
-    small = _launched(plan)
+    require_launchable(plan.recipe, plan.directory.parent, env=os.environ)
+    small = launch(plan)
     state = followed(small, as_json)
-    judged = asks_judge(plan.recipe)
-    checks = check_steps(history(read_steps(small.train_log)), judged=judged)
+    steps = history(read_steps(small.train_log))
+    checks = check_steps(steps, judged=asks_judge(plan.recipe))
     passed = state.went_well and all(check.passed for check in checks)
     lines = [f"{'✓' if check.passed else '✗'} {check.id}: {check.text}" for check in checks]
-    more: dict[str, Any] = {"state": state.state, "reason": state.reason, "ok": passed}
-    more["ticks"] = [check.to_json() for check in checks]
-    ending = (
-        "" if state.went_well else f"\nthe run {state.word}: {state.reason or 'reason unknown'}"
-    )
-    answer({**value, **more}, "\n".join(lines) + ending, as_json)
+    if not state.went_well:
+        lines.append(f"the run {state.word}: {state.reason or 'reason unknown'}")
+    result = {
+        "state": state.state,
+        "reason": state.reason,
+        "ok": passed,
+        "ticks": [check.to_json() for check in checks],
+    }
+    answer({**value, **result}, "\n".join(lines), as_json)
     raise typer.Exit(0 if passed else 1)
-
-
-def _launched(plan: LaunchPlan) -> RunDir:
-    """Launch the run. UsageError if a preflight check fails."""
-    from engine.launch.launcher import launch
-    from engine.preflight.checklist import require_launchable
-
-    require_launchable(plan.recipe, plan.directory.parent, env=os.environ)
-    return launch(plan)
 
 
 COMMAND = Command(smoke_test, Task.PREPARE, aliases=("pipeline-check",))

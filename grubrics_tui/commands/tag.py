@@ -30,15 +30,15 @@ def tag(
 
     `grubrics-tui runs --filter tag:NAME` lists the runs with a tag.
     """
-    found = find_run(runs_root(runs), run)
+    chosen = find_run(runs_root(runs), run)
     if remove and not tags:
         raise UsageError("--remove: name the tags to remove")
     if tags:
-        require_trust(found, trust)
-        notes = remove_tags(found, tags) if remove else add_tags(found, tags)
+        require_trust(chosen, trust)
+        notes = remove_tags(chosen, tags) if remove else add_tags(chosen, tags)
     else:
-        notes = read_notes(found)
-    value = {"run": found.id, "tags": list(notes.tags), "note": notes.text}
+        notes = read_notes(chosen)
+    value = {"run": chosen.id, "tags": list(notes.tags), "note": notes.text}
     answer(value, " ".join(notes.tags) or "no tags", as_json)
 
 

@@ -29,9 +29,8 @@ def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Rec
             raise no_config
         source = run_id_of(root, source)
         if not any(name.startswith(source) for name in names):
-            known = [*config_names(), *names]
-            raise unknown_name("run or config", source, known) from no_config
+            raise unknown_name("run or config", source, [*config_names(), *names]) from no_config
         run = find_run(root, source)
-        kept = recipe_of(run)
-        return (load_recipe(str(run.recipe), overrides, {}) if overrides else kept), run
+        recipe = recipe_of(run)
+        return (load_recipe(str(run.recipe), overrides, {}) if overrides else recipe), run
     return load_recipe(source, overrides), None

@@ -44,13 +44,9 @@ def _remedy_lines(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
     effect = f" ({remedy.effect})" if remedy.effect else ""
     label = f"fix {choices.index(remedy) + 1}" if remedy in choices else "advice"
     yield f"  {label}: {remedy.title}{effect}"
-    for change in remedy.changes:
-        yield f"       {_typed_change(change)}"
-
-
-def _typed_change(change: Change) -> str:
-    """Format a change as it is typed: ``$ command``, or ``key=value`` of config or environment."""
-    return f"$ {change.after}" if change.kind == "command" else f"{change.key}={change.after}"
+    for change in remedy.changes:  # As they are typed: commands, overrides or variables.
+        is_command = change.kind == "command"
+        yield f"       {f'$ {change.after}' if is_command else f'{change.key}={change.after}'}"
 
 
 def say_changes(title: str, changes: Sequence[Change]) -> None:

@@ -127,7 +127,8 @@ def _numbers(step: Step) -> Iterator[str]:
     if metrics.VALIDATION_REWARD in values:
         yield f"val {_signed(values[metrics.VALIDATION_REWARD])}"
     if metrics.TRAIN_LOSS in values:
-        yield f"loss {_plain(values[metrics.TRAIN_LOSS])}"
+        loss = values[metrics.TRAIN_LOSS]
+        yield "loss nan" if loss is None else f"loss {loss:.4f}"
     for label, name in (
         ("judge", metrics.JUDGE_LATENCY),
         ("wait", metrics.SEMAPHORE_WAIT),
@@ -139,7 +140,3 @@ def _numbers(step: Step) -> Iterator[str]:
 
 def _signed(value: float | None) -> str:
     return "nan" if value is None else f"{value:+.3f}"
-
-
-def _plain(value: float | None) -> str:
-    return "nan" if value is None else f"{value:.4f}"

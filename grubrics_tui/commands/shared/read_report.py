@@ -15,11 +15,7 @@ from engine.base.holes import chunks
 from engine.runs.rundir import RunDir
 
 _END = 64 * 1024
-
-
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
-
-
 _MOST_CONTROLS = 0.05
 """Share of control characters in text; every tenth byte of compressed data is one."""
 
@@ -28,7 +24,12 @@ def unusable(path: Path) -> str:
     """Return why a file cannot be diagnosed, or an empty text. Raises OSError."""
     if path.is_dir() or _kind(path):
         return ""
-    size, ends = _ends(path)
+    with files.open_regular(path) as handle:
+        size = handle.seek(0, os.SEEK_END)
+        handle.seek(0)
+        head = handle.read(_END)
+        handle.seek(max(0, size - _END))
+        ends = head, handle.read(_END)
     if not size:
         return "is empty"
     if not any(end.strip() for end in ends):
@@ -68,15 +69,6 @@ def _kind(path: Path) -> str:
         return open_external(path).format.name
     except UsageError:
         return ""
-
-
-def _ends(path: Path) -> tuple[int, tuple[bytes, bytes]]:
-    with files.open_regular(path) as handle:
-        size = handle.seek(0, os.SEEK_END)
-        handle.seek(0)
-        head = handle.read(_END)
-        handle.seek(max(0, size - _END))
-        return size, (head, handle.read(_END))
 
 
 def _is_binary(data: bytes) -> bool:

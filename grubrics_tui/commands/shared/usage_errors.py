@@ -29,7 +29,7 @@ def parse_checked(
     command = "" if context.parent is None else f"{context.info_name}: "
     _check_options(options, args, command, interspersed=context.allow_interspersed_args)
     try:
-        rest = parse(context, args)
+        extra = parse(context, args)
     except typer.BadParameter as error:
         name = _shown_name(error.param)
         if not error.message:
@@ -37,12 +37,12 @@ def parse_checked(
         problem = shorten(error.message.rstrip("."), _LONGEST_PROBLEM)
         raise UsageError(f"{command}{name}: {problem}") from None
     # A group leaves the name of the command and its arguments.
-    if rest and context.parent is not None:
-        word = shorten(rest[0])
+    if extra and context.parent is not None:
+        word = shorten(extra[0])
         close = nearest(f"--{word}", options)
         hint = f"; did you mean '{close}'?" if close else f". {context.get_usage()}"
         raise UsageError(f"{command}unexpected argument '{word}'{hint}")
-    return rest
+    return extra
 
 
 def _check_options(
