@@ -51,7 +51,7 @@ def test_the_gpu_extra_lets_in_only_a_vllm_that_fits() -> None:
     assert allowed
     for release in allowed:
         (row,) = [row for row in VLLM_TABLE if row.releases.contains(release)]
-        assert row.verdict == "fits", release
+        assert row.support == "fits", release
 
 
 def test_the_line_that_the_checklist_prints_is_the_gpu_set() -> None:

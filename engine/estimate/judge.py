@@ -15,6 +15,7 @@ from engine.recipe.steps import StepPlan
 
 SLOW_S = 300.0
 """A step that only waits for its judge this long is called slow (seed guide: 5 minutes)."""
+NO_EARLIER_RUN = "no earlier run used this judge"
 
 
 def in_flight(calls: float, latency: float, seconds: float, allowed: int | None = None) -> int:
@@ -104,7 +105,7 @@ def judge_use(recipe: Recipe, plan: StepPlan, known: JudgeTimes | None) -> Judge
         tokens_in=known.tokens_in if known else None,
         tokens_out=known.tokens_out if known else None,
         cost=cost,
-        unknown=unknown if known else ("no earlier run asked this judge", *unknown),
+        unknown=unknown if known else (NO_EARLIER_RUN, *unknown),
         basis=known.run if known else None,
     )
 

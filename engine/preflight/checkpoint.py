@@ -33,116 +33,99 @@ from engine.runs.trust import is_neighbor
 
 ID = "checkpoint"
 _MODEL_KEYS = tuple(kind.model_key for kind in KINDS.values())
+_SET_TOKEN = "set HF_TOKEN in .env"
+_USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
+_MAX_DIFFERENCES = 3
 
 
 def check(subject: Subject) -> Check:
-    """The model folder's parts, and checkpoints that an earlier run left in this one's way."""
-    found = [*_model(subject), *_undermined(subject), *_folder(subject)]
-    name = model_name(subject.recipe)
+    """Check the files of the model, and whether the checkpoint folder is free."""
+    recipe = subject.recipe
+    shared = list(_shared_folder(subject))
+    problems = [*_model(subject), *_overwritten_models(subject), *shared]
+    if not any(problem.status == "fail" for problem in shared):
+        problems += [*_foreign_checkpoints(subject)] or _existing_checkpoints(recipe)
+    name = model_name(recipe)
     folder = local_folder(name, subject.env)
     if folder is not None and not missing_parts(folder):
-        where = f"{name} is complete"
+        model = f"{name} is complete"
     else:
-        where = f"{name} will be downloaded from {mask_url(hub.endpoint(subject.env))}"
-    return summary(ID, found, f"{where}; {_beginning(subject.recipe)}")
-
-
-def _beginning(recipe: Recipe) -> str:
-    """Where a run starts whose checkpoint folder holds nothing to go on from by itself."""
-    given = recipe.get(recipe.kind.resume_key)
-    if given and (recipe.kind == SFT or recipe.get("trainer.resume_mode") == "resume_path"):
-        return f"resumes from {given}"
-    return "starts from step 0"
+        model = f"{name} will be downloaded from {mask_url(hub.endpoint(subject.env))}"
+    resume_path = recipe.get(recipe.kind.resume_key)
+    if resume_path and (recipe.kind == SFT or recipe.get("trainer.resume_mode") == "resume_path"):
+        return summary(ID, problems, f"{model}; resumes from {resume_path}")
+    return summary(ID, problems, f"{model}; starts from step 0")
 
 
 def _model(subject: Subject) -> Iterator[Check]:
     recipe, name = subject.recipe, model_name(subject.recipe)
-    where = f"{recipe.path}: {recipe.kind.model_key}={name}"
-    folder = local_folder(name, subject.env)
-    if folder is not None and not (is_hub_name(name) and missing_parts(folder)):
-        yield from _incomplete(where, folder, subject.recipe)
-    elif (writer := _writer(subject, Path(name))) is not None:
-        yield warn(ID, f"{where} does not exist yet; run '{writer}' will write it")
+    setting = f"{recipe.path}: {recipe.kind.model_key}={name}"
+    folder, path = local_folder(name, subject.env), Path(name).expanduser()
+    missing = missing_parts(folder) if folder is not None else []
+    if folder is not None and not (is_hub_name(name) and missing):
+        if missing:
+            is_sharded = (folder / "actor").is_dir() or list(folder.glob("model_world_size_*"))
+            hint = " (a training checkpoint of verl is shards; merge it with verl.model_merger)"
+            problem = f"{setting} has no {' and no '.join(missing)}{hint if is_sharded else ''}"
+            yield fail(ID, problem, _training_command(folder, recipe))
+    elif (writer := _find_writer(subject, path)) is not None:
+        yield warn(ID, f"{setting} does not exist yet; run '{writer}' will write it")
     elif not is_hub_name(name):
-        hint = _neighbour(Path(name).expanduser())
-        yield fail(ID, f"{where} does not exist{hint}", _making(Path(name), subject.recipe))
+        models = [config.parent.name for config in path.parent.glob("*/config.json")]
+        close = nearest(path.name, models)
+        hint = f"; did you mean {path.parent / close}?" if close is not None else ""
+        yield fail(ID, f"{setting} does not exist{hint}", _training_command(Path(name), recipe))
     elif (variable := hub.is_offline(subject.env)) is not None:
-        lacking = f" with {' and '.join(missing_parts(folder))}" if folder is not None else ""
-        yield fail(
-            ID, f"{where} is not in the hub's cache{lacking}, and {variable} disables downloads"
-        )
+        problem = f"is not in the hub's cache{' with ' if missing else ''}{' and '.join(missing)}"
+        yield fail(ID, f"{setting} {problem}, and {variable} disables downloads")
     else:
-        yield from _on_hub(subject, where, name)
+        yield from _hub_model(subject, setting, name)
 
 
-def _on_hub(subject: Subject, where: str, name: str) -> Iterator[Check]:
-    """Whether the hub has the model and gives it to this user."""
-    said, found = hub.ask(name, subject.env), hub.find_token(subject.env)
-    if said.state == "there":
+def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
+    """Check that the hub has the model and gives it to this user."""
+    response, token = hub.ask(name, subject.env), hub.find_token(subject.env)
+    if response.state == "there":
         return
-    host = mask_url(hub.endpoint(subject.env))
-    token = f"the token of {found[1]} ({mask(found[0])})" if found else "HF_TOKEN is not set"
-    sent = " was sent" if found else ""
-    access = f"accept its terms at {host}/{name}" + (
-        _USE_TOKEN if found else f", then {_SET_TOKEN}"
-    )
+    host, detail = mask_url(hub.endpoint(subject.env)), response.detail
+    credential = f"the token of {token[1]} ({mask(token[0])})" if token else "HF_TOKEN is not set"
+    sent = " was sent" if token else ""
+    no_access = f" has no access ({detail})" if token else ""
     key = subject.recipe.kind.model_key
     folder = f"models/{Path(name).name}"
-    get = f"hf download {name} --local-dir {folder}, then {key}={folder}"
+    download = f"hf download {name} --local-dir {folder}, then {key}={folder}"
     messages = {
         "gated": (
-            f"is gated on {host}, and {token}{f' has no access ({said.detail})' if found else ''}",
-            access,
+            f"is gated on {host}, and {credential}{no_access}",
+            f"accept its terms at {host}/{name}"
+            + (_USE_TOKEN if token else f", then {_SET_TOKEN}"),
         ),
         "refused": (
-            f"cannot be loaded: {host} answers {said.detail}; {token}{sent}",
+            f"cannot be loaded: {host} answers {detail}; {credential}{sent}",
             f"open {host}/{name} in a browser to see whether the model or the network is blocked",
         ),
-        "denied": (f"cannot be loaded: {host} refuses {token}", _SET_TOKEN),
+        "denied": (f"cannot be loaded: {host} refuses {credential}", _SET_TOKEN),
         "missing": (
-            f"does not exist on {host}, or is private; {token}{sent}",
+            f"does not exist on {host}, or is private; {credential}{sent}",
             f"check the spelling; for a private model {_SET_TOKEN}",
         ),
         "empty": (f"has no config.json on {host}", "choose a model in the transformers format"),
         "unreachable": (
-            f"is not on this disk, and {host} cannot be reached ({said.detail})",
-            f"on a machine with network access: {get}",
+            f"is not on this disk, and {host} cannot be reached ({detail})",
+            f"on a machine with network access: {download}",
         ),
-        "invalid": (f"is not on this disk, and {said.detail}", "set HF_ENDPOINT, or remove it"),
-        "exposed": (f"was not looked for: {said.detail}", "an https:// address in HF_ENDPOINT"),
-        "busy": (f"was not looked for: {host} answers {said.detail}", "try again later"),
+        "invalid": (f"is not on this disk, and {detail}", "set HF_ENDPOINT, or remove it"),
+        "exposed": (f"was not looked for: {detail}", "an https:// address in HF_ENDPOINT"),
+        "busy": (f"was not looked for: {host} answers {detail}", "try again later"),
     }
-    message, fix = messages[said.state]
-    # A cluster's nodes may have the network, the token and the cache that are missing here.
-    elsewhere = subject.env.get("RAY_ADDRESS", "local") not in ("", "local")
-    harmless = said.state == "busy" or (elsewhere and said.state != "exposed")
-    yield (warn if harmless else fail)(ID, f"{where} {message}", fix)
+    message, fix = messages[response.state]
+    # The nodes of a cluster may have the network, the token and the cache that this host lacks.
+    may_work = response.state == "busy" or (subject.uses_cluster and response.state != "exposed")
+    yield (warn if may_work else fail)(ID, f"{setting} {message}", fix)
 
 
-_SET_TOKEN = "set HF_TOKEN in .env"
-_USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
-
-
-def _incomplete(where: str, folder: Path, recipe: Recipe) -> Iterator[Check]:
-    lacking = missing_parts(folder)
-    if not lacking:
-        return
-    if (folder / "actor").is_dir() or list(folder.glob("model_world_size_*")):
-        hint = " (a training checkpoint of verl is shards; merge it with verl.model_merger)"
-    else:
-        hint = ""
-    yield fail(ID, f"{where} has no {' and no '.join(lacking)}{hint}", _making(folder, recipe))
-
-
-def _neighbour(folder: Path) -> str:
-    """The model beside it with the most similar name."""
-    models = [path.parent.name for path in folder.parent.glob("*/config.json")]
-    close = nearest(folder.name, models)
-    return f"; did you mean {folder.parent / close}?" if close is not None else ""
-
-
-def _making(folder: Path, recipe: Recipe) -> str | None:
-    """The command that trains the model which is missing, when a recipe here says so."""
+def _training_command(folder: Path, recipe: Recipe) -> str | None:
+    """The command that trains the missing model, if a config here writes it."""
     if folder.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
     if folder.name != "final":
@@ -157,20 +140,13 @@ def _making(folder: Path, recipe: Recipe) -> str | None:
     return "grubrics-tui launch sft_healthbench" if asks_judge(recipe) else None
 
 
-def _folder(subject: Subject) -> list[Check]:
-    """Whether the checkpoint folder is free, and if it is, what starting in it means."""
-    shared = [*_shared(subject)]
-    if any(one.status == "fail" for one in shared):
-        return shared
-    return [*shared, *([*_owned(subject)] or _resume(subject.recipe))]
-
-
-def _shared(subject: Subject) -> Iterator[Check]:
+def _shared_folder(subject: Subject) -> Iterator[Check]:
     """Two runs that save into one folder destroy each other's checkpoints."""
     recipe = subject.recipe
     folder = Path(checkpoint_dir(recipe)).absolute()
-    for info in _going_on(subject):
-        if info.state.state == "queued" or _folder_of(RunDir(subject.runs / info.id)) != folder:
+    for info in _other_runs(subject):
+        run = RunDir(subject.runs / info.id)
+        if info.state.state == "queued" or _checkpoint_folder(run) != folder:
             continue
         message = f"{folder} is being written by run '{info.id}'"
         if subject.waits:
@@ -180,89 +156,86 @@ def _shared(subject: Subject) -> Iterator[Check]:
         yield fail(ID, message, f"wait for it, grubrics-tui stop {info.id}, or another {key}")
 
 
-def _undermined(subject: Subject) -> Iterator[Check]:
-    """A model that is overwritten is another one when the run that began with it is resumed."""
+def _overwritten_models(subject: Subject) -> Iterator[Check]:
+    """A run whose model is overwritten would be resumed with a different model."""
     folder = Path(checkpoint_dir(subject.recipe)).absolute()
-    for info in _going_on(subject):
-        model = _model_of(RunDir(subject.runs / info.id))
-        if model is not None and model.is_relative_to(folder):
+    for info in _other_runs(subject):
+        manifest = RunDir(subject.runs / info.id).read_manifest()
+        config = manifest.get("config") or {}
+        names = (config.get(key, {}).get("value") for key in _MODEL_KEYS)
+        name = jsonl.location(next(filter(None, names), None))
+        if name is None:
+            continue
+        model = Path(str(manifest.get("cwd") or ""), Path(name).expanduser()).absolute()
+        if model.is_relative_to(folder):
             message = f"{model}, which this run would overwrite, is the model of run '{info.id}'"
             yield warn(ID, f"{message} ({info.state.state})", _another_folder(subject.recipe))
 
 
-def _going_on(subject: Subject) -> list[RunInfo]:
-    """The runs that have not ended, and will not have when this one starts; a stranger's word that
-    they run is not taken."""
+def _other_runs(subject: Subject) -> list[RunInfo]:
+    """The active runs that will not have ended when this one starts.
+
+    Runs of users who are not trusted do not count: anybody can write that a run is active.
+    """
     runs = list_runs(subject.runs)
     active = [info for info in runs if not info.state.has_ended and info.id not in subject.ahead]
     return [info for info in active if is_neighbor(f"{subject.runs}/{info.id}")]
 
 
-def _writer(subject: Subject, model: Path) -> str | None:
-    """The run, among those that this one waits for, whose checkpoints the model will be."""
-    folders = {run: _folder_of(RunDir(subject.runs / run)) for run in sorted(subject.ahead)}
-    path = model.expanduser().absolute()
-    return next((run for run, folder in folders.items() if path.is_relative_to(folder)), None)
+def _find_writer(subject: Subject, model: Path) -> str | None:
+    """Find the run, among those that this one waits for, that will write the model."""
+    for run in sorted(subject.ahead):
+        if model.absolute().is_relative_to(_checkpoint_folder(RunDir(subject.runs / run))):
+            return run
+    return None
 
 
-def _model_of(run: RunDir) -> Path | None:
-    """The folder of a run's model; None when its manifest names none."""
-    manifest = run.read_manifest()
-    config = manifest.get("config") or {}
-    names = [config.get(key, {}).get("value") for key in _MODEL_KEYS]
-    name = jsonl.location(next((name for name in names if name), None))
-    cwd = str(manifest.get("cwd") or "")
-    return None if name is None else Path(cwd, Path(name).expanduser()).absolute()
-
-
-def _folder_of(run: RunDir) -> Path:
+def _checkpoint_folder(run: RunDir) -> Path:
     """Where a run saves its checkpoints."""
     manifest = run.read_manifest()
     cwd, folder = manifest.get("cwd") or "", manifest.get("checkpoint_dir") or ""
     return Path(str(cwd), str(folder)).absolute()
 
 
-def _owned(subject: Subject) -> Iterator[Check]:
-    """A fresh run must not overwrite or continue what another configuration trained."""
+def _foreign_checkpoints(subject: Subject) -> Iterator[Check]:
+    """A run must not overwrite or continue the checkpoints of another configuration."""
     recipe = subject.recipe
     folder = Path(checkpoint_dir(recipe)).expanduser()
     stamp, fingerprint = read_stamp(folder), training_fingerprint(recipe)
-    asked = asked_step(folder, recipe.values, Path.cwd()) is not None
-    complaint = objection(folder, Stamp("", 0.0, "", fingerprint), asked)
+    resumes = asked_step(folder, recipe.values, Path.cwd()) is not None
+    complaint = objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
     if stamp is None or complaint is None:
         return
-    free_by_then = subject.waits or Path(stamp.directory) in _directories_ahead(subject)
-    if free_by_then and stamp.fingerprint == fingerprint:
+    ahead = [(subject.runs / run).absolute() for run in subject.ahead]
+    will_be_free = subject.waits or Path(stamp.directory) in ahead
+    if will_be_free and stamp.fingerprint == fingerprint:
         return
     owner = RunDir(Path(stamp.directory))
-    differing = _differing(recipe, owner)
-    detail = f" ({STAMP}); {differing}" if differing else f" ({STAMP})"
-    fresh = _another_folder(recipe)
-    onward = f"grubrics-tui resume {stamp.run}, or " if owner.manifest.exists() else ""
-    yield fail(ID, complaint + detail, f"{onward}{fresh}")
+    differences = _differences(recipe, owner)
+    detail = f" ({STAMP}); {differences}" if differences else f" ({STAMP})"
+    resume = f"grubrics-tui resume {stamp.run}, or " if owner.manifest.exists() else ""
+    yield fail(ID, complaint + detail, f"{resume}{_another_folder(recipe)}")
 
 
-def _directories_ahead(subject: Subject) -> list[Path]:
-    return [(subject.runs / run).absolute() for run in subject.ahead]
-
-
-def _differing(recipe: Recipe, owner: RunDir) -> str:
-    """The values in which a recipe differs from an earlier run, where that still has its files."""
+def _differences(recipe: Recipe, owner: RunDir) -> str:
+    """Describe how a config differs from an earlier run; empty if that has no config any more."""
     try:
         earlier = training_values(load_recipe(str(owner.recipe), env={}))
     except UsageError:
         return ""
     now = training_values(recipe)
     keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
-    contents = owner.read_manifest()
-    kept = {**code_values(contents), **data_values(contents)}
-    files = {**code_hashes(recipe), **training_data_hashes(recipe)}
-    found = [
-        *(f"{name} was edited" for name in files if kept.get(name, files[name]) != files[name]),
+    manifest = owner.read_manifest()
+    recorded = {**code_values(manifest), **data_values(manifest)}
+    hashes = {**code_hashes(recipe), **training_data_hashes(recipe)}
+    edited = [name for name in hashes if recorded.get(name, hashes[name]) != hashes[name]]
+    differences = [
+        *(f"{name} was edited" for name in edited),
         *(f"{key} was {earlier.get(key)}, now {now.get(key)}" for key in keys),
     ]
-    shown = ", ".join(found[:3])
-    return f"{shown}, and {len(found) - 3} more" if len(found) > 3 else shown
+    more = len(differences) - _MAX_DIFFERENCES
+    shown = ", ".join(differences[:_MAX_DIFFERENCES])
+    return f"{shown}, and {more} more" if more > 0 else shown
 
 
 def _another_folder(recipe: Recipe) -> str:
@@ -274,55 +247,34 @@ def _another_folder(recipe: Recipe) -> str:
     return f"trainer.default_local_dir={checkpoint_dir(recipe)}-2"
 
 
-def _resume(recipe: Recipe) -> Iterator[Check]:
+def _existing_checkpoints(recipe: Recipe) -> Iterator[Check]:
+    """Check what the run does with the checkpoints in its folder."""
     folder = Path(checkpoint_dir(recipe)).expanduser()
-    if recipe.kind == SFT:
-        yield from _sft(recipe, folder)
-        return
-    mode = recipe.get("trainer.resume_mode")
-    if mode == "resume_path":
-        yield from _existing_step(recipe, "trainer.resume_from_path")
-        return
-    whole = complete_steps(folder, wanted=WantedFiles.by_config(recipe.values))
-    if mode == "auto" and whole:
-        yield _leftover(recipe, folder, max(whole))
-    elif written_steps(folder):
-        yield _moved_away(recipe, folder)
-
-
-def _sft(recipe: Recipe, folder: Path) -> Iterator[Check]:
-    if recipe.get("training.resume_from"):
-        yield from _existing_step(recipe, "training.resume_from")
-    elif written_steps(folder):
-        yield _moved_away(recipe, folder)
-    if (folder / "final").is_dir():
-        yield warn(
-            ID, f"{folder / 'final'} exists and will be overwritten", _another_folder(recipe)
+    is_sft, mode = recipe.kind == SFT, recipe.get("trainer.resume_mode")
+    steps, complete = written_steps(folder), {}
+    if mode == "auto" and not is_sft:
+        complete = complete_steps(folder, wanted=WantedFiles.by_config(recipe.values))
+    if recipe.get("training.resume_from") if is_sft else mode == "resume_path":
+        key = "training.resume_from" if is_sft else "trainer.resume_from_path"
+        path = str(recipe.get(key) or "")
+        if "global_step_" not in path or not Path(path).is_dir():
+            message = f"{key}={path or 'null'} is not an existing global_step_N folder"
+            yield fail(ID, f"{recipe.path}: {message}")
+    elif complete:
+        step, total = max(complete), recipe.get("trainer.total_training_steps")
+        message = f"{folder}: trainer.resume_mode=auto resumes from step {step}"
+        if total is not None and step >= total:
+            past = f"{message}, which is past total_training_steps={total}"
+            yield fail(ID, past, _another_folder(recipe))
+        else:
+            yield warn(ID, f"{message} and does not start from step 0", _another_folder(recipe))
+    elif steps:
+        numbers = ", ".join(map(str, steps))
+        message = (
+            f"{folder} contains checkpoints of an earlier run (steps {numbers}); they will be "
+            "moved to a subfolder"
         )
-
-
-def _moved_away(recipe: Recipe, folder: Path) -> Check:
-    steps = ", ".join(str(step) for step in written_steps(folder))
-    message = (
-        f"{folder} contains checkpoints of an earlier run (steps {steps}); they will be moved to "
-        "a subfolder"
-    )
-    return warn(ID, message, _another_folder(recipe))
-
-
-def _leftover(recipe: Recipe, folder: Path, step: int) -> Check:
-    total = recipe.get("trainer.total_training_steps")
-    where = f"{folder}: trainer.resume_mode=auto"
-    if total is not None and step >= total:
-        message = f"{where} resumes from step {step}, which is past total_training_steps={total}"
-        return fail(ID, message, _another_folder(recipe))
-    message = f"{where} resumes from step {step} and does not start from step 0"
-    return warn(ID, message, _another_folder(recipe))
-
-
-def _existing_step(recipe: Recipe, key: str) -> Iterator[Check]:
-    path = str(recipe.get(key) or "")
-    if "global_step_" not in path or not Path(path).is_dir():
-        yield fail(
-            ID, f"{recipe.path}: {key}={path or 'null'} is not an existing global_step_N folder"
-        )
+        yield warn(ID, message, _another_folder(recipe))
+    if is_sft and (folder / "final").is_dir():
+        message = f"{folder / 'final'} exists and will be overwritten"
+        yield warn(ID, message, _another_folder(recipe))

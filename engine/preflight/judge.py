@@ -12,7 +12,7 @@ from engine.base.masking import mask, mask_url
 from engine.base.times import seconds
 from engine.base.writers import untrusted_writer
 from engine.estimate.earlier_runs import judge_times
-from engine.estimate.judge import SLOW_S, JudgeUse, judge_use
+from engine.estimate.judge import NO_EARLIER_RUN, SLOW_S, JudgeUse, judge_use
 from engine.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.judge.providers import JudgeProvider, get_provider, plugin_problems
 from engine.judge.settings import JudgeSettings
@@ -27,23 +27,29 @@ _JUDGE = "judge"
 
 
 def skip_reason(recipe: Recipe) -> str | None:
-    """Why the recipe asks no judge; None where it asks one."""
+    """Return why the config does not use a judge; None if it does."""
     if not recipe.kind.has_rollouts:
         return f"{recipe.kind.title} does not use a judge"
     return None if asks_judge(recipe) else f"no judge is used: {scorer(recipe)}"
 
 
 def check_judge(subject: Subject) -> Check:
-    """Calls of a step x latency / calls in flight: the least time that a step can take."""
+    """Check the time to judge a step: calls x latency / concurrency."""
     recipe = subject.recipe
     plan = step_plan(recipe)
     if plan is None or plan.rows < plan.batch:
         return skip(_JUDGE, "the training file is unreadable or has too few rows for a batch")
     use = judge_use(recipe, plan, judge_times(recipe, subject.runs))
     workers = int(recipe.get("reward.num_workers"))
-    message = f"{pace(use, workers)}; {price(use)}"
+    callers = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
+    rounds = count_of(use.rounds, "round")
+    pace = f"{use.calls.step} calls/step at concurrency {use.limit} ({callers}) = {rounds}"
+    if use.latency is None or use.least_step is None:
+        return ok(_JUDGE, f"{pace}; latency unknown: {NO_EARLIER_RUN}; {price(use)}")
+    latency, least = seconds(use.latency), seconds(use.least_step)
+    message = f"{pace} x {latency} = {least} at least (run '{use.basis}'); {price(use)}"
     enough = use.concurrency_for(SLOW_S)
-    if use.least_step is None or use.least_step <= SLOW_S or enough is None:
+    if use.least_step <= SLOW_S or enough is None:
         return ok(_JUDGE, message)
     advice = (
         f"to judge a step within {SLOW_S:.0f} s, set the concurrency to {enough} (if the rate "
@@ -52,26 +58,15 @@ def check_judge(subject: Subject) -> Check:
     return warn(_JUDGE, f"{message}; {advice}", f"judge.max_concurrent={enough}")
 
 
-def pace(use: JudgeUse, workers: int) -> str:
-    """The arithmetic of a step's calls."""
-    asking = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
-    rounds = count_of(use.rounds, "round")
-    text = f"{use.calls.step} calls/step at concurrency {use.limit} ({asking}) = {rounds}"
-    if use.latency is None or use.least_step is None:
-        return f"{text}; latency unknown: no earlier run used this judge"
-    each, least = seconds(use.latency), seconds(use.least_step)
-    return f"{text} x {each} = {least} at least (run '{use.basis}')"
-
-
 def price(use: JudgeUse) -> str:
-    """How many calls the run makes in all, and what they cost or what is missing to say so."""
+    """Describe the number of calls of the run, and their cost or why it is unknown."""
     calls = f"{use.calls.total:,} calls in all"
     if use.calls.validation:
         times = count_of(use.calls.validations, "validation")
         calls += f", {use.calls.validation:,} of them in {times},"
     if use.cost is not None:
         return f"{calls} cost ${use.cost:,.2f}"
-    missing = [text for text in use.unknown if text != "no earlier run used this judge"]
+    missing = [reason for reason in use.unknown if reason != NO_EARLIER_RUN]
     return f"{calls.removesuffix(',')}, cost unknown ({'; '.join(missing)})"
 
 
@@ -87,7 +82,7 @@ _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
 
 def check_credentials(subject: Subject) -> Check:
-    """Credentials of the judge the recipe names, and of wandb when it logs there."""
+    """Check the credentials of the judge, and of W&B if the config logs there."""
     kind = subject.recipe.kind
     if not kind.has_rollouts:
         judge = [ok(_CREDENTIALS, f"{kind.title} does not use a judge")]
@@ -95,71 +90,65 @@ def check_credentials(subject: Subject) -> Check:
         judge = [ok(_CREDENTIALS, f"no judge is used: {scorer(subject.recipe)}")]
     else:
         judge = _judge(subject)
-    others = [*_wandb(subject), *_cleartext(subject), *_env_file(Path(".env"))]
+    # Credentials that other programs of the run would send to any address.
+    cleartext = [
+        fail(_CREDENTIALS, complaint, "an https:// address")
+        for complaint in cleartext_complaints(subject.recipe, subject.env)
+    ]
+    others = [*_wandb(subject), *cleartext, *_env_file(Path(".env"))]
     return summary(_CREDENTIALS, [*judge, *others], judge[0].message)
 
 
 def _judge(subject: Subject) -> list[Check]:
     settings = JudgeSettings(**subject.recipe.section("judge"))
     provider = get_provider(settings.provider)
-    skipped = [warn(_CREDENTIALS, problem) for problem in plugin_problems()]
+    plugins = [warn(_CREDENTIALS, problem) for problem in plugin_problems()]
     if not provider.asks_server:
-        return [ok(_CREDENTIALS, f"{provider.name} judge: no credentials needed"), *skipped]
+        return [ok(_CREDENTIALS, f"{provider.name} judge: no credentials needed"), *plugins]
     try:
-        found = find_credentials(settings, subject.env)
+        credentials = find_credentials(settings, subject.env)
     except CleartextError as error:
         return [fail(_CREDENTIALS, str(error), "an https:// address")]
     except UsageError as error:
-        if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
-            return [
-                warn(
-                    _CREDENTIALS,
-                    f"{error}, unless the cluster's nodes have it in their environment",
-                )
-            ]
+        if subject.uses_cluster:
+            message = f"{error}, unless the cluster's nodes have it in their environment"
+            return [warn(_CREDENTIALS, message)]
         return [fail(_CREDENTIALS, str(error), _SET)]
     return [
-        ok(_CREDENTIALS, _in_use(subject, provider, found)),
-        *_endpoint(found),
-        *_key(subject, found),
+        ok(_CREDENTIALS, _describe(subject, provider, credentials)),
+        *_key_problems(subject, credentials),
         *_line_ends(subject, provider),
-        *skipped,
+        *plugins,
     ]
 
 
-def _in_use(subject: Subject, provider: JudgeProvider, found: Credentials) -> str:
-    """The key, masked, and the address; other keys of the provider that are set but not used."""
-    where = f" at {mask_url(found.endpoint)}" if found.endpoint else ""
-    name = found.sign_in.key
+def _describe(subject: Subject, provider: JudgeProvider, credentials: Credentials) -> str:
+    """Describe the masked key, the address, and other keys of the provider that are not used."""
+    endpoint = f" at {mask_url(credentials.endpoint)}" if credentials.endpoint else ""
+    name = credentials.sign_in.key
     if not subject.env.get(name):
-        return f"the judge{where} needs no key"
-    others = [each.key for each in provider.sign_ins if each.key != name]
-    ignored = [other for other in others if subject.env.get(other)]
-    note = f"; {', '.join(ignored)} is not" if ignored else ""
-    return f"{name}={mask(found.key)}{where} is used{note}"
+        return f"the judge{endpoint} needs no key"
+    names = [sign_in.key for sign_in in provider.sign_ins if sign_in.key != name]
+    unused = [other for other in names if subject.env.get(other)]
+    note = f"; {', '.join(unused)} is not" if unused else ""
+    return f"{name}={mask(credentials.key)}{endpoint} is used{note}"
 
 
-def _endpoint(found: Credentials) -> Iterator[Check]:
-    if found.endpoint is None:
-        return
-    parts = urlsplit(found.endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        yield fail(
-            _CREDENTIALS, f"the judge's endpoint {mask_url(found.endpoint)!r} is not an http(s) URL"
-        )
-
-
-def _key(subject: Subject, found: Credentials) -> Iterator[Check]:
-    name = found.sign_in.key
+def _key_problems(subject: Subject, credentials: Credentials) -> Iterator[Check]:
+    """Check the form of the endpoint and of the key."""
+    endpoint = urlsplit(credentials.endpoint or "")
+    is_http = endpoint.scheme in ("http", "https") and endpoint.hostname
+    if credentials.endpoint is not None and not is_http:
+        address = mask_url(credentials.endpoint)
+        yield fail(_CREDENTIALS, f"the judge's endpoint {address!r} is not an http(s) URL")
+    name, key = credentials.sign_in.key, credentials.key
     if not subject.env.get(name):
-        if urlsplit(found.endpoint or "").hostname not in _LOOPBACK:
-            yield warn(
-                _CREDENTIALS, f"{name} is not set; calls fail if the server requires a key", _SET
-            )
-    elif not found.key.isprintable() or not found.key.isascii() or " " in found.key:
-        yield fail(
-            _CREDENTIALS, f"{name} contains invalid characters (space, control or non-ASCII)", _SET
-        )
+        if endpoint.hostname not in _LOOPBACK:
+            message = f"{name} is not set; calls fail if the server requires a key"
+            yield warn(_CREDENTIALS, message, _SET)
+    elif not key.isprintable() or not key.isascii() or " " in key:
+        message = f"{name} contains invalid characters (space, control or non-ASCII)"
+        yield fail(_CREDENTIALS, message, _SET)
 
 
 def _line_ends(subject: Subject, provider: JudgeProvider) -> Iterator[Check]:
@@ -172,14 +161,8 @@ def _line_ends(subject: Subject, provider: JudgeProvider) -> Iterator[Check]:
             yield warn(_CREDENTIALS, message, _UNIX_LINES.format(name=name))
 
 
-def _cleartext(subject: Subject) -> Iterator[Check]:
-    """Credentials that other programs of the run would send to any address."""
-    for complaint in cleartext_complaints(subject.recipe, subject.env):
-        yield fail(_CREDENTIALS, complaint, "an https:// address")
-
-
 def _env_file(path: Path) -> Iterator[Check]:
-    """Whoever may write it decides what the run's processes load; who may read it has the keys."""
+    """Whoever can write .env controls what the run loads; whoever can read it has the keys."""
     try:
         complaint, mode = untrusted_writer(path), path.stat().st_mode
     except OSError:
@@ -191,7 +174,7 @@ def _env_file(path: Path) -> Iterator[Check]:
 
 
 def _wandb(subject: Subject) -> Iterator[Check]:
-    """wandb asks for a login on the terminal, which a detached run does not have."""
+    """W&B asks for a login on the terminal, which a detached run does not have."""
     loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
     if "wandb" not in loggers or subject.env.get("WANDB_MODE", "online") != "online":
         return
@@ -203,12 +186,14 @@ def _wandb(subject: Subject) -> Iterator[Check]:
 
 
 def _has_wandb_login(env: Mapping[str, str]) -> bool:
-    """Whether ``wandb login`` left a key for the host that is logged to, in the files that wandb
-    reads: ``$NETRC``, else ``~/.netrc`` or ``~/_netrc``."""
+    """Whether ``wandb login`` wrote a key for W&B's host into a netrc file.
+
+    W&B reads ``$NETRC``, else ``~/.netrc`` or ``~/_netrc``.
+    """
     host = urlsplit(env.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
     home = Path(env.get("HOME", ""))
-    named = env.get("NETRC")
-    paths = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
+    netrc_file = env.get("NETRC")
+    paths = [Path(netrc_file).expanduser()] if netrc_file else [home / ".netrc", home / "_netrc"]
     path = next((path for path in paths if path.is_absolute() and path.is_file()), None)
     try:
         login = netrc.netrc(path).authenticators(host) if path else None

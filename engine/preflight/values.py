@@ -1,11 +1,11 @@
 """Check for config values that are allowed but prevent learning or break the model.
 
-Only values far outside what anybody trains with.
+The limits are far outside of what is used for training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
@@ -19,37 +19,21 @@ from engine.runs.kinds import GRPO
 ID = "values"
 _HIGHEST_RATE = 1e-2
 _SHORTEST = 16
-_ENOUGH = 64
 _COLDEST = 0.05
 _TEMPERATURE = "actor_rollout_ref.rollout.temperature"
+
+
+def _usual(
+    case: Case, key: str | None, value: float, is_usual: Callable[[float], bool], title: str
+) -> tuple[Remedy, ...]:
+    return (cures.usual_value(case.context, key, value, is_usual, title),)
 
 
 def _usual_rate(case: Case) -> tuple[Remedy, ...]:
     kind = case.context.kind or GRPO
     key, usual = kind.learning_rate_key, kind.highest_usual_learning_rate
     title = "Set the learning rate to {}"
-    return (
-        cures.usual_value(case.context, key, usual, lambda rate: 0 < rate <= _HIGHEST_RATE, title),
-    )
-
-
-def _usual_length(case: Case) -> tuple[Remedy, ...]:
-    key, title = cures.RESPONSE, "Allow {} tokens"
-    return (cures.usual_value(case.context, key, _ENOUGH, lambda length: length >= _ENOUGH, title),)
-
-
-def _usual_temperature(case: Case) -> tuple[Remedy, ...]:
-    title = "Sample at temperature {}"
-    return (
-        cures.usual_value(
-            case.context, _TEMPERATURE, 1.0, lambda warmth: 0.5 <= warmth <= 1.5, title
-        ),
-    )
-
-
-def _more_rollouts(case: Case) -> tuple[Remedy, ...]:
-    title = "Sample {} rollouts"
-    return (cures.usual_value(case.context, cures.ROLLOUTS, 6, lambda count: count > 1, title),)
+    return _usual(case, key, usual, lambda rate: 0 < rate <= _HIGHEST_RATE, title)
 
 
 HIGH_RATE = Symptom(
@@ -71,7 +55,13 @@ SHORT_RESPONSES = Symptom(
     "before the judge finds anything in it.",
     shape="responses of fewer than 16 tokens, with the rubric reward",
     ruled_out="other reward functions, which may want a single token",
-    remedies=_usual_length,
+    remedies=lambda case: _usual(
+        case,
+        cures.RESPONSE,
+        64,
+        lambda length: length >= 64,
+        "Allow {} tokens",
+    ),
     source="a rubric of four items has about 50 tokens",
 )
 COLD_SAMPLING = Symptom(
@@ -81,7 +71,9 @@ COLD_SAMPLING = Symptom(
     cause="{key} is {temperature}: the rollouts of a group become the same text, their rewards are "
     "equal and no advantage is left.",
     shape="a sampling temperature of at most 0.05",
-    remedies=_usual_temperature,
+    remedies=lambda case: _usual(
+        case, _TEMPERATURE, 1.0, lambda value: 0.5 <= value <= 1.5, "Sample at temperature {}"
+    ),
     source="GRPO: advantage = reward - group mean",
 )
 ONE_ROLLOUT = Symptom(
@@ -91,61 +83,49 @@ ONE_ROLLOUT = Symptom(
     cause="{key} is 1: there is no other rollout to compare with, and verl uses the reward "
     "as advantage.",
     shape="one rollout per prompt, with GRPO's advantage",
-    remedies=_more_rollouts,
+    remedies=lambda case: _usual(
+        case, cures.ROLLOUTS, 6, lambda count: count > 1, "Sample {} rollouts"
+    ),
     source="verl 0.9.1: a group of one has mean 0 and std 1",
 )
 
 
 def check(subject: Subject) -> Check:
-    """The doctor's rules on values, each with its first remedy as the fix."""
+    """Apply the doctor's rules on values, each with its first remedy as the fix."""
     recipe = subject.recipe
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
-    warnings = [
-        warn(ID, f"{finding.title}: {finding.cause.removesuffix('.')}", _fix(finding))
-        for finding in value_findings(context)
-    ]
+    warnings = []
+    for finding in value_findings(context):
+        changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
+        message = f"{finding.title}: {finding.cause.removesuffix('.')}"
+        warnings.append(warn(ID, message, " ".join(as_overrides(changes)) or None))
     return summary(ID, warnings, "no value is known to break training")
 
 
-def _fix(finding: Finding) -> str | None:
-    changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
-    return " ".join(as_overrides(changes)) or None
-
-
 def value_findings(context: MetricContext) -> list[Finding]:
-    """Empty if the config is unknown, and for every config that somebody would train with."""
-    found = [*_rate(context)]
-    if context.kind == GRPO:
-        found += [*_short(context), *_cold(context), *_alone(context)]
-    return found
-
-
-def _rate(context: MetricContext) -> Iterator[Finding]:
+    """Find values that prevent learning. None are found if the config is unknown."""
+    findings = []
+    case = Case(context, 1)
     key = context.kind.learning_rate_key if context.kind else None
     rate = context.get(key)
     if key and isinstance(rate, int | float) and rate > _HIGHEST_RATE:
-        yield HIGH_RATE.finding(Case(context, 1), _value(key, rate), key=key, rate=f"{rate:g}")
+        findings.append(HIGH_RATE.finding(case, _evidence(key, rate), key=key, rate=f"{rate:g}"))
+    return findings + (list(_grpo_findings(context, case)) if context.kind == GRPO else [])
 
 
-def _short(context: MetricContext) -> Iterator[Finding]:
+def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
     key, length = cures.RESPONSE, context.get(cures.RESPONSE)
-    custom = context.get("reward.custom_reward_function.path")
-    if not custom and isinstance(length, int) and length < _SHORTEST:
-        yield SHORT_RESPONSES.finding(Case(context, 1), _value(key, length), key=key, length=length)
+    has_own_reward = context.get("reward.custom_reward_function.path")
+    if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
+        yield SHORT_RESPONSES.finding(case, _evidence(key, length), key=key, length=length)
+    key, temperature = _TEMPERATURE, context.get(_TEMPERATURE)
+    if isinstance(temperature, int | float) and temperature <= _COLDEST:
+        evidence = _evidence(key, temperature)
+        yield COLD_SAMPLING.finding(case, evidence, key=key, temperature=f"{temperature:g}")
+    key = cures.ROLLOUTS
+    if context.get(key) == 1 and context.get("algorithm.adv_estimator") == "grpo":
+        yield ONE_ROLLOUT.finding(case, _evidence(key, 1), key=key)
 
 
-def _cold(context: MetricContext) -> Iterator[Finding]:
-    key, warmth = _TEMPERATURE, context.get(_TEMPERATURE)
-    if isinstance(warmth, int | float) and warmth <= _COLDEST:
-        seen = _value(key, warmth)
-        yield COLD_SAMPLING.finding(Case(context, 1), seen, key=key, temperature=f"{warmth:g}")
-
-
-def _alone(context: MetricContext) -> Iterator[Finding]:
-    key, estimator = cures.ROLLOUTS, context.get("algorithm.adv_estimator")
-    if context.get(key) == 1 and estimator == "grpo":
-        yield ONE_ROLLOUT.finding(Case(context, 1), _value(key, 1), key=key)
-
-
-def _value(key: str, value: float | str) -> Evidence:
+def _evidence(key: str, value: float | str) -> Evidence:
     return Evidence(f"{key}={value}", values={key: value})

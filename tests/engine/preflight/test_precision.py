@@ -24,7 +24,7 @@ def recipe(name: str, *overrides: str) -> Recipe:
 def answers(
     chosen: Recipe, *cards: Card, flags: frozenset[str] = PLAIN
 ) -> list[tuple[str, str | None]]:
-    found: list[Check] = list(check_precision("environment", chosen, cards, flags))
+    found: list[Check] = list(check_precision(chosen, cards, flags))
     return [(check.status, check.fix) for check in found]
 
 
@@ -49,7 +49,7 @@ def test_gpus_with_units_are_fine(cards: tuple[Card, ...]) -> None:
 
 
 def test_vllm_refuses_bf16_on_an_older_gpu() -> None:
-    (found,) = check_precision("environment", recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
+    (found,) = check_precision(recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
     assert found.status == "fail" and found.fix is not None
     assert "Tesla T4 has compute capability 7.5" in found.message
     assert "vLLM refuses it" in found.message
