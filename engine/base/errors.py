@@ -100,7 +100,7 @@ def guarded(main: Callable[[], int]) -> int:
 
 
 def _failing_package(error: ImportError) -> str | None:
-    """The package whose code raised the error; None for this project's own."""
+    """Return the package whose code raised the error; None for this project's code."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
     return None if package in ("engine", "grubrics_tui", "importlib") else package

@@ -30,7 +30,7 @@ _CANCEL_CHECK = 256
 
 
 class OpenFile:
-    """A file that stays readable whatever happens to its name, and the offset it was read to."""
+    """An open file, readable even after it is renamed or deleted, and the offset it was read to."""
 
     def __init__(self, descriptor: int, offset: int = 0) -> None:
         self.descriptor, self.offset = descriptor, offset
@@ -133,7 +133,7 @@ class FileFollower:
     """Follows a file by name. Every reader of a growing file learns from it what happened to it.
 
     ``file`` is the file of that name, or the last one that had it; ``previous`` the one before,
-    whose writer may still hold it.
+    which its writer may still have open.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
@@ -186,7 +186,7 @@ class Tail:
     """Complete lines appended to a file since the last poll.
 
     A torn last line waits for its end. A truncated file is read from its start. A file that was
-    renamed or deleted is read on beside the one that took its name. What cannot be read has no
+    renamed or deleted is still read, beside the new file of that name. An unreadable file has no
     lines.
     """
 

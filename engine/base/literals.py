@@ -1,4 +1,4 @@
-"""Texts that a regular expression cannot match without: a quick search before the slow one."""
+"""Texts in every match of a regular expression: a quick search before the slow one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _Element = str | tuple[str, ...]
 
 
 class _UnreadableError(ValueError):
-    """The pattern has an element whose meaning is not known here."""
+    """The pattern has an element that this reader does not know."""
 
 
 def required_literals(pattern: str, is_rare: Callable[[str], bool]) -> tuple[str, ...]:
-    """Texts of which every match contains at least one, all of them rare.
+    """Return rare texts of which every match contains at least one.
 
-    Of several choices the one whose shortest text is longest. Empty where a match needs no rare
-    text, or where the pattern is not understood.
+    Of several choices it is the one whose shortest text is longest. Empty if a match needs no rare
+    text, or if the pattern is unknown.
     """
     try:
         alternatives, end = _read_alternatives(pattern, 0, is_rare)
@@ -37,18 +37,18 @@ def required_literals(pattern: str, is_rare: Callable[[str], bool]) -> tuple[str
 
 
 def _read_alternatives(
-    pattern: str, at: int, is_rare: Callable[[str], bool]
+    pattern: str, position: int, is_rare: Callable[[str], bool]
 ) -> tuple[list[list[_Element]], int]:
-    """The elements of each alternative from ``at`` to the end of the group, and its index."""
+    """The elements of each alternative from ``position`` to the end of the group, and its index."""
     alternatives: list[list[_Element]] = [[]]
-    while at < len(pattern):
-        token = _TOKEN.match(pattern, at)
+    while position < len(pattern):
+        token = _TOKEN.match(pattern, position)
         if token is None or ((token["optional"] or token["repeated"]) and not alternatives[-1]):
             raise _UnreadableError
         kind, elements = token.lastgroup, alternatives[-1]
         if kind == "end":
             break
-        at = token.end()
+        position = token.end()
         if kind == "bar":
             alternatives.append([])
         elif kind == "text":
@@ -57,14 +57,14 @@ def _read_alternatives(
             text = elements.pop()
             elements += [text[:-1] if isinstance(text, str) else (), ()]
         elif kind in ("group", "lookaround"):
-            inner, at = _read_alternatives(pattern, at, is_rare)
-            if at == len(pattern):
+            inner, position = _read_alternatives(pattern, position, is_rare)
+            if position == len(pattern):
                 raise _UnreadableError
-            at += 1
+            position += 1
             elements.append(_one_of_each(inner, is_rare) if kind == "group" else ())
         else:
             elements.append(())
-    return alternatives, at
+    return alternatives, position
 
 
 def _one_of_each(

@@ -5,8 +5,8 @@ A package declares, in its own pyproject.toml:
     [project.entry-points."grubrics.symptoms"]
     my_rule = "my_package.rules:MY_RULE"
 
-The object has the wanted type, or is a list or tuple of such. A plugin that cannot be loaded is
-named in one line and skipped: it never stops a command.
+The object has the type of its group, or is a list or tuple of such objects. A plugin that cannot be
+loaded is named in one line and skipped: it never stops a command.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Plugin(Generic[T]):
 class Plugins(NamedTuple, Generic[T]):
     """The plugins of a group, sorted by package and name, and one line for each unusable one."""
 
-    found: tuple[Plugin[T], ...]
+    loaded: tuple[Plugin[T], ...]
     problems: tuple[str, ...]
 
     @property
     def objects(self) -> tuple[T, ...]:
-        return tuple(plugin.value for plugin in self.found)
+        return tuple(plugin.value for plugin in self.loaded)
 
 
 def load(group: str, kind: type[T]) -> Plugins[T]:
@@ -58,7 +58,7 @@ def load(group: str, kind: type[T]) -> Plugins[T]:
             continue
         for point in points:
             try:
-                values = _checked(point.load(), kind)
+                values = _require_type(point.load(), kind)
             except (Exception, SystemExit) as error:
                 problems.append(f"plugin {point.name} of {source} is skipped: {_line(error)}")
             else:
@@ -72,7 +72,7 @@ def load(group: str, kind: type[T]) -> Plugins[T]:
 def _distributions(path: tuple[str, ...]) -> tuple[Distribution, ...]:
     """The installed packages that name one of our groups, each once.
 
-    Few do, so that most commands pay for reading small files only, and only once.
+    Few packages do, so most commands only pay for reading small files, once.
     """
     # Takes 15 ms, which commands without plugins do not need.
     from importlib.metadata import distributions
@@ -83,17 +83,18 @@ def _distributions(path: tuple[str, ...]) -> tuple[Distribution, ...]:
             if f"[{PREFIX}" in (distribution.read_text("entry_points.txt") or "").replace(" ", ""):
                 by_name.setdefault(distribution.name, distribution)
         except (OSError, UnicodeError):
-            continue  # Not readable: nothing of it can be loaded either.
+            continue  # What cannot be read cannot be loaded either.
     return tuple(by_name.values())
 
 
-def _checked(value: object, kind: type[T]) -> list[T]:
-    checked: list[T] = []
+def _require_type(value: object, kind: type[T]) -> list[T]:
+    """Return the objects of an entry point as a list; TypeError for one of another type."""
+    objects: list[T] = []
     for item in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(item, kind):
             raise TypeError(f"expected {kind.__name__}, got {type(item).__name__}")
-        checked.append(item)
-    return checked
+        objects.append(item)
+    return objects
 
 
 def _line(error: BaseException) -> str:

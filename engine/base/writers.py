@@ -13,11 +13,10 @@ _PROGRAM = Path(__file__).resolve().parents[1]
 
 
 def untrusted_writer(path: Path) -> str | None:
-    """Who besides this user and root could have written a file or folder, as "is owned by 'eve'"
-    or "is writable by everybody"; None when nobody could.
+    """Return who besides this user and root could have written a file or folder, or None.
 
-    A link is the word of who made it: its owner counts, and what it leads to. OSError where there
-    is nothing.
+    The text is "is owned by 'eve'" or "is writable by everybody". Of a link, both its owner and
+    its target count. OSError if the path does not exist.
     """
     for status in (path.lstat(), path.stat()):
         if (complaint := complaint_of(path, status)) is not None:
@@ -26,10 +25,11 @@ def untrusted_writer(path: Path) -> str | None:
 
 
 def path_complaint(path: Path) -> str | None:
-    """``untrusted_writer`` for a file that is opened by its path later: also who could put another
-    one in its place, because a folder above lets everybody rename what is in it.
+    """Return ``untrusted_writer`` for a file that is opened by its path later.
 
-    A folder above this program too says nothing: who can replace its code needs no recipe.
+    It includes those who could replace the file, because a folder above it lets everybody rename
+    its content. Folders above this program do not count: whoever can replace its code needs no
+    recipe.
     """
     if (complaint := untrusted_writer(path)) is not None:
         return complaint
@@ -43,7 +43,7 @@ def path_complaint(path: Path) -> str | None:
 
 
 def complaint_of(path: Path, status: os.stat_result) -> str | None:
-    """``untrusted_writer`` for a status that was read already."""
+    """Return ``untrusted_writer`` for a status that was read already."""
     if status.st_uid not in trusted_users():
         return f"is owned by {user_name(status.st_uid)}"
     writers = other_writers(path, status)
@@ -51,7 +51,7 @@ def complaint_of(path: Path, status: os.stat_result) -> str | None:
 
 
 def other_writers(path: Path, status: os.stat_result) -> str | None:
-    """Who besides the owner may write; None: nobody. Of a link only the target counts."""
+    """Return who besides the owner may write, or None. Of a link only the target counts."""
     if stat.S_ISLNK(status.st_mode):
         return None
     if status.st_mode & stat.S_IWOTH:
@@ -65,8 +65,10 @@ def other_writers(path: Path, status: os.stat_result) -> str | None:
 
 
 def trusted_users() -> tuple[int, ...]:
-    """This user, root, who can do everything anyway, and the owner of this program's code, which is
-    executed already: the user of a checkout that is mounted into a container that runs as root."""
+    """Return this user, root, and the owner of this program's code, which is executed already.
+
+    That owner may be the user of a checkout that is mounted into a container that runs as root.
+    """
     return os.geteuid(), 0, _program_owner()
 
 
@@ -76,7 +78,7 @@ def _program_owner() -> int:
 
 
 def owner_names(path: Path) -> str:
-    """The owner; of a link that of the target too."""
+    """Return the owner of a path; of a link also that of its target."""
     try:
         uids = dict.fromkeys((path.lstat().st_uid, path.stat().st_uid))
     except OSError:

@@ -37,7 +37,7 @@ def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[Any]], ..
     plugins = load(group, Rule)
     for problem in plugins.problems:
         warn_once(problem)
-    return tuple((f"{plugin.name} of {plugin.source}", plugin.value) for plugin in plugins.found)
+    return tuple((f"{plugin.name} of {plugin.source}", plugin.value) for plugin in plugins.loaded)
 
 
 def text_rule_files() -> tuple[Path, ...]:

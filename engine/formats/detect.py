@@ -68,7 +68,7 @@ def load_formats() -> Formats:
     loaded = plugins.load(PLUGINS, Format)  # type: ignore[type-abstract]
     by_key = {log_format.key: log_format for log_format in FORMATS}
     problems = list(loaded.problems)
-    for plugin in loaded.found:
+    for plugin in loaded.loaded:
         log_format = plugin.value
         problem = f"plugin {plugin.name} of {plugin.source} is skipped: "
         if not (hasattr(log_format, "key") and hasattr(log_format, "name")):

@@ -228,7 +228,7 @@ def _plugins() -> tuple[tuple[JudgeProvider, ...], tuple[str, ...]]:
     usable: dict[str, JudgeProvider] = {}
     problems = list(plugins.problems)
     taken = {provider.name for provider in BUILT_IN}
-    for plugin in plugins.found:
+    for plugin in plugins.loaded:
         faults = list(check_provider(plugin.value))
         if plugin.value.name in taken | usable.keys():
             faults.append(f"name={plugin.value.name!r} is taken by another provider")

@@ -1,4 +1,4 @@
-"""The tiny demo: make its data, train its model by SFT, and go on with GRPO.
+"""The tiny demo: make its data, train its model by SFT, then by GRPO.
 
 Everything is made in the working folder: ``data/tiny``, ``checkpoints/grubrics-transfer``, runs.
 """

@@ -138,9 +138,9 @@ def verdict(
     if not repro_state.went_well or others:
         problem = ", ".join(others) or describe(repro_state)
         part = _part(others[0]) if others else "engine, data or reward"
-        how = "although the run has no alerts" if is_healthy else "but in another way"
+        contrast = "although the run has no alerts" if is_healthy else "but in another way"
         text = (
-            f"the small run fails, {how} ({problem}): fix this infrastructure problem first "
+            f"the small run fails, {contrast} ({problem}): fix this infrastructure problem first "
             f"({part}), then reproduce again"
         )
         return Verdict("infrastructure", text, shared, others)
@@ -164,7 +164,7 @@ def verdict(
 def _shared_verdict(
     run: Sequence[Finding], repro: Sequence[Finding], shared: tuple[str, ...]
 ) -> tuple[Outcome, str]:
-    """The verdict on runs with the same alerts: an unchanged value is the cause if both name it."""
+    """Judge runs with the same alerts: an unchanged value is the cause if both name it."""
     root = shared[0]
     in_run, in_repro = (
         named_values(finding for finding in findings if finding.family == root)
@@ -187,8 +187,10 @@ def _part(family: str) -> str:
 
 
 def named_values(findings: Iterable[Finding]) -> dict[str, object]:
-    """Config values that an alert names as the cause: its evidence has the value, and its fix
-    changes it."""
+    """Return config values that an alert names as the cause.
+
+    Its evidence has the value, and its fix changes it.
+    """
     alerts = _with_consequences(finding for finding in findings if finding.severity.is_alarm)
     return {
         change.key: change.before

@@ -19,7 +19,7 @@ from engine.findings.finding import Change, Finding
 from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.lineage import named_values
-from engine.launch.rerun import recipe_of, require_here
+from engine.launch.rerun import recipe_of, require_launch_folder
 from engine.launch.rescore import pick_step
 from engine.launch.shrink import Size, shrink_recipe
 from engine.preflight.checklist import require_launchable
@@ -94,7 +94,7 @@ def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | No
 
     UsageError for a run that cannot be reproduced.
     """
-    require_here(run)
+    require_launch_folder(run)
     recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-repro")
     folder, rows, batch = FOLDER / name, rows_of(run, step), BATCH
     if rows is not None:

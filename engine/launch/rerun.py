@@ -58,7 +58,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     active, the new one is queued. UsageError if the changes are invalid or change nothing, or if
     the run was launched from another folder.
     """
-    require_here(run)
+    require_launch_folder(run)
     manifest, root = run.read_manifest(), run.path.parent
     waits, ray = not observed_state(run).has_ended, manifest.get("ray")
     if waits and ray:
@@ -133,9 +133,11 @@ def recipe_of(run: RunDir) -> Recipe:
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
 
 
-def require_here(run: RunDir) -> None:
-    """UsageError for a run of another folder, whose relative paths are invalid here, and for a run
-    that is not trusted."""
+def require_launch_folder(run: RunDir) -> None:
+    """Raise UsageError for a run of another folder, whose relative paths are invalid here.
+
+    Also for a run that is not trusted.
+    """
     require(run, executes=True)
     cwd = run.read_manifest().get("cwd")
     if cwd and Path(str(cwd)) != Path.cwd():

@@ -19,7 +19,7 @@ from engine.history.reward_records import RewardRecord, RewardRecords, text_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import edited_files
 from engine.judge.settings import JudgeSettings
-from engine.launch.rerun import recipe_of, require_here
+from engine.launch.rerun import recipe_of, require_launch_folder
 from engine.recipe.executed import require_own_code
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, make_scorer
@@ -102,7 +102,7 @@ class Replay:
 
 def recorded(run: RunDir, step: int | None = None) -> Recorded:
     """Return the step to rescore. UsageError if there is none."""
-    require_here(run)
+    require_launch_folder(run)
     recipe, picked = recipe_of(run), pick_step(run, step)
     require_own_code(recipe)
     if not recipe.kind.has_rollouts:

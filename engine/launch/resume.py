@@ -184,17 +184,17 @@ def _next_attempt(
     run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
 ) -> dict[str, Any]:
     # The first attempt's surroundings are the manifest's own fields.
-    before = manifest["attempts"][-1].get("surroundings") or manifest
+    recorded = manifest["attempts"][-1].get("surroundings") or manifest
     cwd = Path(manifest["cwd"])
-    after = surroundings(
+    current = surroundings(
         cwd,
         Path(manifest.get("config_path") or ""),
-        [Path(name) for name in before.get("data", {})],
-        model=[Path(name) for name in before.get("model", {})],
-        reward_inputs=[Path(name) for name in before.get("reward_inputs", {})],
+        [Path(name) for name in recorded.get("data", {})],
+        model=[Path(name) for name in recorded.get("model", {})],
+        reward_inputs=[Path(name) for name in recorded.get("reward_inputs", {})],
     )
     if "code" in manifest:
-        after["code"] = executed_code(run, manifest["code"], cwd)
+        current["code"] = executed_code(run, manifest["code"], cwd)
     argv = _first_command(run, manifest)
     if checkpoint is not None:
         argv += read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
@@ -204,8 +204,8 @@ def _next_attempt(
         "argv": argv,
         "from_step": step,
         "from": None if checkpoint is None else str(checkpoint),
-        "changes_since": changes(before, after),
-        "surroundings": after,
+        "changes_since": changes(recorded, current),
+        "surroundings": current,
     }
 
 
@@ -349,7 +349,7 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
 
 
 def _last_logged(last: int, steps: dict[int, Path]) -> int:
-    """The newest checkpoint whose step is in the history.
+    """Return the step of the newest checkpoint whose step is in the history.
 
     verl saves a step before it logs it. Resuming from a step that was saved but not logged leaves a
     gap, which is accepted only if there is no earlier checkpoint.

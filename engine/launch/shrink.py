@@ -55,8 +55,8 @@ def shrink_recipe(
     has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
     cpu_values = {} if has_gpu else on_cpu(recipe)
     wanted = {
-        key: Change("config", key, value, recipe.get(key), why)
-        for key, value, why in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_no_guard())
+        key: Change("config", key, value, recipe.get(key), reason)
+        for key, value, reason in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_no_guard())
         if recipe.get(key) != value
         # The CPU platform sets these values itself if the recipe leaves them open.
         and (key not in cpu_values or recipe.is_chosen(key))

@@ -46,7 +46,7 @@ class Job:
 
 
 class Scan:
-    """A scanning process. ``found`` blocks: call it in a thread. ``cancel`` works in any thread."""
+    """A scanning process. Call ``results`` in a thread: it blocks. Any thread may ``cancel``."""
 
     def __init__(self, file: LogFile, job: Job) -> None:
         root = str(Path(__file__).parents[2])
@@ -59,7 +59,7 @@ class Scan:
             pass_fds=[file.descriptor],
         )
 
-    def found(self) -> Iterator[Found]:
+    def results(self) -> Iterator[Found]:
         """The results from byte ``from`` to ``to``, piece by piece, until cancelled.
 
         A later piece replaces the results of the same bytes. Ends early when one piece takes longer

@@ -87,8 +87,8 @@ class LogTimes:
 
     def newest(self) -> Stamp | None:
         for block in reversed(range(self._blocks)):
-            if found := list(self._from(block, block + 1)):
-                return found[-1]
+            if stamps := list(self._from(block, block + 1)):
+                return stamps[-1]
         return None
 
     def at_or_after(self, moment: datetime) -> Stamp | None:

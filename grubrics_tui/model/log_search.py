@@ -41,7 +41,7 @@ class LogScan:
         batch: list[Found] = []
         sent_at = 0.0
         with suppress(OSError):
-            for piece in self._scan.found():
+            for piece in self._scan.results():
                 batch.append(piece)
                 is_due = time.monotonic() - sent_at > _EVERY_S
                 if (is_due or "done" in piece) and not self._stopped.is_set():

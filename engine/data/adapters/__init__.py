@@ -24,7 +24,7 @@ def all_adapters() -> tuple[dict[str, Adapter], tuple[str, ...]]:
     """The built-in adapters and those of other packages; a line for each plugin that is skipped."""
     plugins = load(GROUP, Adapter)
     adapters, problems = dict(BUILT_IN), list(plugins.problems)
-    for plugin in plugins.found:
+    for plugin in plugins.loaded:
         if plugin.value.name in adapters:
             taken = f"the name '{plugin.value.name}' is taken by another data set"
             problems.append(f"plugin {plugin.name} of {plugin.source} is skipped: {taken}")

@@ -76,7 +76,7 @@ def _plugins(builtin: Mapping[str, Command]) -> Iterator[tuple[str, Command]]:
     used = {name for key, command in builtin.items() for name in (key, *command.aliases)}
     plugins = load("grubrics.commands", Command)
     problems = [*plugins.problems]
-    for plugin in plugins.found:
+    for plugin in plugins.loaded:
         if plugin.name in used:
             problems.append(f"command {plugin.name} of {plugin.source} is skipped: it is built in")
         else:

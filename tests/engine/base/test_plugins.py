@@ -20,7 +20,7 @@ def test_an_object_is_found_with_its_name_and_package(install_plugin: InstallPlu
     install_plugin("orchard", "APPLE = 'apple'", f"[{GROUP}]\nred = orchard:APPLE\n")
     plugins = load(GROUP, str)
     assert plugins.objects == ("apple",)
-    assert (plugins.found[0].name, plugins.found[0].source) == ("red", "orchard 1.2")
+    assert (plugins.loaded[0].name, plugins.loaded[0].source) == ("red", "orchard 1.2")
     assert plugins.problems == ()
 
 

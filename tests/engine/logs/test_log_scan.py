@@ -136,7 +136,7 @@ def test_much_that_came_at_once_is_found_look_by_look(tmp_path: Path) -> None:
 
 
 def collect(found: Scan, into: list[Found], done: threading.Event) -> None:
-    for piece in found.found():
+    for piece in found.results():
         into.append(piece)
         if "done" in piece:
             done.set()
